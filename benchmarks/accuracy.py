@@ -6,7 +6,7 @@
 *Quantiles*: the mean distance, in value, between the answer and the true quantile, divided by that of an exponential
 mechanism that has the whole budget and chooses among all steps of the type; how often the 95 % interval holds the true
 quantile; and how wide it is beside that distance. *Joint releases*: the standard deviation of the noise of COUNT, SUM,
-AVG and shares beside that of a question for the first of them alone, which no joint release can beat. *Typed numbers*:
+AVG and shares beside that of a query for the first of them alone, which no joint release can beat. *Typed numbers*:
 σ for a typed (ε, δ) divided by the σ of the Gaussian mechanism at that (ε, δ). *Groups*: errors where a person is in
 one group. *Combinations*: widths of intervals of expressions of released cells. *Sets*: errors of totals and groups of
 CUBE, ROLLUP and GROUPING SETS over those of sums of finest groups at the same price. *Limits*: what the choice of AUTO
@@ -97,7 +97,7 @@ def _one(
     measured = Measurements(((),), np.array([len(values)]), (raw,))
     errors, widths, held = [], [], 0
     for _ in range(draws):
-        finished = finish(plan.question, release(plan, measured), confidence=Fraction(19, 20))
+        finished = finish(plan.query, release(plan, measured), confidence=Fraction(19, 20))
         value, (low, high) = finished.values[0][0], finished.intervals()[0][0]
         errors.append(abs(float(value if value is not None else low) - true))
         widths.append((float(high) - float(low)) / 2)
@@ -196,7 +196,7 @@ amount = { type = "integer", bounds = [0, 200] }
 OF_ONE = "FROM orders JOIN customers USING (customer) GROUP BY 1"
 OF_MANY = "FROM orders GROUP BY 1"
 UNMATCHED = "FROM customers LEFT JOIN orders USING (customer) WHERE orders.customer IS NULL GROUP BY 1"
-#: Name, question, and the aggregate that is asked by a key of which a person has many as well.
+#: Name, query, and the aggregate that is asked by a key of which a person has many as well.
 ONE_GROUP = (
     ("people by country", f"SELECT country, COUNT(DISTINCT customer) {OF_ONE}", "COUNT(DISTINCT customer)"),
     ("people by cohort", f"SELECT MONTH(joined), COUNT(DISTINCT customer) {OF_ONE}", "COUNT(DISTINCT customer)"),
@@ -208,7 +208,7 @@ ONE_GROUP = (
 def one_group() -> None:
     """Errors where a person is in one group, beside those of a key of which a person has up to twelve."""
     print("\n### Groups that a person has once: 95 % error at ε = 1, max_groups 12, max_rows 5\n")
-    print("| question | one group | twelve groups |")
+    print("| query | one group | twelve groups |")
     print("|---|---:|---:|")
     with TemporaryDirectory() as place:
         folder = Path(place)
@@ -220,8 +220,8 @@ def one_group() -> None:
         (folder / "tacit.toml").write_text(SHOP)
         curator = tacit.open(folder / "tacit.toml")
         for name, sql, aggregate in ONE_GROUP:
-            questions = sql, f"SELECT month, {aggregate} {OF_MANY}"
-            bounds = [float(curator.explain(text, epsilon="1").explanation.errors[0].bound) for text in questions]
+            queries = sql, f"SELECT month, {aggregate} {OF_MANY}"
+            bounds = [float(curator.explain(text, epsilon="1").explanation.errors[0].bound) for text in queries]
             print(f"| {name} | ± {bounds[0]:,.0f} | ± {bounds[1]:,.0f} |", flush=True)
         curator.close()
 
@@ -258,12 +258,11 @@ def _width(curator: Any, sql: str, price: dict[str, str], draws: int) -> str:
         replace(each, mechanism="laplace", epsilon=Fraction(10**12), rho=Fraction(0)) for each in plan.releases
     )))  # fmt: skip
     truth = [
-        float(row[-1] or 0)
-        for row in finish(plan.question, release(whole, measured), confidence=Fraction(9, 10)).values
+        float(row[-1] or 0) for row in finish(plan.query, release(whole, measured), confidence=Fraction(9, 10)).values
     ]
     ratios = []
     while len(ratios) < draws:
-        finished = finish(plan.question, release(plan, measured), confidence=Fraction(9, 10))
+        finished = finish(plan.query, release(plan, measured), confidence=Fraction(9, 10))
         for values, ends, true in zip(finished.values, finished.intervals(), truth, strict=True):
             value, (low, high) = float(values[-1] or 0), map(float, ends[-1])
             if high > low and values[-1] is not None:
@@ -271,7 +270,7 @@ def _width(curator: Any, sql: str, price: dict[str, str], draws: int) -> str:
     return f"{1 / np.quantile(ratios, 0.9):.2f}, {np.mean(np.array(ratios) <= 1 + 1e-9):.3f}"
 
 
-QUESTIONS = (
+QUERIES = (
     "SELECT AVG(x), COUNT(*) FROM data",
     "SELECT SUM(x), COUNT(*) FROM data",
     "SELECT COUNT(*) FILTER (WHERE x > 10), COUNT(*) FROM data",
@@ -283,7 +282,7 @@ QUESTIONS = (
 def joint() -> None:
     """The table of joint releases."""
     print("\n### Joint releases\n")
-    print("| question | account | standard deviations of the noise, in steps | those of each alone |")
+    print("| query | account | standard deviations of the noise, in steps | those of each alone |")
     print("|---|---|---|---|")
     values = np.arange(1000)
     table = pa.table({"id": values, "x": values % 100, "y": values % 100})
@@ -293,8 +292,8 @@ def joint() -> None:
     }
     for account in ({}, {"delta": "1e-6", "accounting": "zcdp"}):
         curator = tacit.open(table, unit="id", epsilon="100", max_rows=1, max_groups=1, columns=columns, **account)
-        for question in QUESTIONS:
-            plan = curator.explain(question, epsilon="1").plan
+        for query in QUERIES:
+            plan = curator.explain(query, epsilon="1").plan
             shown, alone = [], []
             for index, measure in enumerate(plan.final.measures):
                 law = plan.priced.release_of(index).law(index)
@@ -305,7 +304,7 @@ def joint() -> None:
                 )
                 alone.append(f"{float(least):.3g}")
             name = "zcdp" if account else "pure"
-            print(f"| `{question}` | {name} | {', '.join(shown)} | {', '.join(alone)} |")
+            print(f"| `{query}` | {name} | {', '.join(shown)} | {', '.join(alone)} |")
 
 
 SETS = (
@@ -321,7 +320,7 @@ SETS = (
 def grouping_sets(draws: int) -> None:
     """The table of totals: root mean square errors with noise on sums of groups over those of finest groups alone."""
     print("\n### Grouping sets: errors over those of sums of finest groups\n")
-    print("| question | account | of each set: expected (measured) |")
+    print("| query | account | of each set: expected (measured) |")
     print("|---|---|---|")
     values = np.arange(40_000)
     sizes = {"d": 7, "h": 24, "m": 12, "c": 10, "p": 8, "a": 50, "b": 20}
@@ -357,13 +356,13 @@ def _set_errors(plan: Any, measured: Any, draws: int) -> dict[tuple[str, ...], f
         for each in plan.releases
     )
     exact = release(replace(plan, priced=replace(plan.priced, releases=whole)), measured)
-    truth = [float(row[0] or 0) for row in finish(plan.question, exact, confidence="0.95").values]
+    truth = [float(row[0] or 0) for row in finish(plan.query, exact, confidence="0.95").values]
     squares = np.zeros(len(truth))
     for _ in range(draws):
-        made = finish(plan.question, release(plan, measured), confidence="0.95").values
+        made = finish(plan.query, release(plan, measured), confidence="0.95").values
         squares += (np.array([float(row[0] or 0) for row in made]) - truth) ** 2
-    # Rows of sets are mixed by key; which set a row is of follows from the question with GROUPING.
-    totals = plan.question.totals
+    # Rows of sets are mixed by key; which set a row is of follows from the query with GROUPING.
+    totals = plan.query.totals
     keys = [plan.final.keys[index] for index in totals.keys]
     rows = []
     for number, places in enumerate(totals.sets):
@@ -379,7 +378,7 @@ def _set_errors(plan: Any, measured: Any, draws: int) -> dict[tuple[str, ...], f
 def typed() -> None:
     """The table of typed numbers."""
     print("\n### Typed numbers\n")
-    print("| question | epsilon | sigma / sigma of the Gaussian mechanism |")
+    print("| query | epsilon | sigma / sigma of the Gaussian mechanism |")
     print("|---|---|---|")
     values = np.arange(1000)
     table = pa.table({"id": values, "x": values % 100})
@@ -387,11 +386,11 @@ def typed() -> None:
     curator = tacit.open(
         table, unit="id", epsilon="100", delta="1e-6", accounting="zcdp", max_rows=1, max_groups=1, columns=columns
     )
-    for question, moved in (("SELECT COUNT(*) FROM data", 1), ("SELECT SUM(x) FROM data", 100)):
+    for query, moved in (("SELECT COUNT(*) FROM data", 1), ("SELECT SUM(x) FROM data", 100)):
         for epsilon in ("0.1", "0.5", "1", "4"):
-            law = curator.explain(question, epsilon=epsilon).plan.priced.release_of(0).law(0)
+            law = curator.explain(query, epsilon=epsilon).plan.priced.release_of(0).law(0)
             ideal = tacit.Gaussian(epsilon=epsilon, delta="1e-6", l2_sensitivity=moved).sigma
-            print(f"| `{question}` | {epsilon} | {math.sqrt(law.variance_bound) / float(ideal):.3f} |")
+            print(f"| `{query}` | {epsilon} | {math.sqrt(law.variance_bound) / float(ideal):.3f} |")
 
 
 #: Groups of each person.

@@ -2,12 +2,12 @@
 
     .venv/bin/python benchmarks/engines.py [--rows 2000000] [--left-out]
 
-The question is that of ``query.py``: orders of 100,000 users, ``GROUP BY city, category`` (20 × 10 public groups),
+The query is that of ``query.py``: orders of 100,000 users, ``GROUP BY city, category`` (20 × 10 public groups),
 COUNT, SUM and AVG. "Raw" is PostgreSQL without any protection. Row-level treats every order as a person; user-level
 keeps at most 10 groups of a user and 20 orders in each, which the database finds out by itself. All take turns, and
 the best repeat counts. A server of its own is started for the run.
 
-With ``--left-out`` the question of each of :data:`QUESTIONS` is measured alone, with the table of what bounding leaves
+With ``--left-out`` the query of each of :data:`QUERIES` is measured alone, with the table of what bounding leaves
 out by a statement of its own, and with that table from the same statement.
 
 What counts is the processor time of the server's processes, helpers included, and of this one: where other work
@@ -31,7 +31,7 @@ from query import SQL, asked, generate, orders
 
 REPEATS = 3
 #: By what they ask for.
-QUESTIONS = {
+QUERIES = {
     "COUNT by 200 groups": "SELECT city, category, COUNT(*) FROM orders GROUP BY city, category",
     "SUM, COUNT by 200 groups": "SELECT city, category, SUM(amount), COUNT(*) FROM orders GROUP BY city, category",
     "COUNT by 20 groups": "SELECT city, COUNT(*) FROM orders GROUP BY city",
@@ -130,16 +130,16 @@ def compare(contenders: dict[str, Callable[[], object]], postmaster: int) -> dic
 
 
 def with_table(made: Any, catalog: Any, sql: str) -> dict[str, Callable[[], object]]:
-    """A question alone, with the table of what bounding leaves out in a second statement, and in the same one."""
+    """A query alone, with the table of what bounding leaves out in a second statement, and in the same one."""
     from tacit.engines.protocol import MeasurementTask
     from tacit.query.planning.left_out import loss_table
-    from tacit.query.planning.left_out_question import loss_question
+    from tacit.query.planning.left_out_query import loss_query
     from tacit.query.resolve import resolve
 
     final = resolve(sql, catalog).final
     table = loss_table(final)
     alone, both = (MeasurementTask(final, b"benchmark", left_out=each) for each in (None, table))
-    second = MeasurementTask(loss_question(final, table), b"benchmark")
+    second = MeasurementTask(loss_query(final, table), b"benchmark")
     made.check(final)
     made.check_left_out(final, table)
     made.check(second.final)
@@ -169,11 +169,11 @@ def main() -> None:
 
                 catalog = orders("user_id")
                 made = PostgresEngine(catalog, {"orders": "orders"}, address)
-                for question, sql in QUESTIONS.items():
+                for query, sql in QUERIES.items():
                     costs = compare(with_table(made, catalog, sql), server.get_pid())
                     for name, cost in costs.items():
                         ratio = cost.processor / costs["alone"].processor
-                        line = f"| {rows:,} | {question}, {name} | {cost.processor:.2f} | {ratio:.2f}× alone"
+                        line = f"| {rows:,} | {query}, {name} | {cost.processor:.2f} | {ratio:.2f}× alone"
                         print(f"{line} | {cost.clock:.2f} |", flush=True)
                 continue
             contenders = {

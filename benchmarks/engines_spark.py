@@ -3,12 +3,12 @@
     .venv/bin/python benchmarks/engines_spark.py [--rows 1000000 10000000] [--repeats 3] [--tumult path/to/python]
     .venv/bin/python benchmarks/engines_spark.py --rows 5000000 --left-out
 
-The question and the data are those of ``benchmarks/query.py``: orders of 100,000 users, ``GROUP BY city, category``
+The query and the data are those of ``benchmarks/query.py``: orders of 100,000 users, ``GROUP BY city, category``
 (20 × 10 public groups), COUNT, SUM and AVG. "Raw" is Spark SQL without any protection. Row-level treats every order as
 a person; user-level keeps at most 10 groups of a user and 20 orders in each. All run in one Spark on two cores, take
 turns, and the best counts; processor seconds are those of Java, all threads. Starting Spark is a line of its own.
 
-With ``--left-out`` the questions of ``engines.py --left-out`` are measured alone, with the table of what bounding
+With ``--left-out`` the queries of ``engines.py --left-out`` are measured alone, with the table of what bounding
 leaves out by a statement of its own, and with that table from the same statement.
 
 Tumult Analytics wants a Spark of its own version, so it runs in the Python that ``--tumult`` names, on the same file
@@ -27,7 +27,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from engines import QUESTIONS, with_table
+from engines import QUERIES, with_table
 from query import CATEGORIES, CITIES, GROUPS, ROWS, asked, generate, orders
 
 THREADS = 2
@@ -80,7 +80,7 @@ def in_turns(runs: dict[str, Callable[[], object]], process: int, repeats: int) 
 
 
 def spark(path: Path, rows: int, repeats: int) -> float:
-    """One Markdown table; the seconds of the user-level question."""
+    """One Markdown table; the seconds of the user-level query."""
     start = time.perf_counter()
     by_row, catalog = engine(str(path), "row")
     started = time.perf_counter() - start
@@ -105,19 +105,17 @@ def spark(path: Path, rows: int, repeats: int) -> float:
 
 
 def left_out(path: Path, rows: int, repeats: int) -> None:
-    """One Markdown table: questions alone, and with the table of what bounding leaves out."""
+    """One Markdown table: queries alone, and with the table of what bounding leaves out."""
     made, catalog = engine(str(path), "user_id")
     process = made._held.context._gateway.proc.pid
     print(f"\n### Spark, what bounding leaves out, {rows:,} rows\n")
-    print("| question | | seconds | × alone | processor seconds | × alone |\n|---|---|---|---|---|---|")
-    for question, sql in QUESTIONS.items():
+    print("| query | | seconds | × alone | processor seconds | × alone |\n|---|---|---|---|---|---|")
+    for query, sql in QUERIES.items():
         best = in_turns(with_table(made, catalog, sql), process, repeats)
         base = best["alone"]
         for name, (seconds, work) in best.items():
             ratio = f"{work / base[1]:.2f}" if base[1] else "—"
-            print(
-                f"| {question} | {name} | {seconds:.2f} | {seconds / base[0]:.2f} | {work:.2f} | {ratio} |", flush=True
-            )
+            print(f"| {query} | {name} | {seconds:.2f} | {seconds / base[0]:.2f} | {work:.2f} | {ratio} |", flush=True)
     made.close()
 
 

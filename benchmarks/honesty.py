@@ -4,14 +4,14 @@
     .venv/bin/python benchmarks/honesty.py --epsilon 0.3 1 3 --limits declared raised auto --cells 500 --summary
 
 Three made-up schemas (an app, a shop, a hospital) with people of very different activity, and bounds that a careful
-owner would choose. Every question is asked once of the curator and once of plain DuckDB over the same files, as the
+owner would choose. Every query is asked once of the curator and once of plain DuckDB over the same files, as the
 analyst means it: without limits on rows or groups of a person, without clipping. A cell counts as right if its
 interval, at 95 %, holds the plain value. Limits and clipping are not noise, so nothing promises that of the plain
 interval; the widened one (``intervals(bias=True)``) allows for the estimate of what was left out, and the one that is
 shown does so where that makes it less than three times as wide. The table has all shares and widths;
 below it, how many of the wrong plain intervals are marked. By
 default limits are AUTO: found privately within the price; ``--limits declared`` takes the owner's numbers, and
-``raised`` limits that few people exceed. A kind of question is asked until it has as many cells as ``--cells`` says:
+``raised`` limits that few people exceed. A kind of query is asked until it has as many cells as ``--cells`` says:
 with 500 of them a kind that is right in 92 % is told apart from one that is right in 95 %. Every time the price is
 higher by a billionth, so that nothing is a repeat. Prints Markdown.
 """
@@ -94,7 +94,7 @@ cost = { type = "integer", bounds = [0, 5000] }
 
 @dataclass(frozen=True)
 class Asked:
-    """A question, its kind, and the columns that are keys."""
+    """A query, its kind, and the columns that are keys."""
 
     kind: str
     sql: str
@@ -135,8 +135,8 @@ rows by trait    | 1 | SELECT country, COUNT(*) AS n FROM orders JOIN customers 
 """
 
 
-def questions() -> list[Asked]:
-    """The questions of :data:`TEXT`."""
+def queries() -> list[Asked]:
+    """The queries of :data:`TEXT`."""
     parts = [line.split("|", 2) for line in TEXT.strip().splitlines()]
     return [Asked(kind.strip(), sql.strip(), int(keys)) for kind, keys, sql in parts]
 
@@ -169,13 +169,13 @@ def write_tables(folder: Path, people: int) -> None:
             made.execute(f"COPY ({sql}) TO '{folder / name}.parquet'")
 
 
-def plain(folder: Path, question: Asked) -> dict[tuple[Any, ...], float]:
-    """Cells of the question without privacy, by their keys."""
+def plain(folder: Path, query: Asked) -> dict[tuple[Any, ...], float]:
+    """Cells of the query without privacy, by their keys."""
     with duckdb.connect() as raw:
         for name in ("events", "customers", "orders", "visits"):
             raw.execute(f"CREATE VIEW {name} AS SELECT * FROM '{folder / name}.parquet'")
-        rows = raw.execute(question.sql).fetchall()
-    return {row[: question.keys]: float(row[question.keys]) for row in rows}
+        rows = raw.execute(query.sql).fetchall()
+    return {row[: query.keys]: float(row[query.keys]) for row in rows}
 
 
 @dataclass(frozen=True)
@@ -232,7 +232,7 @@ def _ends(row: dict[str, Any], value: str) -> tuple[float, float]:
     return (-math.inf if low is None else float(low), math.inf if high is None else float(high))
 
 
-#: Limits of the question, by name.
+#: Limits of the query, by name.
 LIMITS: dict[str, dict[str, Any]] = {
     "auto": {"max_groups": "auto", "max_rows": "auto"},
     "declared": {},
@@ -241,10 +241,10 @@ LIMITS: dict[str, dict[str, Any]] = {
 
 
 def kinds_of(folder: Path, price: str, limits: str, cells: int, wanted: Sequence[str]) -> dict[str, list[list[Judged]]]:
-    """Answers of every kind of question, as many as have some number of cells together; of a new project."""
+    """Answers of every kind of query, as many as have some number of cells together; of a new project."""
     by_kind: dict[str, list[tuple[Asked, dict[tuple[Any, ...], float]]]] = defaultdict(list)
-    for question in (each for each in questions() if not wanted or each.kind in wanted):
-        by_kind[question.kind].append((question, plain(folder, question)))
+    for query in (each for each in queries() if not wanted or each.kind in wanted):
+        by_kind[query.kind].append((query, plain(folder, query)))
     found: dict[str, list[list[Judged]]] = defaultdict(list)
     with TemporaryDirectory(dir=folder) as place:
         for table in folder.glob("*.parquet"):
@@ -254,11 +254,11 @@ def kinds_of(folder: Path, price: str, limits: str, cells: int, wanted: Sequence
         for kind, asked in by_kind.items():
             for turn in range(max(1, -(-cells // sum(len(truth) for _, truth in asked)))):
                 epsilon = str(Decimal(price) * (1 + turn * Decimal("1e-9")))
-                for question, truth in asked:
-                    answer = curator.sql(question.sql, epsilon=epsilon, **LIMITS[limits])
+                for query, truth in asked:
+                    answer = curator.sql(query.sql, epsilon=epsilon, **LIMITS[limits])
                     if not answer.charge.amounts:
-                        raise RuntimeError(f"{question.sql} was answered from an earlier answer")
-                    found[kind].append(judged(answer, truth, question.keys))
+                        raise RuntimeError(f"{query.sql} was answered from an earlier answer")
+                    found[kind].append(judged(answer, truth, query.keys))
         curator.close()
     return found
 
@@ -276,7 +276,7 @@ def below(cells: list[Judged]) -> bool:
 def print_kinds(kinds: dict[str, list[list[Judged]]]) -> None:
     """A line for each kind."""
     print(
-        "| kind of question | answers | cells | intervals shown that hold the truth | of noise alone | widened ones "
+        "| kind of query | answers | cells | intervals shown that hold the truth | of noise alone | widened ones "
         "| times as wide | median error | half width shown | of noise alone |"
     )
     print("|---|" + "---:|" * 9)
@@ -314,7 +314,7 @@ def print_kinds(kinds: dict[str, list[list[Judged]]]) -> None:
 
 def print_summary(found: dict[tuple[str, str], dict[str, list[list[Judged]]]]) -> None:
     """A line for each kind and a column for each setting: widened intervals that hold the truth, and plain ones."""
-    print("| kind of question | " + " | ".join(f"{limits}, ε {price}" for limits, price in found) + " |")
+    print("| kind of query | " + " | ".join(f"{limits}, ε {price}" for limits, price in found) + " |")
     print("|---|" + "---:|" * len(found))
     for kind in next(iter(found.values())):
         line = []
@@ -332,8 +332,8 @@ def main() -> None:
     parser.add_argument("--people", type=int, default=20_000)
     parser.add_argument("--epsilon", nargs="+", default=["1"])
     parser.add_argument("--limits", nargs="+", choices=[*LIMITS], default=["auto"])
-    parser.add_argument("--cells", type=int, default=1, help="of each kind of question, at least")
-    parser.add_argument("--kinds", nargs="+", default=[], help="of questions; all unless some are named")
+    parser.add_argument("--cells", type=int, default=1, help="of each kind of query, at least")
+    parser.add_argument("--kinds", nargs="+", default=[], help="of queries; all unless some are named")
     parser.add_argument("--summary", action="store_true", help="one table of all settings, too")
     wanted = parser.parse_args()
     found = {}
@@ -345,7 +345,7 @@ def main() -> None:
                 kinds = kinds_of(Path(place), price, limits, wanted.cells, wanted.kinds)
                 found[limits, price] = kinds
                 spent = time.process_time() - begun
-                print(f"{wanted.people:,} people, epsilon {price} a question, {limits} limits ({spent:.0f} s)\n")
+                print(f"{wanted.people:,} people, epsilon {price} a query, {limits} limits ({spent:.0f} s)\n")
                 print_kinds(kinds)
     if wanted.summary:
         print_summary(found)

@@ -1,6 +1,6 @@
-"""Fresh questions a second over 32 connections, by the PostgreSQL protocol and by HTTP in the same run.
+"""Fresh queries a second over 32 connections, by the PostgreSQL protocol and by HTTP in the same run.
 
-Run ``python benchmarks/pgwire.py``. Rounds of the two alternate, so that a busy machine slows both. Every question is
+Run ``python benchmarks/pgwire.py``. Rounds of the two alternate, so that a busy machine slows both. Every query is
 new: its text differs from all others, so that each is planned, charged, measured and signed. Queries of the catalogue
 are counted as well, with the processor time of server and clients for each: clients run on the same machine, so that
 the time says what the machine would do if it had nothing else to do.
@@ -32,8 +32,8 @@ CATALOGUE = (
 )
 
 
-def question() -> str:
-    """A question that was not asked before."""
+def query() -> str:
+    """A query that was not asked before."""
     return f"SELECT ward, COUNT(*) AS n FROM visits WHERE cost < {next(_numbers)} GROUP BY ward"
 
 
@@ -96,10 +96,10 @@ def main() -> None:
             ]
 
             def ask(client: httpx2.Client) -> None:
-                told = client.post("/v1/query", json={"sql": question(), "epsilon": 0.01})
+                told = client.post("/v1/query", json={"sql": query(), "epsilon": 0.01})
                 assert told.status_code == 200, told.text
 
-            by_wire = [lambda wire=wire: wire.execute(question()).fetchall() for wire in wires]  # type: ignore[misc]
+            by_wire = [lambda wire=wire: wire.execute(query()).fetchall() for wire in wires]  # type: ignore[misc]
             by_http = [lambda client=client: ask(client) for client in clients]  # type: ignore[misc]
             looks = [lambda wire=wire: wire.execute(CATALOGUE).fetchall() for wire in wires]  # type: ignore[misc]
             kinds = ("postgres", "http", "catalogue", "server_ms", "client_ms")
@@ -115,9 +115,9 @@ def main() -> None:
             for wire in wires:
                 wire.close()
     middle = {name: statistics.median(rates) for name, rates in found.items()}
-    print(f"fresh questions by HTTP      {middle['http']:8.0f} / s")
+    print(f"fresh queries by HTTP      {middle['http']:8.0f} / s")
     share = middle["postgres"] / middle["http"]
-    print(f"fresh questions by postgres  {middle['postgres']:8.0f} / s  ({share:.0%} of HTTP)")
+    print(f"fresh queries by postgres  {middle['postgres']:8.0f} / s  ({share:.0%} of HTTP)")
     print(f"catalogue round trips        {middle['catalogue']:8.0f} / s, load {os.getloadavg()[0]:.1f}")
     mine, theirs = middle["server_ms"], middle["client_ms"]
     cores = os.cpu_count() or 1

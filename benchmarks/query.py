@@ -3,21 +3,21 @@
     .venv/bin/python benchmarks/query.py [--rows 1000000 10000000] [--people 1000000] [--growth] [--quick] [--small]
         [--shapes]
 
-The question: orders of 100,000 users (``--people``), ``GROUP BY city, category`` (20 × 10 public groups), COUNT, SUM
+The query: orders of 100,000 users (``--people``), ``GROUP BY city, category`` (20 × 10 public groups), COUNT, SUM
 and AVG. Every contender runs in a process of its own, on two threads, and reports its peak memory; all take turns,
 several times, and the best repeat counts. Processor time is that of all threads of the best repeat: it says what a
-question costs where other work competes for the cores and the clock tells little.
+query costs where other work competes for the cores and the clock tells little.
 
 "Raw" is DuckDB without any protection. Row-level treats every order as a person; user-level keeps at most 10 groups of
 a user and 20 orders in each, which has to be found out first; with AUTO these numbers are found privately. A small
 table shows what is left when there is little to read. ``--growth`` adds row-level runs up to 100 million rows. Prints
 Markdown.
 
-Small questions are what a server gets many of: ten groups of 100,000 rows, a ledger in a file, and all that the curator
-does for a quote, for a repeat and for a new question. ``--small`` runs only these. Cold means a text never seen before,
+Small queries are what a server gets many of: ten groups of 100,000 rows, a ledger in a file, and all that the curator
+does for a quote, for a repeat and for a new query. ``--small`` runs only these. Cold means a text never seen before,
 warm one that was quoted a moment ago.
 
-``--shapes`` runs only questions of other shapes, user-level, in the engine, each beside the same question to DuckDB
+``--shapes`` runs only queries of other shapes, user-level, in the engine, each beside the same query to DuckDB
 alone and, where it can, to OpenDP-Polars: private keys, quantiles, distinct values, a join of two protected tables, and
 aggregates of per-person ones; of a million rows, or of those that ``--rows`` names.
 """
@@ -85,7 +85,7 @@ def orders(unit: str) -> Any:
 
 
 def asked(made: Any, catalog: Any) -> Callable[[], object]:
-    """The question to an engine: exact, bounded integers, before noise."""
+    """The query to an engine: exact, bounded integers, before noise."""
     from tacit.engines.protocol import MeasurementTask
     from tacit.query.resolve import resolve
 
@@ -110,7 +110,7 @@ def curator(path: str, unit: str, *, auto: bool = False) -> Callable[[], object]
     limits = {"max_groups": "auto", "max_rows": "auto"} if auto else {"max_groups": GROUPS, "max_rows": ROWS}
     opened = tacit.open(path, unit=unit, epsilon="1000", columns=columns, table="orders", **limits)
     asked = iter(range(1, 10**6))
-    # The same question at the same price is answered from memory, so every run asks for another epsilon.
+    # The same query at the same price is answered from memory, so every run asks for another epsilon.
     return lambda: opened.sql(SQL, epsilon=f"0.5{next(asked):06d}")
 
 
@@ -126,7 +126,7 @@ def planner(path: str, unit: str) -> Callable[[], object]:
 
 
 def small(path: str, unit: str, ask: str) -> Callable[[], object]:
-    """Questions about ten groups, charged in a file: each with a constant of its own, or always the same."""
+    """Queries about ten groups, charged in a file: each with a constant of its own, or always the same."""
     import tacit
 
     columns = {"city": list(CITIES), "category": list(CATEGORIES), "amount": (0.0, 100.0)}
@@ -202,8 +202,8 @@ SMALL: dict[str, Callable[[str], Callable[[], object]]] = {
     "quote, known text at another price": lambda path: small(path, "user_id", "price"),
     "quote, warm": lambda path: small(path, "user_id", "warm"),
     "free repeat": lambda path: small(path, "user_id", "repeat"),
-    "fresh question, row-level": lambda path: small(path, "row", "fresh"),
-    "fresh question, user-level": lambda path: small(path, "user_id", "fresh"),
+    "fresh query, row-level": lambda path: small(path, "row", "fresh"),
+    "fresh query, user-level": lambda path: small(path, "user_id", "fresh"),
 }
 
 
@@ -212,7 +212,7 @@ _JOINED = (
     " AND orders.order_id = returns.order_id GROUP BY city"
 )
 _PER_PERSON = "FROM (SELECT user_id, COUNT(*) AS n FROM orders GROUP BY user_id)"
-#: Questions of other shapes over the files of orders and returns, as the engine gets them.
+#: Queries of other shapes over the files of orders and returns, as the engine gets them.
 SHAPES = {
     "10,000 private keys": "SELECT tag, COUNT(*), SUM(amount) FROM orders GROUP BY tag",
     "median per group": "SELECT city, MEDIAN(amount) FROM orders GROUP BY city",
@@ -244,7 +244,7 @@ def generate_shapes(folder: Path, rows: int, people: int) -> None:
 
 
 def shape(folder: str, name: str, *, private: bool) -> Callable[[], object]:
-    """One question of another shape: bounded integers before noise, or DuckDB alone."""
+    """One query of another shape: bounded integers before noise, or DuckDB alone."""
     sql = SHAPES[name]
     files = {each: f"{folder}/{each}.parquet" for each in ("orders", "returns")}
     if not private:
@@ -391,7 +391,7 @@ def table(path: Path, rows: int, people: int, repeats: int, rounds: int) -> None
 
 
 def little(title: str, names: Iterable[str], path: Path, repeats: int, rounds: int) -> None:
-    """Print the cost of a question when there is little to read."""
+    """Print the cost of a query when there is little to read."""
     print(f"\n### {title}\n\n| | ms | processor ms |\n|---|---|---|")
     for name, found in in_turns(names, path, repeats, rounds).items():
         shown = (
@@ -401,7 +401,7 @@ def little(title: str, names: Iterable[str], path: Path, repeats: int, rounds: i
 
 
 def shapes(folder: Path, rows: int, people: int, repeats: int, rounds: int) -> None:
-    """Questions of other shapes beside DuckDB alone."""
+    """Queries of other shapes beside DuckDB alone."""
     print(
         f"\n### Other shapes, {rows:,} rows of {people:,} people\n\n"
         "| | raw processor s | Tacit processor s | × raw | × raw, seconds "
@@ -448,8 +448,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="*")
     parser.add_argument("--growth", action="store_true", help="row-level up to 100 million rows")
     parser.add_argument("--quick", action="store_true", help="one million rows, two repeats")
-    parser.add_argument("--small", action="store_true", help="only the small questions")
-    parser.add_argument("--shapes", action="store_true", help="only questions of other shapes")
+    parser.add_argument("--small", action="store_true", help="only the small queries")
+    parser.add_argument("--shapes", action="store_true", help="only queries of other shapes")
     parser.add_argument("--people", type=int, default=USERS, help="whose the orders are")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=3, help="how often the contenders take turns")
@@ -476,7 +476,7 @@ def main() -> None:
         generate(path, 10**5, USERS)
         if not chosen.small:
             little("A table of 100,000 rows", LITTLE, path, 4 * repeats, rounds)
-        little("Small questions", SMALL, path, 20 * repeats, rounds)
+        little("Small queries", SMALL, path, 20 * repeats, rounds)
         if chosen.growth:
             growth(Path(folder), repeats, rounds)
 

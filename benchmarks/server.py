@@ -1,9 +1,9 @@
-"""A whole server on loopback: quotes, free repeats and fresh questions a second, waiting times, and how fast it starts.
+"""A whole server on loopback: quotes, free repeats and fresh queries a second, waiting times, and how fast it starts.
 
 Run ``python benchmarks/server.py`` (about two minutes). The server is ``tacit serve`` with two workers, slots off, on a
-table of 100,000 rows and a ledger on disk: every fresh question is a durable charge. The load comes from a process of
+table of 100,000 rows and a ledger on disk: every fresh query is a durable charge. The load comes from a process of
 its own over kept connections; what that process needs of the processors is stated beside, since it runs on the same
-machine. A new question is one that was never asked before; a known one is one of fifty.
+machine. A new query is one that was never asked before; a known one is one of fifty.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Load:
-    """Load to send: ``kind`` of question, for so long, over so many connections, at a rate or as fast as it goes."""
+    """Load to send: ``kind`` of query, for so long, over so many connections, at a rate or as fast as it goes."""
 
     port: int
     token: str
@@ -47,7 +47,7 @@ class Load:
     mark: int = 0
 
 
-def questions(kind: str, mark: int) -> Iterator[bytes]:
+def queries(kind: str, mark: int) -> Iterator[bytes]:
     """Bodies of requests, one after the other."""
     for number in itertools.count():
         fresh = kind.startswith("new")
@@ -66,7 +66,7 @@ class Generator:
             f"POST {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {load.token}\r\n"
             "content-type: application/json\r\ncontent-length: "
         ).encode()
-        self.questions = questions(load.kind, load.mark)
+        self.queries = queries(load.kind, load.mark)
         self.waits: list[float] = []
         self.statuses: dict[int, int] = {}
 
@@ -90,7 +90,7 @@ class Generator:
         }
 
     async def connection(self) -> None:
-        """One analyst: a question, its answer, the next question."""
+        """One analyst: a query, its answer, the next query."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.load.port)
         writer.transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         while True:
@@ -102,7 +102,7 @@ class Generator:
                 break
             if self.load.rate:
                 await asyncio.sleep(max(start - time.perf_counter(), 0))
-            body = next(self.questions)
+            body = next(self.queries)
             writer.write(b"%b%d\r\n\r\n%b" % (self.head, len(body), body))
             head = await reader.readuntil(b"\r\n\r\n")
             place = head.find(b"content-length: ") + 16
@@ -304,20 +304,18 @@ def table(server: Server, token: str, seconds: float) -> None:
     print("|---|---|---|---|---|---|", flush=True)
     for kind in ("quote", "repeat"):
         run(kind, seconds=2.0)
-    print(line("quotes of known questions", run("quote"), " (reach: 1,000)"), flush=True)
-    print(line("quotes of new questions", run("new quote", mark=1)), flush=True)
+    print(line("quotes of known queries", run("quote"), " (reach: 1,000)"), flush=True)
+    print(line("quotes of new queries", run("new quote", mark=1)), flush=True)
     print(line("free repeats", run("repeat"), " (reach: 1,000)"), flush=True)
     paces = [pace()]
-    fresh = run("new question", mark=2)
+    fresh = run("new query", mark=2)
     paces.append(pace())
-    print(line("fresh questions, each a durable charge", fresh, " (reach: 150)"), flush=True)
+    print(line("fresh queries, each a durable charge", fresh, " (reach: 150)"), flush=True)
     half = fresh["count"] / fresh["seconds"] / 2
-    steady = run("new question", mark=3, rate=half, connections=64)
+    steady = run("new query", mark=3, rate=half, connections=64)
     print(line(f"the same, {half:.0f} sent a second (reach: p99 < 100 ms)", steady), flush=True)
     print(f"\nMemory of the workers after all that: {server.memory():.0f} MB.")
-    print(
-        f"A plain loop of a million steps took {paces[0]:.0f} ms before the fresh questions and {paces[1]:.0f} after."
-    )
+    print(f"A plain loop of a million steps took {paces[0]:.0f} ms before the fresh queries and {paces[1]:.0f} after.")
 
 
 if __name__ == "__main__":

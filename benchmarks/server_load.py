@@ -1,6 +1,6 @@
 """Two hundred analysts for a minute, while workers are killed under them: what they saw, and what it cost.
 
-Run ``python benchmarks/server_load.py``. The analysts mix quotes, free repeats, refusals and fresh questions, check
+Run ``python benchmarks/server_load.py``. The analysts mix quotes, free repeats, refusals and fresh queries, check
 every answer against the truth and against what others got, and ask again under the same key whenever a response is
 lost. Afterwards the ledger is compared with what they saw. ``tests/server/test_server_load.py`` does the same for a few
 seconds.
@@ -75,7 +75,7 @@ def main() -> None:
 
 
 def _twice(history: tuple[object, ...]) -> int:
-    """Charges for a question that was charged before."""
+    """Charges for a query that was charged before."""
     return len(history) - len({getattr(entry, "sql", "") for entry in history})
 
 

@@ -1,8 +1,8 @@
 """Information about the data in latencies, on a real server: two neighbouring databases, asked in turns.
 
-Run ``python benchmarks/server_timing.py`` (some minutes; ``--questions 10000`` for the figures of docs/server.md, which
+Run ``python benchmarks/server_timing.py`` (some minutes; ``--queries 10000`` for the figures of docs/server.md, which
 takes an hour). One database has a person with four times as many rows as all others together; the other does not have
-that person. Each is served by a worker of its own, and fresh questions go to either in turns, several at once. A
+that person. Each is served by a worker of its own, and fresh queries go to either in turns, several at once. A
 classifier then tells the two apart by latency alone, once as it is and once learning any difference of the two
 distributions from half of the latencies; 0.5 is chance. The same is done without slots, to show that there is
 something to be found, and with two servers of the same data, to show how far two processes differ by themselves.
@@ -81,10 +81,10 @@ class Asked:
         self.values: tuple[list[float], list[float]] = ([], [])
 
 
-async def ask(ports: list[int], tokens: list[list[str]], questions: int, at_once: int, pause: float) -> Asked:
-    """So many fresh questions to each of the two, in an order that nothing else can depend on."""
+async def ask(ports: list[int], tokens: list[list[str]], queries: int, at_once: int, pause: float) -> Asked:
+    """So many fresh queries to each of the two, in an order that nothing else can depend on."""
     found, dice = Asked(), random.Random(5)
-    order = [which for which in (0, 1) for _ in range(questions)]
+    order = [which for which in (0, 1) for _ in range(queries)]
     dice.shuffle(order)
     waiting = iter(enumerate(order))
 
@@ -122,7 +122,7 @@ async def ask(ports: list[int], tokens: list[list[str]], questions: int, at_once
 
 
 def noises(values: list[float]) -> list[float]:
-    """The noise of answers to questions that all have the same true answer."""
+    """The noise of answers to queries that all have the same true answer."""
     middle = sorted(values)[len(values) // 2]
     return [abs(value - middle) for value in values]
 
@@ -135,7 +135,7 @@ def measured(projects: list[Path], tokens: list[list[str]], slot: float, chosen:
     for order in ((0, 1), (1, 0)):
         with Server(projects[order[0]], *options) as one, Server(projects[order[1]], *options) as other:
             ports = [one.port, other.port] if order == (0, 1) else [other.port, one.port]
-            found = asyncio.run(ask(ports, tokens, chosen.questions // 2, chosen.at_once, chosen.pause))
+            found = asyncio.run(ask(ports, tokens, chosen.queries // 2, chosen.at_once, chosen.pause))
         together.leaves = found.leaves
         for which in (0, 1):
             together.latencies[which].extend(found.latencies[which])
@@ -167,10 +167,10 @@ def line(name: str, what: str, found: Asked, slot: float) -> str:
 def main() -> None:
     """Both tables, in Markdown."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--questions", type=int, default=1000, help="to each database")
+    parser.add_argument("--queries", type=int, default=1000, help="to each database")
     parser.add_argument("--slot", type=float, default=0.25)
     parser.add_argument("--at-once", type=int, default=2)
-    parser.add_argument("--pause", type=float, default=0.05, help="seconds between two questions, at most")
+    parser.add_argument("--pause", type=float, default=0.05, help="seconds between two queries, at most")
     chosen = parser.parse_args()
     import tempfile
 
@@ -179,7 +179,7 @@ def main() -> None:
         names = ("with", "without", "twin")
         projects = [make_project(Path(place) / name, heavy=name == "with") for name in names]
         tokens = [list(make_tokens(project, [f"analyst {i}" for i in range(PEOPLE)]).values()) for project in projects]
-        heads = ("slots", "databases", "questions", "median ms", "median ms", "AUC", "AUC, trained", "± by chance",
+        heads = ("slots", "databases", "queries", "median ms", "median ms", "AUC", "AUC, trained", "± by chance",
                  "Spearman of latency and noise", "leaves after", "late")  # fmt: skip
         print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}", flush=True)
         for slot in (0.0, chosen.slot):

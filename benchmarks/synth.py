@@ -182,7 +182,7 @@ def main() -> None:
             for method in asked.runs * (asked.method or ["independent", "mst", "aim"]):
                 if method == "none":
                     continue
-                # A curator answers the same question again with what it released, so that every run has its own.
+                # A curator answers the same query again with what it released, so that every run has its own.
                 curator, _ = opened(asked.file, only)
                 start, used = time.perf_counter(), time.process_time()
                 made = curator.synthesize(table, epsilon=epsilon, delta=DELTA, method=method, rows=len(real))  # type: ignore[arg-type]

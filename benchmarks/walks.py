@@ -20,7 +20,7 @@ from typing import Any
 import tacit
 
 ROOT = str(Path(tacit.__file__).parent)
-QUESTION = "SELECT ward, COUNT(*) AS visits, AVG(cost) AS cost FROM visits GROUP BY ward"
+QUERY = "SELECT ward, COUNT(*) AS visits, AVG(cost) AS cost FROM visits GROUP BY ward"
 OTHER = "SELECT ward, COUNT(*) AS visits, SUM(cost) AS cost FROM visits WHERE cost > 10 GROUP BY ward"
 
 
@@ -97,9 +97,9 @@ def main(*, files: bool = False) -> None:
         warm.explain(OTHER, epsilon="2")
         walks = {
             "`curator.explain(…)`": measure(lambda: curator.explain(OTHER, epsilon="0.5")),
-            "`curator.sql(…)`, fresh": measure(lambda: curator.sql(QUESTION, epsilon="0.5")),
-            "the same, a repeat": measure(lambda: curator.sql(QUESTION, epsilon="0.5")),
-            "the same text at another price": measure(lambda: curator.sql(QUESTION, epsilon="0.25")),
+            "`curator.sql(…)`, fresh": measure(lambda: curator.sql(QUERY, epsilon="0.5")),
+            "the same, a repeat": measure(lambda: curator.sql(QUERY, epsilon="0.5")),
+            "the same text at another price": measure(lambda: curator.sql(QUERY, epsilon="0.25")),
         }
     print("| walk | calls | functions | files | file changes | room changes |")
     print("|---|---:|---:|---:|---:|---:|")

@@ -52,9 +52,9 @@ PROJECT_KEYS: Mapping[str, Mapping[str, str]] = {
         "key": "the file of the signing key",
     },
     "limits": {
-        "seconds": "longest run of one question",
-        "memory": 'largest memory of one question, such as `"4GB"`',
-        "threads": "threads of one question",
+        "seconds": "longest run of one query",
+        "memory": 'largest memory of one query, such as `"4GB"`',
+        "threads": "threads of one query",
         "spill": "folder for intermediate results that exceed the memory",
     },
     "populations.NAME": {
@@ -64,7 +64,7 @@ PROJECT_KEYS: Mapping[str, Mapping[str, str]] = {
         "mu": "the budget in Gaussian DP, instead of epsilon",
         "accounting": "`pure`, `approx`, `zcdp` or `gdp`: how charges add up",
         "relation": "`add_remove` or `replace_one`: which databases are neighbours",
-        "query_delta": "delta of a question that needs one and states none; by default a hundredth of the budget's",
+        "query_delta": "delta of a query that needs one and states none; by default a hundredth of the budget's",
         "policy": "what the owner allows within the budget; the table below",
     },
     "populations.NAME.policy": {
@@ -96,21 +96,21 @@ PROJECT_KEYS: Mapping[str, Mapping[str, str]] = {
         "thousands_mark": "sign between groups of three digits in a CSV file; by default none",
         "date_format": "form of the dates of a CSV file, such as `%d.%m.%Y`; by default `2024-01-31`",
         "null_values": 'further texts of a CSV file that stand for no value, such as `["n/a", "-"]`',
-        "schema": "the word that questions may write before the name of the table",
+        "schema": "the word that queries may write before the name of the table",
         "public": "whether the table has no people in it, and is read without a charge",
         "population": "whose budget pays",
         "unit": 'the column that says whose row it is, or `"row"`',
-        "max_groups": "groups of a unit that count in one question, or `auto`",
+        "max_groups": "groups of a unit that count in one query, or `auto`",
         "max_rows": "rows of a unit that count in one group, or `auto`",
         "unit_rows": "rows of a unit that may enter a join which multiplies them",
         "table_rows": "most rows of the table, made known by its owner; response times follow from it",
         "text_length": "most characters of most of its texts, likewise",
-        "max_groups_limit": "largest `max_groups` that a question may state",
-        "max_rows_limit": "largest `max_rows` that a question may state",
+        "max_groups_limit": "largest `max_groups` that a query may state",
+        "max_rows_limit": "largest `max_rows` that a query may state",
         "columns": "declarations about columns",
     },
     "tables.NAME.columns.NAME": {
-        "source": "name of the column in the source, where questions call it otherwise",
+        "source": "name of the column in the source, where queries call it otherwise",
         "date_format": "form of a date or timestamp in a CSV file, such as `%d.%m.%Y %H:%M`",
         "type": "`integer`, `decimal`, `double`, `text`, `boolean`, `date`, `timestamp`; by default that of the source",
         "bounds": "smallest and largest value that counts; values outside are moved to the nearer bound",
@@ -172,8 +172,8 @@ def exercises(path: str) -> Iterator[str]:
 
     for chapter, (_, name) in enumerate(CHAPTERS, 1):
         for exercise in exercises_of(chapter) if path == f"course/{name}" else ():
-            question, *options = exercise.question.splitlines()
-            yield f"\n* **{exercise.number}** {question}\n"
+            query, *options = exercise.query.splitlines()
+            yield f"\n* **{exercise.number}** {query}\n"
             yield from (f"    * {option}" for option in options)
 
 

@@ -1,8 +1,8 @@
-# ruff: noqa: E501, S608, ISC004 - a question is one line, and is resolved, never run
+# ruff: noqa: E501, S608, ISC004 - a query is one line, and is resolved, never run
 """The page *What can be asked*, made from the function registry, the table of aggregates and the rules.
 
 ``python docs/what_can_be_asked.py`` (with ``src`` on the path) writes ``docs/what-can-be-asked.md`` anew. Every example
-is resolved before it is written, so that the page cannot show a question that is refused; a test compares the file with
+is resolved before it is written, so that the page cannot show a query that is refused; a test compares the file with
 what the code says.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from forty_questions import HOSPITAL
+from forty_queries import HOSPITAL
 
 from tacit.query.aggregates import AGGREGATES
 from tacit.query.catalog import Catalog, Column, ForeignKey, Population, PublicSize, Table
@@ -28,7 +28,7 @@ from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, TEXT, TIMESTAMP, d
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "what-can-be-asked.md"
-#: Questions of the tests, for functions that none of the arguments below fits.
+#: Queries of the tests, for functions that none of the arguments below fits.
 CORPUS = ROOT / "tests" / "query" / "corpus"
 
 WARDS = ("cardiology", "oncology", "surgery")
@@ -141,12 +141,12 @@ WINDOWS = (
 
 
 def accepted(sql: str) -> bool:
-    """Whether a question is accepted."""
+    """Whether a query is accepted."""
     return is_accepted(sql, CATALOG)
 
 
 def checked(sql: str) -> str:
-    """The question itself, which must be accepted."""
+    """The query itself, which must be accepted."""
     resolve_any(sql, CATALOG)
     return sql
 
@@ -157,7 +157,7 @@ def cell(text: str) -> str:
 
 
 def code(sql: str) -> str:
-    """A question in a cell of a table; a call on its own stands for a column of `visits`."""
+    """A query in a cell of a table; a call on its own stands for a column of `visits`."""
     for before, after in (("SELECT COUNT(", ") FROM visits"), ("SELECT ", " AS x FROM visits")):
         call = sql.removeprefix(before).removesuffix(after)
         if sql == before + call + after and re.match(r"\w+\(", call) and re.sub(r"[^()]", "", call).startswith("("):
@@ -200,7 +200,7 @@ def example_of(name: str) -> str:
 
 
 def from_corpus(name: str) -> str:
-    """The first question of the tests that calls a function."""
+    """The first query of the tests that calls a function."""
     called = re.compile(rf"\b{re.escape(name)}\s*\(", re.IGNORECASE)
     for file in ("expressions.txt", *sorted(path.name for path in CORPUS.glob("*.sql"))):
         for line in (CORPUS / file).read_text(encoding="utf-8").splitlines():
@@ -256,19 +256,19 @@ def functions() -> Iterator[str]:
 
 def windows() -> str:
     """The windows, with one example: the others are asked in the same way."""
-    questions = [
+    queries = [
         checked(
             f"SELECT AVG(CLAMP(x, 0, 60)) FROM (SELECT {call} OVER (PARTITION BY patient_id ORDER BY seen) AS x FROM visits)"
         )
         for call in WINDOWS
     ]
-    return f"{', '.join(call.split('(')[0] for call in WINDOWS)}; for example `{questions[3]}`."
+    return f"{', '.join(call.split('(')[0] for call in WINDOWS)}; for example `{queries[3]}`."
 
 
-def questions() -> Iterator[str]:
-    """Questions in words, which the tests ask with noise and without."""
-    yield from ("|question|query|", "|---|---|")
-    for asked in HOSPITAL.questions:
+def queries() -> Iterator[str]:
+    """Queries in words, which the tests ask with noise and without."""
+    yield from ("|query|query|", "|---|---|")
+    for asked in HOSPITAL.queries:
         if len(asked.sql) > SHORT:
             yield f"|{asked.words}|`{cell(asked.sql)}`|"
 
@@ -282,8 +282,8 @@ def page() -> str:
         "`patients`, `visits` and `prescriptions` (which lead to the patient), public `wards`.",
         "A query that is not accepted is refused, at no cost. The refusal names the part of the text and the reason (*Errors* lists the codes), and shows a query near it that is accepted.",
         "## By example",
-        "Questions to a made-up hospital, with the query that answers each; `docs/forty_questions.py` has its data, its project file and more queries.",
-        "\n".join(questions()),
+        "Queries to a made-up hospital, with the query that answers each; `docs/forty_queries.py` has its data, its project file and more queries.",
+        "\n".join(queries()),
         "## Clauses",
         "\n".join(clauses()),
         "## Aggregates",

@@ -8,7 +8,7 @@ WARDS = ["cardiology", "oncology", "surgery"]
 
 
 def main() -> None:
-    """Ask one question twice; the second time is free."""
+    """Ask one query twice; the second time is free."""
     visits = pa.table(
         {
             "patient": [i // 2 for i in range(6000)],
@@ -20,18 +20,18 @@ def main() -> None:
         visits,
         table="visits",
         unit="patient",  # whose row it is: all rows of one person are protected together
-        epsilon="2",  # the budget of all questions ever asked
+        epsilon="2",  # the budget of all queries ever asked
         max_groups=2,
         max_rows=2,
         columns={"ward": WARDS, "cost": (0, 1000)},  # public knowledge, never read off the data
     )
-    question = "SELECT ward, COUNT(*) AS visits, AVG(cost) AS cost FROM visits GROUP BY ward"
-    print(curator.explain(question, epsilon="0.5").charge)
-    answer = curator.sql(question, epsilon="0.5")
+    query = "SELECT ward, COUNT(*) AS visits, AVG(cost) AS cost FROM visits GROUP BY ward"
+    print(curator.explain(query, epsilon="0.5").charge)
+    answer = curator.sql(query, epsilon="0.5")
     print(answer)
     for row in answer.intervals("0.99").to_pylist():
         print(row["ward"], "had between", row["visits_low"], "and", row["visits_high"], "visits")
-    again = curator.sql(question, epsilon="0.5")
+    again = curator.sql(query, epsilon="0.5")
     print(again.charge.text)
     print(curator.budget(answer))
 

@@ -1,4 +1,4 @@
-"""Two protected tables and a public one in one question, described by a project file."""
+"""Two protected tables and a public one in one query, described by a project file."""
 
 import tempfile
 from pathlib import Path
@@ -46,7 +46,7 @@ def main() -> None:
     for name, rows in (("patients", patients), ("visits", visits), ("wards", wards)):
         pq.write_table(pa.table(rows), folder / f"{name}.parquet")
     (folder / "tacit.toml").write_text(PROJECT)
-    question = """
+    query = """
         SELECT w.building, COUNT(*) AS visits, AVG(p.age) AS age
         FROM visits v
         JOIN patients p ON p.id = v.patient      -- rows of one person: joined on the unit
@@ -54,7 +54,7 @@ def main() -> None:
         GROUP BY w.building
     """
     with tacit.open(folder / "tacit.toml") as curator:
-        print(curator.sql(question, epsilon="1"))
+        print(curator.sql(query, epsilon="1"))
         try:
             curator.sql("SELECT COUNT(*) FROM visits v JOIN visits u ON u.ward = v.ward", epsilon="1")
         except tacit.QueryError as refused:

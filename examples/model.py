@@ -1,4 +1,4 @@
-"""A private model, trained through the same account as the questions."""
+"""A private model, trained through the same account as the queries."""
 
 import pyarrow as pa
 

@@ -94,7 +94,7 @@ def test_a_share_is_stated_in_epsilon(currency: Currency) -> None:
 
 
 @every
-def test_questions_mechanisms_and_planned_releases_pay_in_it(currency: Currency, tmp_path: Path) -> None:
+def test_queries_mechanisms_and_planned_releases_pay_in_it(currency: Currency, tmp_path: Path) -> None:
     assert currency.kind in ACCOUNTS
     curator, _ = open_clinic(**budget(currency))
     for name in currency.prices:

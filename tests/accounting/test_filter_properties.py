@@ -104,7 +104,7 @@ def test_pure_filters_leave_nothing_at_their_epsilon(ratio: Fraction, ratios: li
 
 
 def test_a_composed_curve_is_not_a_filter() -> None:
-    # Two questions, every number exact: see docs/composition.md.
+    # Two queries, every number exact: see docs/composition.md.
     promised, ratio = F(1, 10**6), F(4)
     second = (4 + 3 * promised) / (2 - 3 * promised)
     menu = [
@@ -122,7 +122,7 @@ def test_a_composed_curve_is_not_a_filter() -> None:
     assert views.delta(ratio=ratio).value == F(4, 3) * promised
 
 
-def test_nor_is_it_one_when_every_question_is_pure() -> None:
+def test_nor_is_it_one_when_every_query_is_pure() -> None:
     ratio, promised = F(3), F(1, 20)
     menu = [Move(randomized_response(ratio=r), 0, 1) for r in (F(11, 10), F(5, 4), F(3, 2), F(2))]
     worst = worst_adversary(menu, rule=curve_fits(menu, ratio=ratio, delta=promised), rounds=6, ratio=ratio)

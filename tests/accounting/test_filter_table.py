@@ -1,4 +1,4 @@
-"""Number of questions of ε₀ that fit a budget (ε, δ): by filters, and by composition with parameters fixed beforehand.
+"""Number of queries of ε₀ that fit a budget (ε, δ): by filters, and by composition with parameters fixed beforehand.
 
 The counts are from the closed forms at 40 digits: Σε; Σε²/2 + √(2 ln(1/δ) Σε²); √(2k ln(1/δ))·ε + kε(e^ε-1); and the
 optimum of Kairouz, Oh and Viswanath.
@@ -27,7 +27,7 @@ def test_the_table(epsilon: str, each: str, pure: int, zcdp: int, advanced: int,
 
 
 def most(each: str, epsilon: str, method: str, count: int) -> bool:
-    """Whether ``count`` questions fit by a composition theorem and one more does not."""
+    """Whether ``count`` queries fit by a composition theorem and one more does not."""
     fits = [
         compose([(PureDP(each), k)], delta=DELTA, method=method).epsilon <= exact(epsilon, "epsilon")
         for k in (count, count + 1)

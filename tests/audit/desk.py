@@ -10,7 +10,7 @@ from tacit.mechanisms.laplace import Laplace
 
 
 class SmallDesk:
-    """Answers questions by name; the same name gets the same answer, a new one costs ``price`` of an account's cap."""
+    """Answers queries by name; the same name gets the same answer, a new one costs ``price`` of an account's cap."""
 
     def __init__(self, *, price: str | Fraction, cap: str | Fraction = "1000000") -> None:
         self.price, self.cap = Fraction(price), Fraction(cap)
@@ -22,11 +22,11 @@ class SmallDesk:
     def spent(self) -> Fraction:
         return sum(self.accounts.values(), Fraction(0))
 
-    def ask(self, question: Hashable, truth: Callable[[], int], account: Hashable = "") -> float:
-        if question not in self._stored:
+    def ask(self, query: Hashable, truth: Callable[[], int], account: Hashable = "") -> float:
+        if query not in self._stored:
             spent = self.accounts.get(account, Fraction(0)) + self.price
             if spent > self.cap:
                 raise BudgetError("nothing is left")
             self.accounts[account] = spent
-            self._stored[question] = float(self._mechanism.release(truth()))
-        return self._stored[question]
+            self._stored[query] = float(self._mechanism.release(truth()))
+        return self._stored[query]

@@ -123,8 +123,8 @@ def project(tmp_path: Path) -> Path:
     return place
 
 
-def audited(project: Project, *questions: str, samples: int = 200) -> list[CheckOutcome]:
-    return list(run_checks(project_checks(project, questions, samples=samples)[0]))
+def audited(project: Project, *queries: str, samples: int = 200) -> list[CheckOutcome]:
+    return list(run_checks(project_checks(project, queries, samples=samples)[0]))
 
 
 @pytest.mark.deep
@@ -195,7 +195,7 @@ def run(*words: str) -> Result:
     return run_command("audit", *words)
 
 
-def test_three_questions_about_a_sound_project_pass(project: Path) -> None:
+def test_three_queries_about_a_sound_project_pass(project: Path) -> None:
     """A replay, groups that are chosen privately, a lower bound; all others are deep."""
     checks, _ = project_checks(load(project), samples=200)
     chosen = [
@@ -207,7 +207,7 @@ def test_three_questions_about_a_sound_project_pass(project: Path) -> None:
 
 
 @pytest.mark.deep
-def test_a_sound_project_passes_on_questions_about_every_table(project: Path) -> None:
+def test_a_sound_project_passes_on_queries_about_every_table(project: Path) -> None:
     outcomes = audited(load(project))
     assert all(outcome.passed for outcome in outcomes), [o.verdict.words for o in outcomes if not o.passed]
     asked = " ".join(outcome.check.name for outcome in outcomes)
@@ -259,7 +259,7 @@ def test_an_engine_that_counts_people_too_often_is_caught(
     assert not next(run_checks(checks[:1])).passed
 
 
-def test_questions_that_are_given_are_audited_and_must_be_possible(project: Path) -> None:
+def test_queries_that_are_given_are_audited_and_must_be_possible(project: Path) -> None:
     sql = "SELECT ward, SUM(cost) AS c FROM visits WHERE cost > 1 GROUP BY ward"
     checks, _ = project_checks(load(project), [sql])
     assert next(run_checks([check for check in checks if check.name == sql])).passed
@@ -267,8 +267,8 @@ def test_questions_that_are_given_are_audited_and_must_be_possible(project: Path
         project_checks(load(project), ["SELECT * FROM visits"])
 
 
-def test_a_question_that_no_budget_pays_for_is_not_called_checked(project: Path) -> None:
-    """Both neighbours are refused alike, which says nothing about the question."""
+def test_a_query_that_no_budget_pays_for_is_not_called_checked(project: Path) -> None:
+    """Both neighbours are refused alike, which says nothing about the query."""
     dear = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 3) COUNT(*) FROM patients"
     checks, _ = project_checks(load(project), [dear], samples=1)
     (outcome,) = run_checks([check for check in checks if check.name == dear])
@@ -277,7 +277,7 @@ def test_a_question_that_no_budget_pays_for_is_not_called_checked(project: Path)
     assert "BudgetError" in outcome.verdict.words
 
 
-def test_a_question_that_states_its_own_price_keeps_it(project: Path) -> None:
+def test_a_query_that_states_its_own_price_keeps_it(project: Path) -> None:
     sql = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.25) COUNT(*) FROM patients"
     checks, _ = project_checks(load(project), [sql])
     assert next(run_checks([check for check in checks if check.name == sql])).passed

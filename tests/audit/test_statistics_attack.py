@@ -28,7 +28,7 @@ def through(desk: SmallDesk) -> Callable[[Hashable | None, int], float]:
 
 
 def test_differencing_beats_hidden_small_counts_and_not_the_curator(seeded: SeededBits) -> None:
-    """At epsilon 0.1 (two questions of 0.05) a guess is right with probability below 0.525; 250 of 400 or more then
+    """At epsilon 0.1 (two queries of 0.05) a guess is right with probability below 0.525; 250 of 400 or more then
     have probability below 4e-5. At epsilon 20 nearly all are right."""
     asks = {epsilon: through(SmallDesk(price=str(float(epsilon) / 2))) for epsilon in ("0.1", "20")}
     found = compare(Differencing(VICTIMS), hide_small(exact, smallest=10), asks)
@@ -51,16 +51,16 @@ def test_averaging_defeats_fresh_noise_and_not_free_repeats(seeded: SeededBits) 
     assert attack.run(noise_anew(exact, epsilon="1")).share == 1
     desk = SmallDesk(price="0.5")
     assert attack.run(through(desk)).hits < 35
-    assert desk.spent == 40 * attack.questions * desk.price
+    assert desk.spent == 40 * attack.queries * desk.price
 
 
 def test_paid_averaging_is_worse_than_asking_once(seeded: SeededBits) -> None:
-    """Epsilon 4 spent on one pair of questions: the difference has a deviation of 0.85, right in four of five cases. On
-    64 pairs at 1/32 a question, the mean difference has one of √(2·2·32²/64) = 8: right with probability 0.525. 300 and
+    """Epsilon 4 spent on one pair of queries: the difference has a deviation of 0.85, right in four of five cases. On
+    64 pairs at 1/32 a query, the mean difference has one of √(2·2·32²/64) = 8: right with probability 0.525. 300 and
     260 of 400 are five deviations from either."""
     once = Differencing(VICTIMS).run(through(SmallDesk(price="2")))
     often = Averaging(VICTIMS, 64).in_other_words()
-    assert often.questions == 128
+    assert often.queries == 128
     desk = SmallDesk(price="1/32")
     paid = often.run(through(desk))
     assert desk.spent == PEOPLE * 4

@@ -79,7 +79,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str]
     folder = tmp_path_factory.mktemp("members")
     page = folder / "report.html"
     with pytest.MonkeyPatch.context() as patch:
-        # Fewer questions than in earnest, so that it takes seconds.
+        # Fewer queries than in earnest, so that it takes seconds.
         for name, size in {
             "_VICTIMS": 24,
             "_TOTALS": 12,

@@ -37,7 +37,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str]
 def test_the_story(told: tuple[dict[str, Any], str]) -> None:
     story, _ = told
     assert story["tables"] == {"patients": PATIENTS, "visits": 21592, "wards": 6}
-    assert [answer["charge"]["repeat"] for answer in story["questions"]] == [False] * 4
+    assert [answer["charge"]["repeat"] for answer in story["queries"]] == [False] * 4
     assert story["repeat"]["charge"]["repeat"]
     assert [refused["code"] for refused in story["refused"]] == ["query.not_aggregated", "query.unit_exposed"]
     assert story["attack"]["unprotected"] == {"patients": 24, "right": 24}
@@ -68,7 +68,7 @@ def test_the_command_and_a_hospital_to_keep(folder: Path, run: Run) -> None:
     result = run("demo", "--keep", "hospital", "--json")
     assert result.exit_code == 0
     assert set(json.loads(result.stdout)) == {
-        "tables", "questions", "repeat", "refused", "attack", "stopped", "receipt", "ledger", "budget", "seconds",
+        "tables", "queries", "repeat", "refused", "attack", "stopped", "receipt", "ledger", "budget", "seconds",
     }  # fmt: skip
     assert run("budget", "-p", "hospital/tacit.toml").exit_code == 0
     assert run("ledger", "verify", "-p", "hospital/tacit.toml").exit_code == 0

@@ -48,7 +48,7 @@ def test_init_writes_the_form_down_and_says_it(german: Path, run: Run) -> None:
         "fields are separated by ';'",
         "it is not UTF-8 and is read as windows-1252",
         "numbers have ',' before their fractions and '.' between thousands",
-        "'Kosten (€)' is called kosten in questions",
+        "'Kosten (€)' is called kosten in queries",
         "Datum has dates as %d.%m.%Y",
         "Station: some of its values differ in case, accents or spaces alone",
         "Gewicht: its numbers have signs beside them, so it is text",
@@ -180,14 +180,14 @@ def test_another_name_does_not_change_who_is_a_person(german: Path) -> None:
 
 def test_another_form_is_another_version(german: Path) -> None:
     """An answer that was read in the wrong form is not repeated."""
-    question = "SELECT SUM(k) AS s FROM aufnahmen"
+    query = "SELECT SUM(k) AS s FROM aufnahmen"
     cost = {"source": "Kosten (€)", "type": "double", "bounds": [0, 2000]}
     columns = {"pid": {"source": "Patient Nr", "type": "text"}, "k": cost}
     common = {"unit": "pid", "columns": columns, "epsilon": "8", "ledger": "l.ledger", "max_rows": 1, "max_groups": 1}
     with tacit.open("aufnahmen.csv", csv={"delimiter": ";", "encoding": "cp1252"}, **common) as curator:  # type: ignore[arg-type]
-        (wrong,) = rows_of(curator.sql(question, epsilon="4"))
+        (wrong,) = rows_of(curator.sql(query, epsilon="4"))
     with tacit.open("aufnahmen.csv", csv=SETTINGS, **common) as curator:  # type: ignore[arg-type]
-        (right,) = rows_of(curator.sql(question, epsilon="4"))
+        (right,) = rows_of(curator.sql(query, epsilon="4"))
     assert abs(wrong["s"]) < 20_000
     assert right["s"] > 400_000
 

@@ -36,7 +36,7 @@ def session(clinic: Path, *lines: str, price: Request | None = None) -> str:
     return screen.file.getvalue()
 
 
-def test_a_question_over_several_lines_is_priced_then_asked(clinic: Path) -> None:
+def test_a_query_over_several_lines_is_priced_then_asked(clinic: Path) -> None:
     seen = session(clinic, r"\epsilon 0.5", "SELECT ward, COUNT(*) AS n", "FROM visits", "GROUP BY ward;", "y", r"\q")
     assert seen.count("  ...> ") == 2
     assert seen.index("It costs epsilon 0.5") < seen.index("Ask it? [y/N]") < seen.index("cardiology")
@@ -70,14 +70,12 @@ def test_errors_end_nothing(clinic: Path) -> None:
     assert "patients: " in seen
     assert "does not fit" in seen
     assert "visits: protects patients" in seen
-    assert "what a question may cost" in seen
+    assert "what a query may cost" in seen
 
 
 def test_prices_replace_one_another(clinic: Path) -> None:
-    question = "SELECT COUNT(*) AS n FROM visits;"
-    seen = session(
-        clinic, r"\epsilon 1", r"\within 50", question, "n", r"\within n=90", question, "n", r"\confidence .5"
-    )
+    query = "SELECT COUNT(*) AS n FROM visits;"
+    seen = session(clinic, r"\epsilon 1", r"\within 50", query, "n", r"\within n=90", query, "n", r"\confidence .5")
     assert "contradicts" not in seen
     assert "within 50" in seen
     assert "within 90" in seen
@@ -88,9 +86,9 @@ def test_control_c_drops_what_was_written(clinic: Path) -> None:
     assert "It costs epsilon 1" in seen
 
 
-def test_explain_is_for_the_next_question(clinic: Path) -> None:
-    question = "SELECT COUNT(*) AS n FROM visits;"
-    seen = session(clinic, r"\explain", question, "n", question, "n", price=Request(epsilon="1"))
+def test_explain_is_for_the_next_query(clinic: Path) -> None:
+    query = "SELECT COUNT(*) AS n FROM visits;"
+    seen = session(clinic, r"\explain", query, "n", query, "n", price=Request(epsilon="1"))
     assert seen.count("Releases") == 1
 
 

@@ -1,4 +1,4 @@
-"""``tacit query``, ``explain`` and ``budget``: forms of an answer, where a question may come from, and what is said."""
+"""``tacit query``, ``explain`` and ``budget``: forms of an answer, where a query may come from, and what is said."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_table_with_errors_the_charge_and_what_is_left(clinic: Path, run: Run)
     assert result.exit_code == 0
     for words in ("cardiology", "oncology", "surgery", " ± ", "Charged epsilon 0.5 to patients.", "95% intervals"):
         assert words in result.stdout
-    assert "epsilon: 0.5 of 4 spent, 3.5 left; 7 more such questions fit." in result.stdout
+    assert "epsilon: 0.5 of 4 spent, 3.5 left; 7 more such queries fit." in result.stdout
     assert "\x1b" not in result.stdout
 
 
@@ -50,7 +50,7 @@ def test_json(clinic: Path, run_json: Json) -> None:
     assert told["confidence"] == "0.9"
     assert told["charge"]["amounts"] == {"epsilon": "0.5"}
     assert told["budget"]["currencies"] == [{"currency": "epsilon", "cap": "4", "spent": "0.5", "left": "3.5"}]
-    assert told["budget"]["questions_left"] == 7
+    assert told["budget"]["queries_left"] == 7
 
 
 def test_negative_counts_are_shown_as_released_where_raw_is_said(clinic: Path, run: Run) -> None:
@@ -101,7 +101,7 @@ def test_a_plot(clinic: Path, run: Run) -> None:
     assert result.stderr.startswith("Error: --plot: the answer has no column with an interval")
 
 
-def test_a_question_from_a_file_a_pipe_and_a_dash(clinic: Path, run: Run) -> None:
+def test_a_query_from_a_file_a_pipe_and_a_dash(clinic: Path, run: Run) -> None:
     (clinic / "q.sql").write_text(f"-- how many?\n{ALL};\n")
     assert run("explain", "--file", "q.sql", "--epsilon", "1").exit_code == 0
     assert run("explain", "--epsilon", "1", stdin=ALL).exit_code == 0
@@ -129,11 +129,11 @@ def test_explain_says_all_and_costs_nothing(clinic: Path, run: Run, run_json: Js
 
 def test_budget(clinic: Path, run: Run, run_json: Json) -> None:
     assert "0 of 4 spent" in run("budget").stdout
-    assert "40 more such questions fit" in run("budget", ALL, "--epsilon", "0.1").stdout
+    assert "40 more such queries fit" in run("budget", ALL, "--epsilon", "0.1").stdout
     told = run_json("budget")
     assert set(told) == {"budgets", "overrides", "undelivered"}
     assert set(told["budgets"][0]) == {
-        "population", "guarantee", "promise", "currencies", "shares", "questions_left", "durable",
+        "population", "guarantee", "promise", "currencies", "shares", "queries_left", "durable",
     }  # fmt: skip
     assert run("budget", "--population", "unknown").exit_code == 2
 
@@ -177,7 +177,7 @@ def test_commands_load_what_they_need(clinic: Path, run: Run, arguments: list[st
         ((ALL, "--epsilon", "1", "-o", "no/where.csv"), 2, "--output: there is no folder"),
         ((ALL, "--epsilon", "1", "-o", "."), 2, "--output: . is a folder"),
         ((ALL, "--epsilon", "1", "--plot", "a.gif"), 2, "--plot: must end in one of"),
-        ((ALL, "--epsilon", "1", "--file", "q.sql"), 2, "--file: a question was given as well"),
+        ((ALL, "--epsilon", "1", "--file", "q.sql"), 2, "--file: a query was given as well"),
         (("--file", "none.sql", "--epsilon", "1"), 2, "--file: cannot read none.sql"),
         ((ALL, "--epsilon", "1", "-p", "other.toml"), 2, "--project: there is no other.toml"),
         ((ALL, "--epsilon", "1", "-p", "visits.csv"), 2, "--project: must be a project file"),
@@ -236,7 +236,7 @@ def test_bytes_that_are_no_text(clinic: Path) -> None:
     (clinic / "q.sql").write_bytes(b"SELECT \xff")
     done = shell("query", "--file", "q.sql", "--epsilon", "1", folder=clinic)
     assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr == b"Error: --file: the question is not UTF-8 text\n"
+    assert done.stderr == b"Error: --file: the query is not UTF-8 text\n"
     done = shell("query", "--epsilon", "1", stdin=b"\xc3\x28", folder=clinic)
     assert done.returncode == 2
 

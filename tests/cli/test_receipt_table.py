@@ -152,7 +152,7 @@ def test_a_key_that_was_stolen_and_replaced_signs_nothing_that_holds_here(clinic
         assert run("receipt", "verify", "forged.json", "--key", thief.public_key).exit_code == 0
 
 
-def test_limits_beside_a_question_are_known_from_its_charge(clinic: Path, run: Run) -> None:
+def test_limits_beside_a_query_are_known_from_its_charge(clinic: Path, run: Run) -> None:
     done = run(
         "query", WARD, "--epsilon", "1", "--max-rows", "9", "--max-groups", "2", "-o", "t.csv", "--receipt", "r.json"
     )

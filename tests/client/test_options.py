@@ -1,4 +1,4 @@
-"""Every option of a question is known at every door: Python, a remote curator, SQL, HTTP, OpenAPI, console, CLI."""
+"""Every option of a query is known at every door: Python, a remote curator, SQL, HTTP, OpenAPI, console, CLI."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tacit.client.requests import query_body
 from tacit.core.errors import InputError
 from tacit.curator.curator import Curator
 from tacit.query.parsing.parse import parse
-from tacit.query.request import ACCOUNTS, OPTIONS, OptionKind, QuestionOption, QuestionOptions, Request
+from tacit.query.request import ACCOUNTS, OPTIONS, OptionKind, QueryOption, QueryOptions, Request
 from tacit.server.api.openapi import description
 from tacit.server.api.request import ask_of, job_back, job_text
 from tacit.server.api.routes import ROUTES
@@ -32,7 +32,7 @@ from tacit.server.pgwire.variables import SessionVariables, read_option
 EVERY = pytest.mark.parametrize("option", OPTIONS.values(), ids=OPTIONS)
 
 
-def exactly(request: Request, option: QuestionOption) -> Any:
+def exactly(request: Request, option: QueryOption) -> Any:
     """The value of an option in a request, as an exact number or as exact numbers by name."""
     value = getattr(request, option.name)
     if isinstance(value, dict):
@@ -40,14 +40,14 @@ def exactly(request: Request, option: QuestionOption) -> Any:
     return option.exact(value)
 
 
-def stating(option: QuestionOption) -> Request:
+def stating(option: QueryOption) -> Request:
     """A request that states one option."""
     return Request.of(COUNT, {option.name: option.typed([option.example])})
 
 
 def test_the_table_is_about_all_of_a_request() -> None:
     assert [each.name for each in fields(Request)] == ["sql", *OPTIONS, "account"]
-    types, stated = get_type_hints(Request), get_type_hints(QuestionOptions)
+    types, stated = get_type_hints(Request), get_type_hints(QueryOptions)
     assert stated == {name: types[name] for name in OPTIONS}
     assert tuple(CURRENCIES) == ACCOUNTS
     for kind, currency in CURRENCIES.items():
@@ -57,7 +57,7 @@ def test_the_table_is_about_all_of_a_request() -> None:
 
 @EVERY
 @pytest.mark.parametrize("method", [Curator.sql, Curator.explain, RemoteCurator.sql, RemoteCurator.explain])
-def test_python_shows_it(option: QuestionOption, method: Callable[..., Any]) -> None:
+def test_python_shows_it(option: QueryOption, method: Callable[..., Any]) -> None:
     shown = inspect.signature(method).parameters[option.name]
     assert shown.kind is inspect.Parameter.KEYWORD_ONLY
     assert shown.default == getattr(Request(), option.name)
@@ -66,14 +66,14 @@ def test_python_shows_it(option: QuestionOption, method: Callable[..., Any]) -> 
 
 
 def test_python_refuses_what_is_no_option() -> None:
-    with pytest.raises(TypeError, match="'epsilonn' is not an option of a question; there are epsilon, delta"):
+    with pytest.raises(TypeError, match="'epsilonn' is not an option of a query; there are epsilon, delta"):
         Request.of(COUNT, {"epsilonn": 1})
     with pytest.raises(TypeError, match="account"):
         Request.of(COUNT, {"account": "approx"})
 
 
 @EVERY
-def test_the_client_writes_and_the_server_reads_it(option: QuestionOption) -> None:
+def test_the_client_writes_and_the_server_reads_it(option: QueryOption) -> None:
     written = stating(option)
     read = ask_of(query_body(written).encode())
     assert read.sql == COUNT
@@ -91,7 +91,7 @@ def test_a_number_may_be_text() -> None:
 
 
 @EVERY
-def test_openapi_describes_it(option: QuestionOption) -> None:
+def test_openapi_describes_it(option: QueryOption) -> None:
     properties = description(ROUTES)["components"]["schemas"]["QueryRequest"]["properties"]
     assert properties[option.name]["description"] == option.help
     assert list(properties) == ["sql", *OPTIONS]
@@ -118,7 +118,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @EVERY
-def test_the_form_of_the_console_has_it(option: QuestionOption, page: str) -> None:
+def test_the_form_of_the_console_has_it(option: QueryOption, page: str) -> None:
     if option.accounts:
         assert f'<option value="{option.name}"' in page
         form = AskForm.of({"sql": COUNT, "pay": option.name, "amount": option.example})
@@ -132,7 +132,7 @@ def test_the_form_of_the_console_has_it(option: QuestionOption, page: str) -> No
 
 @EVERY
 @pytest.mark.parametrize("command", ["query", "explain", "budget"])
-def test_the_command_line_has_it(option: QuestionOption, command: str) -> None:
+def test_the_command_line_has_it(option: QueryOption, command: str) -> None:
     shown = run_command(command, "--help", env={"COLUMNS": "300", "TERM": "dumb"}).output
     words = " ".join(shown.split())
     assert f"--{option.name.replace('_', '-')}" in words
@@ -142,7 +142,7 @@ def test_the_command_line_has_it(option: QuestionOption, command: str) -> None:
 
 
 @EVERY
-def test_the_prompt_has_it(option: QuestionOption) -> None:
+def test_the_prompt_has_it(option: QueryOption) -> None:
     lines = iter([f"\\{option.name} {option.example}"])
     seen = StringIO()
 
@@ -159,7 +159,7 @@ def test_the_prompt_has_it(option: QuestionOption) -> None:
 
 
 @EVERY
-def test_the_clause_of_a_query_has_it_or_says_that_it_has_not(option: QuestionOption) -> None:
+def test_the_clause_of_a_query_has_it_or_says_that_it_has_not(option: QueryOption) -> None:
     if not option.clause:
         assert option.name in ("mu", "weights", "suppose")
         return

@@ -35,7 +35,7 @@ def spent(curator: Curator) -> list[Fraction]:
     return [amount.amount for amount in curator.budget().spent]
 
 
-def test_a_question_is_charged_what_was_typed() -> None:
+def test_a_query_is_charged_what_was_typed() -> None:
     curator, engine = make()
     answer = curator.sql(COUNT, epsilon="0.5")
     assert [row[0] for row in answer.finished.values] == ["a", "b", "c"]
@@ -53,7 +53,7 @@ def test_explain_is_free_and_reads_no_data() -> None:
     assert "laplace" in str(quote).lower()
     assert json.loads(quote.to_json())["population"] == "patients"
     assert (spent(curator), engine.measured, curator.history()) == ([0], 0, ())
-    assert curator.budget(quote).questions == 8
+    assert curator.budget(quote).queries == 8
 
 
 def test_a_repeat_is_the_same_answer_for_nothing_at_any_confidence() -> None:
@@ -77,7 +77,7 @@ def test_other_post_processing_of_the_same_release_is_a_repeat_too() -> None:
     assert (spent(curator), engine.measured) == ([Fraction(1, 2)], 1)
 
 
-def test_a_new_version_of_the_data_is_a_new_question_on_the_same_account() -> None:
+def test_a_new_version_of_the_data_is_a_new_query_on_the_same_account() -> None:
     curator, engine = make()
     state = ["1"]
     object.__setattr__(curator._context, "version", lambda tables: state[0])
@@ -207,7 +207,7 @@ def test_an_answer_holds_nothing_raw() -> None:
     assert answer != curator.sql("SELECT ward, AVG(cost) AS m FROM visits GROUP BY ward", epsilon="0.5")
 
 
-def test_equal_questions_at_once_are_charged_once() -> None:
+def test_equal_queries_at_once_are_charged_once() -> None:
     curator, engine = make()
     gate = threading.Barrier(8)
     measure = engine.measure
@@ -229,7 +229,7 @@ def test_equal_questions_at_once_are_charged_once() -> None:
     assert (spent(curator), engine.measured) == ([Fraction(1, 2)], 1)
 
 
-def test_different_questions_at_once_never_exceed_the_cap() -> None:
+def test_different_queries_at_once_never_exceed_the_cap() -> None:
     curator, engine = make(epsilon="1")
 
     def ask(number: int) -> bool:
@@ -304,7 +304,7 @@ def test_close_and_words_about_the_budget() -> None:
             "patients: epsilon: 0.5 of 4 spent, 3.5 left (kept in memory: it ends with this process)"
         )
         assert str(curator.budget(curator.explain(COUNT, epsilon="1"))).endswith(
-            "3 more such questions fit (kept in memory: it ends with this process)"
+            "3 more such queries fit (kept in memory: it ends with this process)"
         )
     assert engine.closed
     assert repr(curator) == "<Curator clinic: visits>"

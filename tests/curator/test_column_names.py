@@ -109,7 +109,7 @@ def test_other_names_are_refused(name: str) -> None:
 
 
 def test_names_with_signs_between_names_are_told_apart() -> None:
-    """The text of a question, by which a repeat is known, holds lists of names."""
+    """The text of a query, by which a repeat is known, holds lists of names."""
 
     def text(*names: str) -> str:
         table = Table("t", tuple(Column(name, INTEGER) for name in ("id", *names)), population="p", unit="id")

@@ -34,7 +34,7 @@ def spent(curator: Curator) -> Fraction:
 
 
 @pytest.mark.parametrize("killed_at", ["measure", "commit", "answer"])
-def test_a_killed_process_has_paid_and_its_question_can_be_asked_again(tmp_path: Path, killed_at: str) -> None:
+def test_a_killed_process_has_paid_and_its_query_can_be_asked_again(tmp_path: Path, killed_at: str) -> None:
     place = tmp_path / "a.ledger"
     dead = ask(place, killed_at)
     assert (dead.returncode, dead.stdout) == (-signal.SIGKILL, "")
@@ -82,7 +82,7 @@ def test_two_curators_on_one_ledger_share_the_cap_and_the_choice_of_groups(tmp_p
         second.sql(COUNT, epsilon="1.5")
         assert spent(first) == spent(second) == 4
         assert [entry.number for entry in first.history()] == [entry.number for entry in second.history()]
-    assert len(seen) == 4, "each question, and what it leaves out"
+    assert len(seen) == 4, "each query, and what it leaves out"
     assert len(set(seen)) == 1
     assert open_clinic()[0]._context.keys.group_secret("patients") != seen[0]
 
@@ -101,7 +101,7 @@ def test_an_idempotency_key_is_one_request_of_one_analyst() -> None:
     bob = curator.sql(asked, epsilon="0.25", analyst="bob", idempotency_key="k")
     assert bob.charge.amounts
     assert (spent(curator), engine.measured) == (Fraction(3, 4), 2)
-    # A repeat of another analyst's question may have a key of its own, and keeps it.
+    # A repeat of another analyst's query may have a key of its own, and keeps it.
     free = curator.sql(COUNT, epsilon="0.5", analyst="bob", idempotency_key="k2")
     assert (free.charge.amounts, free.finished.values) == ((), first.finished.values)
     with pytest.raises(ConflictError):
@@ -121,8 +121,8 @@ def test_budgets_by_analyst_and_project() -> None:
         curator.sql(COUNT, epsilon="0.5", analyst="bob")
     assert (spent(curator), engine.measured) == (Fraction(7, 4), 2)
     quote = curator.explain(COUNT, epsilon="0.1")
-    assert curator.budget(quote, analyst="alice").questions == 2
-    assert curator.budget(quote, analyst="bob").questions == 2
+    assert curator.budget(quote, analyst="alice").queries == 2
+    assert curator.budget(quote, analyst="bob").queries == 2
     text = str(curator.budget(analyst="alice"))
     assert "patients: epsilon: 1.75 of 4 spent, 2.25 left" in text
     assert "analyst alice: epsilon: 0.75 of 1 spent, 0.25 left" in text

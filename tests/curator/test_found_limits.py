@@ -1,4 +1,4 @@
-"""Limits that a question finds: without a stated bound, stored with the answer, in its receipt, in planned releases."""
+"""Limits that a query finds: without a stated bound, stored with the answer, in its receipt, in planned releases."""
 
 from __future__ import annotations
 

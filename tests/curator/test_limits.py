@@ -1,4 +1,4 @@
-"""Limits of one question on the machine."""
+"""Limits of one query on the machine."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
 BOMB = f"(SELECT COUNT(*) FROM {' CROSS JOIN '.join(f'wards AS w{i}' for i in range(12))})"
 
 
-def test_a_question_that_would_never_end_is_refused(folder: Path) -> None:
+def test_a_query_that_would_never_end_is_refused(folder: Path) -> None:
     with tacit.open(folder / "tacit.toml") as curator:
         with pytest.raises(QueryError, match="row operations") as refused:
             curator.sql(f"SELECT COUNT(*) AS n, {BOMB} AS m FROM visits", epsilon="0.1")

@@ -17,7 +17,7 @@ from tacit.core.extras import MissingError
 from tacit.curator.notebook_magic import USAGE
 from tacit.releases.notebook_tables import ChargeList
 
-QUESTION = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
+QUERY = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
 HOSTILE = "<script>alert(1)</script>"
 
 
@@ -38,7 +38,7 @@ class Shell:
     def for_type_by_name(self, module: str, name: str, function: Callable[[Any], str]) -> None:
         self.types[module, name] = function
 
-    def cell(self, line: str, text: str = QUESTION) -> Any:
+    def cell(self, line: str, text: str = QUERY) -> Any:
         return self.magics["cell tacit"](line, text)
 
 
@@ -85,8 +85,8 @@ def text_of(page: str) -> str:
 
 
 def test_every_object_has_a_page_and_no_text_becomes_markup(curator: tacit.Curator) -> None:
-    answer = curator.sql(QUESTION, epsilon="1")
-    quote = curator.explain(QUESTION, epsilon="1")
+    answer = curator.sql(QUERY, epsilon="1")
+    quote = curator.explain(QUERY, epsilon="1")
     pages = {
         "answer": answer._repr_html_(),
         "quote": quote._repr_html_(),
@@ -104,7 +104,7 @@ def test_every_object_has_a_page_and_no_text_becomes_markup(curator: tacit.Curat
     assert text_of(pages["budget"]).startswith("people epsilon: 12.5% of 8 spent people:")
     assert "from 0.0 to 9.0" in text_of(pages["table"])
     assert "visits: protects people" in text_of(pages["curator"])
-    assert QUESTION in text_of(pages["history"])
+    assert QUERY in text_of(pages["history"])
     assert curator.history() == tuple(curator.history())
 
 
@@ -117,7 +117,7 @@ def test_a_refusal_is_one_line(curator: tacit.Curator) -> None:
 
 
 def test_a_plot_is_a_picture(curator: tacit.Curator) -> None:
-    chart = curator.sql(QUESTION, epsilon="1").plot()
+    chart = curator.sql(QUERY, epsilon="1").plot()
     bundle = chart._repr_mimebundle_()
     assert bundle["image/svg+xml"].startswith("<svg")
     assert "http" not in re.sub(r'xmlns(:\w+)?="[^"]*"', "", bundle["image/svg+xml"])
@@ -125,7 +125,7 @@ def test_a_plot_is_a_picture(curator: tacit.Curator) -> None:
 
 
 def test_intervals_are_shown_as_a_table(curator: tacit.Curator, shell: Shell) -> None:
-    table = curator.sql(QUESTION, epsilon="1").intervals()
+    table = curator.sql(QUERY, epsilon="1").intervals()
     page = shell.types["pyarrow.lib", "Table"](table)
     assert "n_low n_high" in text_of(page)
     assert "<script" not in page
@@ -179,7 +179,7 @@ def test_which_curator_is_asked(curator: tacit.Curator, shell: Shell) -> None:
 def test_a_missing_library_is_named_with_the_command(
     curator: tacit.Curator, library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answer = curator.sql(QUESTION, epsilon="1")
+    answer = curator.sql(QUERY, epsilon="1")
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(MissingError, match=f"{library}: is not installed: pip install {library}"):
         getattr(answer, f"to_{library}")()

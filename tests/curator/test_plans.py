@@ -30,7 +30,7 @@ SUM = "SELECT ward, SUM(cost) AS s FROM visits GROUP BY ward"
 
 @pytest.fixture
 def work(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """Count how often a text was resolved, and a question planned."""
+    """Count how often a text was resolved, and a query planned."""
     done = {"resolve_any": 0, "plan_on_terms": 0}
 
     def counted(name: str) -> Any:
@@ -54,7 +54,7 @@ def wider() -> Catalog:
     return Catalog((replace(table, columns=tuple(columns)),), CATALOG.populations)
 
 
-def test_a_quote_the_question_and_its_repeats_are_planned_once(work: dict[str, int]) -> None:
+def test_a_quote_the_query_and_its_repeats_are_planned_once(work: dict[str, int]) -> None:
     curator, engine = open_clinic()
     told = curator.explain(SUM, epsilon="0.5")
     first = curator.sql(SUM, epsilon="0.5")
@@ -66,7 +66,7 @@ def test_a_quote_the_question_and_its_repeats_are_planned_once(work: dict[str, i
     assert (first.charge.repeated, again.charge.repeated, engine.measured) == (False, True, 1)
 
 
-def test_other_terms_are_planned_anew_from_the_same_question(work: dict[str, int]) -> None:
+def test_other_terms_are_planned_anew_from_the_same_query(work: dict[str, int]) -> None:
     curator, _ = open_clinic()
     asked: list[dict[str, Any]] = [
         {"epsilon": "0.5"},
@@ -86,7 +86,7 @@ def test_other_terms_are_planned_anew_from_the_same_question(work: dict[str, int
     assert len({quoted.to_json() for quoted in told}) == len(asked)
 
 
-def test_another_number_of_rows_is_another_question_and_leaks_into_none(work: dict[str, int]) -> None:
+def test_another_number_of_rows_is_another_query_and_leaks_into_none(work: dict[str, int]) -> None:
     curator, _ = open_clinic()
     asked: list[dict[str, Any]] = [{}, {"max_rows": 7}, {}, {"max_rows": 8}, {"max_rows": 7, "max_groups": 2}, {}]
     told = [curator.explain(SUM, epsilon="0.5", **terms).plan for terms in asked]
@@ -146,8 +146,8 @@ def test_text_that_claims_to_equal_another_is_the_text_it_holds(work: dict[str, 
     curator, _ = open_clinic()
     curator.explain(SUM, epsilon=1)
     told = curator.explain(Sly(COUNT), epsilon=1)
-    assert [column.name for column in told.plan.question.columns] == ["ward", "n"]
-    assert [column.name for column in curator.explain(SUM, epsilon=1).plan.question.columns] == ["ward", "s"]
+    assert [column.name for column in told.plan.query.columns] == ["ward", "n"]
+    assert [column.name for column in curator.explain(SUM, epsilon=1).plan.query.columns] == ["ward", "s"]
     assert work == {"resolve_any": 2, "plan_on_terms": 2}
 
 
@@ -231,17 +231,17 @@ def test_rows_are_those_of_the_ledgers_bytes() -> None:
 
 
 def test_digests_are_of_stable_texts() -> None:
-    """A ledger holds them: a digest of another form would make every known question a new one."""
+    """A ledger holds them: a digest of another form would make every known query a new one."""
     curator, _ = open_clinic()
     planned = quote(curator._context, SUM, Request(epsilon="0.5", bias_share=0))
     plan = planned.plan
-    parts = (plan.question.text, plan.catalog, "add_remove", plan.terms, plan.priced, _exactly(plan.guarantee), ())
+    parts = (plan.query.text, plan.catalog, "add_remove", plan.terms, plan.priced, _exactly(plan.guarantee), ())
     assert plan.digest == hashlib.sha256(repr(parts).encode()).hexdigest()
     named = (plan.final.text, plan.catalog, "add_remove", plan.priced, repr(plan.guarantee), "1")
     assert release_key(curator._context, plan) == hashlib.sha256(repr(named).encode()).hexdigest()
 
 
-def test_the_key_of_a_release_is_made_once_for_a_question(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_of_a_release_is_made_once_for_a_query(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
     monkeypatch.setattr(answering, "release_key", lambda *args: made.append(release_key(*args)) or made[-1])
     curator, _ = open_clinic()
@@ -257,7 +257,7 @@ def test_what_is_kept_cannot_be_changed() -> None:
     for thing, name in (
         (told, "explanation"),
         (told.plan, "priced"),
-        (told.plan.question, "final"),
+        (told.plan.query, "final"),
         (told.plan.final, "measures"),
         (told.plan.priced, "releases"),
         (told.plan.releases[0], "epsilon"),
@@ -279,8 +279,8 @@ def test_memory_is_bounded_by_the_length_of_texts(monkeypatch: pytest.MonkeyPatc
         made.of(f"SELECT COUNT(*) AS n{number} FROM visits WHERE cost < {number}", Request(epsilon=1))
     listed = ", ".join(f"COUNT(*) AS n{number}" for number in range(200))
     long = made.of(f"SELECT {listed} FROM visits", Request(epsilon=1))
-    assert len(long.plan.question.columns) == 200
-    for kept in (made._questions, made._plans):
+    assert len(long.plan.query.columns) == 200
+    for kept in (made._queries, made._plans):
         assert 10 < len(kept) < 150
         assert kept.weight <= 20_000
     assert long is not made.of(f"SELECT {listed} FROM visits", Request(epsilon=1))
@@ -304,7 +304,7 @@ def test_many_threads_get_their_own_plans() -> None:
     with ThreadPoolExecutor(8) as pool:
         found = [answer for answers in pool.map(ask, range(8)) for answer in answers]
     assert all(planned.plan.digest == alone[pair] for pair, planned in found)
-    # However many threads planned a question at once, all hold the same plan of it.
+    # However many threads planned a query at once, all hold the same plan of it.
     assert len({id(planned) for _, planned in found}) == len(asked)
     with ThreadPoolExecutor(8) as pool:
         texts_of = list(pool.map(lambda answer: answer[1].quote.to_json(), found))

@@ -86,7 +86,7 @@ def test_a_second_passes_before_anything_is_drawn() -> None:
     assert screen.getvalue() == drawn
 
 
-def test_short_questions_leave_no_trace() -> None:
+def test_short_queries_leave_no_trace() -> None:
     screen = Terminal()
     bar = ProgressBar(screen, Clock())
     bar(99.0)
@@ -139,10 +139,10 @@ def test_nothing_is_drawn_without_a_terminal(monkeypatch: pytest.MonkeyPatch) ->
     for number, stream in enumerate((io.StringIO(), None)):
         monkeypatch.setattr(sys, "stderr", stream)
         curator.sql(COUNT, epsilon=Fraction(number + 1, 10))
-    assert told == [None] * 4, "each question, and what it leaves out"
+    assert told == [None] * 4, "each query, and what it leaves out"
 
 
-def test_questions_from_other_threads_have_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queries_from_other_threads_have_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", Terminal())
     given: list[object] = []
 

@@ -92,7 +92,7 @@ def test_every_view_says_so(clinic: Curator) -> None:
     assert quote.guarantee == tacit.PureDP(0)
 
 
-def test_a_question_about_people_is_none(clinic: Curator) -> None:
+def test_a_query_about_people_is_none(clinic: Curator) -> None:
     quote = clinic.explain("SELECT COUNT(*) FROM visits v JOIN wards w USING (ward)", epsilon="0.1")
     assert not quote.is_public
     assert not json.loads(quote.to_json())["public"]

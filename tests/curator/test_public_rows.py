@@ -71,7 +71,7 @@ def test_joins_of_one_release_are_charged_once(clinic: Curator) -> None:
     assert _spent(clinic) == [1]
 
 
-def test_a_public_value_below_the_aggregation_is_part_of_the_question(clinic: Curator) -> None:
+def test_a_public_value_below_the_aggregation_is_part_of_the_query(clinic: Curator) -> None:
     sql = "SELECT COUNT(*) AS n FROM visits WHERE cost < (SELECT AVG(beds) FROM wards)"
     (found,) = clinic.sql(sql, epsilon="2").finished.values[0]
     assert abs(found - 40) < 20  # type: ignore[operator]

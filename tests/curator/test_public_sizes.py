@@ -89,8 +89,8 @@ def test_a_table_is_counted_once_until_it_changes(place: Path, monkeypatch: pyte
         assert size is not None
         assert (size.rows, size.repeats) == (3, {"ward": 1, "floor": 2})
     assert after.unit_work < before[0].unit_work
-    # Nothing is cut any more, so it is another question.
-    assert after.question.digest != before[0].question.digest
+    # Nothing is cut any more, so it is another query.
+    assert after.query.digest != before[0].query.digest
 
 
 def test_a_public_table_that_multiplies_too_much_is_refused_everywhere(place: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_public_table_that_cannot_be_read_spoils_no_other_plan(place: Path) ->
 
 
 def test_a_part_of_a_catalog_keeps_the_digest_of_the_whole(place: Path) -> None:
-    """A person's view of a catalog is a kind of its own, by whose digest repeats of others' questions are known."""
+    """A person's view of a catalog is a kind of its own, by whose digest repeats of others' queries are known."""
 
     class Part(Catalog):
         @property

@@ -98,7 +98,7 @@ def test_every_engine_reads_the_same_values_and_ranges(read: Catalog) -> None:
 def exact(engine: Any, catalog: Catalog, sql: str) -> list[tuple[Any, ...]]:
     plan = make_plan(sql, catalog, Request(epsilon="1"))
     found = engine.measure(MeasurementTask(plan.final, b"secret"))
-    return list(finish(plan.question, without_noise(plan, found), confidence="0.95").values)
+    return list(finish(plan.query, without_noise(plan, found), confidence="0.95").values)
 
 
 LEFT = "FROM wards w LEFT JOIN visits v ON v.ward = w.ward"
@@ -124,8 +124,8 @@ def test_every_group_of_a_public_table_that_a_join_keeps(
 ) -> None:
     plan = make_plan(sql, read, Request(epsilon="1"))
     found = without_noise(plan, engine.measure(MeasurementTask(plan.final, b"secret")), every_key=True)
-    public = [engine.rows(relation, most=100) for relation in plan.question.reads]
-    assert list(finish(plan.question, found, confidence="0.95", public=public).values) == expected
+    public = [engine.rows(relation, most=100) for relation in plan.query.reads]
+    assert list(finish(plan.query, found, confidence="0.95", public=public).values) == expected
 
 
 JOIN = "FROM visits v JOIN wards w ON v.ward = w.ward"
@@ -197,7 +197,7 @@ def test_a_pure_account_answers_by_public_keys(tmp_path: Path) -> None:
             curator.sql("SELECT ward, COUNT(*) FROM visits GROUP BY ward", epsilon=1)
 
 
-def test_a_changed_public_table_has_other_keys_and_is_another_question(tmp_path: Path) -> None:
+def test_a_changed_public_table_has_other_keys_and_is_another_query(tmp_path: Path) -> None:
     with opened(tmp_path, "ward,site\na,north\nb,south\n") as curator:
         before = curator.sql(GROUPED, epsilon=1)
         new = tmp_path / "new.csv"

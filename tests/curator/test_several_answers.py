@@ -102,7 +102,7 @@ def test_a_crash_between_the_parts_is_run_again_under_the_same_charge() -> None:
 
 
 def fail_at(engine: ToyEngine, number: int, problem: BaseException) -> None:
-    """Make the engine fail at the so-many-th question it measures, tables of losses not counted."""
+    """Make the engine fail at the so-many-th query it measures, tables of losses not counted."""
     plain = engine.measure
 
     def measure(work: MeasurementTask) -> Measurements:
@@ -187,7 +187,7 @@ def test_a_part_that_reads_a_value_is_explained_and_its_noise_does_not_depend_on
     assert "part 2 is released first; part 1 then reads what was released as constants" in str(quote)
     assert "beside values that another part releases first" in str(quote)
     plan = quote.plan
-    ((key, _),) = plan.question.values
+    ((key, _),) = plan.query.values
     low, high = (with_values(plan.parts[0], {key: [[value]]}) for value in (-1e300, 1e300))
     assert low.priced == high.priced == plan.parts[0].priced
     assert (low.final.measures, low.final.keys) == (high.final.measures, high.final.keys)

@@ -1,4 +1,4 @@
-"""A small catalog with every kind of table, hostile rows for it, and questions that use all of the algebra."""
+"""A small catalog with every kind of table, hostile rows for it, and queries that use all of the algebra."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ CATALOG = Catalog(
     (Population("patients"), Population("rows"), Population("members")),
 )  # fmt: skip
 
-QUESTIONS = [
+QUERIES = [
     "SELECT COUNT(*) FROM visits",
     "SELECT COUNT(*), SUM(cost), AVG(cost) FROM visits",
     "SELECT ward, COUNT(*), SUM(cost), AVG(cost), COUNT(DISTINCT patient_id) FROM visits GROUP BY ward",

@@ -1,4 +1,4 @@
-"""A catalog in which persons enter multiplying joins with three rows, and questions that multiply."""
+"""A catalog in which persons enter multiplying joins with three rows, and queries that multiply."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from engines import clinic
 from tacit.query.catalog import Catalog
 
-__all__ = ["CATALOG", "MOST", "QUESTIONS"]
+__all__ = ["CATALOG", "MOST", "QUERIES"]
 
 MOST = 3
 CATALOG = Catalog(
@@ -17,7 +17,7 @@ CATALOG = Catalog(
     ),
     clinic.CATALOG.populations,
 )
-QUESTIONS = (
+QUERIES = (
     "SELECT COUNT(*), SUM(a.cost), SUM(b.level) FROM visits a JOIN visits b ON a.patient_id = b.patient_id",
     "SELECT a.ward, COUNT(*) FROM visits a JOIN visits b USING (patient_id) WHERE a.admitted <= b.admitted GROUP BY 1",
     "SELECT a.note, COUNT(*) FROM visits a LEFT JOIN visits b ON a.patient_id = b.patient_id AND a.score < b.score "

@@ -1,7 +1,7 @@
-"""Questions that Spark is asked: together they need all that is written for Spark, and every node, measure and call.
+"""Queries that Spark is asked: together they need all that is written for Spark, and every node, measure and call.
 
 Functions and casts of single values are asked one by one in ``test_spark_functions``. Spark takes half a second of
-processor time for a statement, so a question stands here for what no other one needs; ``test_spark_corpus`` says what
+processor time for a statement, so a query stands here for what no other one needs; ``test_spark_corpus`` says what
 is missing.
 """
 
@@ -25,7 +25,7 @@ __all__ = ["HOSTILE", "METHODS", "NODES", "SMOKE", "STRUCTURAL", "called", "node
 
 #: Asked of hostile rows, with the table of units that bounding leaves out.
 HOSTILE = tuple(
-    clinic.QUESTIONS[i]
+    clinic.QUERIES[i]
     for i in (
         4,
         11,
@@ -88,7 +88,7 @@ STRUCTURAL = (
     "SELECT n, m, COUNT(*) FROM (SELECT COUNT(cost) OVER (PARTITION BY patient_id) AS n, COUNT(*) OVER (PARTITION BY patient_id ORDER BY urgent) AS m FROM visits) GROUP BY n, m",
 )
 #: Ten that differ most, for a quick look.
-SMOKE = tuple(clinic.QUESTIONS[i] for i in (2, 8, 10, 11, 23, 33, 39, 43, 49, 55))
+SMOKE = tuple(clinic.QUERIES[i] for i in (2, 8, 10, 11, 23, 33, 39, 43, 49, 55))
 #: All of the algebra, of the kinds of measures, joins and frames, of aggregates of a unit's rows, and of windows.
 NODES = {
     *("Scan", "Constants", "FilterRows", "ProjectColumns", "Join", "ExistsColumn", "FirstRows", "UnionAll"),

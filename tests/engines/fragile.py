@@ -1,4 +1,4 @@
-"""Questions whose texts have made some planner fail, wait, or compute what no row asks for.
+"""Queries whose texts have made some planner fail, wait, or compute what no row asks for.
 
 All are over the tables of :mod:`engines.clinic`. A planner folds constants, moves conditions past each other and takes
 unions apart before any row is read; what it computes then must be as total as what a row computes.
@@ -36,7 +36,7 @@ WINDOWS = [
     f"SELECT COUNT(*) FROM (SELECT patient_id, {call} {_OVER} AS p FROM visits) WHERE p IS NOT NULL"
     for call in _WINDOWS
 ]
-#: All of them in one question.
+#: All of them in one query.
 WINDOWS_TOGETHER = (
     f"SELECT COUNT(*) FROM (SELECT patient_id, {', '.join(f'{call} {_OVER} AS p{i}' for i, call in enumerate(_WINDOWS))} FROM visits)"
     f" WHERE {' AND '.join(f'p{i} IS ' + 'NOT ' * ('NULL' not in call) + 'NULL' for i, call in enumerate(_WINDOWS))}"
@@ -97,7 +97,7 @@ _SHAPES = (
     "SELECT COUNT(*) FROM (SELECT patient_id, {largest} FROM visits GROUP BY patient_id) WHERE {asked}",
     "SELECT COUNT(*) FROM (SELECT DISTINCT patient_id, {named} FROM visits) WHERE {asked}",
 )  # fmt: skip
-#: Expressions in one question, for an engine that takes long over each question.
+#: Expressions in one query, for an engine that takes long over each query.
 _AT_ONCE = 14
 _GUARDED = (
     "CASE WHEN note LIKE '1%' THEN CAST(note AS INTEGER) END",
@@ -115,7 +115,7 @@ _ZEROS = [
 
 
 def _about(shape: str, constants: Mapping[str, Sequence[str]], missing: Callable[[str, str], bool]) -> str:
-    """A question in which conditions on all the expressions hold, if ``missing`` is right about which are NULL."""
+    """A query in which conditions on all the expressions hold, if ``missing`` is right about which are NULL."""
     ones = [*constants]
     names = ["c"] if len(ones) == 1 else [f"c{i}" for i in range(len(ones))]
     listed = [
@@ -144,14 +144,14 @@ def _parts() -> list[dict[str, list[str]]]:
 
 
 def of_one(one: str, expression: str) -> str:
-    """A question that counts rows exactly if an expression of a constant is NULL."""
+    """A query that counts rows exactly if an expression of a constant is NULL."""
     return f"SELECT COUNT(*) FROM visits CROSS JOIN (VALUES ({one})) AS v(c) WHERE ({expression}) IS NULL"
 
 
 def together(missing: Callable[[str, str], bool]) -> list[str]:
     """Every expression of a constant in every place.
 
-    The expressions of several constants stand in one question of each shape, as conditions which all rows pass: planners
+    The expressions of several constants stand in one query of each shape, as conditions which all rows pass: planners
     take conditions apart, and one that is decided otherwise leaves no row.
 
     Args:

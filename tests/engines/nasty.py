@@ -19,12 +19,12 @@ import pyarrow as pa
 from support.engine_comparison import plain
 from tacit.engines.protocol import Engine, Measurements, MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
-from tacit.query.question import FinalAggregation
+from tacit.query.query import FinalAggregation
 from tacit.query.resolve import resolve
 from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, TEXT, TIMESTAMP, SqlType
 from tacit.query.types import decimal as decimal_type
 
-__all__ = ["NASTY", "PERSON", "Nasty", "catalog", "compared", "questions", "reading", "tables"]
+__all__ = ["NASTY", "PERSON", "Nasty", "catalog", "compared", "queries", "reading", "tables"]
 
 #: Person whose row holds the value; others who hold one have larger numbers.
 PERSON = 99
@@ -218,18 +218,18 @@ _READING: dict[SqlType, list[str]] = {
 
 
 def reading(declared: SqlType) -> list[tuple[str, str]]:
-    """Those of :func:`questions` that show how values are read."""
+    """Those of :func:`queries` that show how values are read."""
     chosen = {text.replace("{}", "") for text in [*_COMMON, *_READING[declared]]}
-    return [pair for pair in questions(declared) if pair[0] in chosen]
+    return [pair for pair in queries(declared) if pair[0] in chosen]
 
 
 def compared(pairs: Iterable[tuple[str, str]]) -> list[str]:
-    """Questions to two engines about one table: about all people, and about the others where a reader may skip rows."""
+    """Queries to two engines about one table: about all people, and about the others where a reader may skip rows."""
     return [sql for pair in pairs for sql in pair[: 1 + (" WHERE x" in pair[0])]]
 
 
-def questions(declared: SqlType) -> Iterator[tuple[str, str]]:
-    """Pairs of questions: about all people, and about the others alone."""
+def queries(declared: SqlType) -> Iterator[tuple[str, str]]:
+    """Pairs of queries: about all people, and about the others alone."""
     for text in [*_COMMON, *_OF[declared]]:
         others = text.replace("t{} WHERE", f"t WHERE id < {PERSON} AND").replace("t{}", f"t WHERE id < {PERSON}")
         yield text.replace("{}", ""), others
@@ -252,15 +252,15 @@ def final_of(sql: str, declared: SqlType) -> FinalAggregation:
 
 
 def asked(engine: Engine, declared: SqlType, texts: Sequence[str] = ()) -> Found:
-    """Measurements of every question, or of some."""
-    listed = texts or [sql for pair in questions(declared) for sql in pair]
+    """Measurements of every query, or of some."""
+    listed = texts or [sql for pair in queries(declared) for sql in pair]
     return {sql: cells(engine.measure(MeasurementTask(final_of(sql, declared), SECRET))) for sql in listed}
 
 
 def check_neighbours(alone: Found, together: Found, declared: SqlType, people: int) -> None:
     """The others' rows are what they were, and each further person moves one group at most, by one unit at most."""
     checked = 0
-    for all_persons, others in questions(declared):
+    for all_persons, others in queries(declared):
         if all_persons not in together:
             continue
         checked += 1

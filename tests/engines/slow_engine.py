@@ -17,7 +17,7 @@ from fractions import Fraction
 from tacit.engines.sql.group_choice import Chooser
 from tacit.engines.sql.relations import has_row_units
 from tacit.query.planning.measures import Measure, MeasureKind, quantise
-from tacit.query.question import FinalAggregation
+from tacit.query.query import FinalAggregation
 from tacit.query.relational import algebra as a
 from tacit.query.relational.expressions import Expression
 from tacit.query.relational.functions import evaluate

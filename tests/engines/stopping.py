@@ -35,7 +35,7 @@ def interrupting(engine: Any) -> AbstractContextManager[None]:
 
 
 def once_running(engine: Any, act: Callable[[], object], *, after: float = 0.0) -> AbstractContextManager[None]:
-    """Do something so many seconds after the engine has begun a question in this block."""
+    """Do something so many seconds after the engine has begun a query in this block."""
 
     def soon(ended: threading.Event) -> None:
         while not engine._running:

@@ -55,7 +55,7 @@ def check_equal(seed: int, people: int, rows: int) -> None:
     tables = clinic.canonical(data)
     with engine(data) as fast:
         assert isinstance(fast, Engine)
-        for sql in clinic.QUESTIONS:
+        for sql in clinic.QUERIES:
             final = final_of(sql, clinic.CATALOG)
             want = slow_engine.measure(final, tables, SECRET, numbered=has_row_units(final.source))
             assert plain(fast.measure(MeasurementTask(final, SECRET))) == want, sql
@@ -68,10 +68,10 @@ def test_order_of_rows_and_threads_change_nothing() -> None:
         shuffled = {name: random.Random(seed).sample(rows, len(rows)) for name, rows in data.items()}
         with engine(shuffled, threads) as fast:
             found = [
-                plain(fast.measure(MeasurementTask(final_of(sql, clinic.CATALOG), SECRET))) for sql in clinic.QUESTIONS
+                plain(fast.measure(MeasurementTask(final_of(sql, clinic.CATALOG), SECRET))) for sql in clinic.QUERIES
             ]
         first = first or found
-        for sql, old, new in zip(clinic.QUESTIONS, first, found, strict=True):
+        for sql, old, new in zip(clinic.QUERIES, first, found, strict=True):
             assert old == new, sql
 
 
@@ -84,9 +84,9 @@ def test_another_secret_keeps_other_groups() -> None:
         assert plain(fast.measure(MeasurementTask(final, b"a"))) == plain(fast.measure(MeasurementTask(final, b"a")))
 
 
-def test_every_question_is_measured_without_rows() -> None:
+def test_every_query_is_measured_without_rows() -> None:
     with engine(clinic.random_rows(0, 0, 0)) as fast:
-        for sql in clinic.QUESTIONS:
+        for sql in clinic.QUERIES:
             final = final_of(sql, clinic.CATALOG)
             found = fast.measure(MeasurementTask(final, SECRET))
             assert not any(np.any(cell) for array in found.raw for cell in array), sql

@@ -1,4 +1,4 @@
-"""Failures say an id and nothing else, the operator's log says the rest, and the next question works."""
+"""Failures say an id and nothing else, the operator's log says the rest, and the next query works."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_file_that_goes_bad(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
         assert "arquet" in caplog.text
 
 
-def test_two_questions_at_once() -> None:
+def test_two_queries_at_once() -> None:
     with engine(Limits(threads=2)) as made:
         found: list[list[int]] = []
         threads = [
@@ -138,7 +138,7 @@ def test_duckdb_counts_progress_for_one_cursor_and_prints_nothing() -> None:
             assert session.cursor.execute(settings).fetchall()[0][0] is False
 
 
-def test_progress_of_two_questions_at_once() -> None:
+def test_progress_of_two_queries_at_once() -> None:
     """One of them gets a cursor that knows no progress; both get their answers."""
     found: list[object] = []
 
@@ -153,8 +153,8 @@ def test_progress_of_two_questions_at_once() -> None:
     assert found == [[50_000]]
 
 
-def test_a_stop_that_comes_late_is_not_for_the_next_question() -> None:
-    """The cursor that tells progress serves one question after the other."""
+def test_a_stop_that_comes_late_is_not_for_the_next_query() -> None:
+    """The cursor that tells progress serves one query after the other."""
     with engine(Limits(threads=1), rows=1) as made:
         sources = made._sources.latest
         with sources.session(watched=True) as session:

@@ -24,13 +24,13 @@ from tacit.engines.duckdb.fast.totals import GroupSums, TotalsPlan, UnitGroups, 
 from tacit.engines.protocol import Measurements, MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.planning.left_out import loss_table
-from tacit.query.question import FinalAggregation
+from tacit.query.query import FinalAggregation
 from tacit.query.resolve import resolve
 from tacit.query.types import DATE, DOUBLE, INTEGER, TEXT, SqlType
 
 SECRET = b"folding"
 COLOURS = tuple(f"colour {i}" for i in range(30))
-QUESTIONS = (
+QUERIES = (
     "SELECT k, COUNT(*), SUM(x), AVG(x), COUNT(DISTINCT id) FROM t GROUP BY k",
     "SELECT k, n, COUNT(x), SUM(n), AVG(n) FROM t GROUP BY k, n",
     "SELECT k, VARIANCE(x), SUM(x) FILTER (WHERE n > 2), COUNT(*) FILTER (WHERE x IS NULL) FROM t GROUP BY k",
@@ -90,7 +90,7 @@ def integers(found: Measurements) -> tuple[list[int], list[list[Any]], list[int]
 
 
 def task(final: FinalAggregation) -> MeasurementTask:
-    """A question, and the table of what bounding leaves out of it."""
+    """A query, and the table of what bounding leaves out of it."""
     return MeasurementTask(final, SECRET, left_out=loss_table(final))
 
 
@@ -98,7 +98,7 @@ def task(final: FinalAggregation) -> MeasurementTask:
 def test_equals_sql(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     declared, kind, unit = UNITS[name]
     data = {"t": DataSource("frame", None, frame(kind, unit))}
-    finals = [resolve(sql, catalog(declared)).final for sql in QUESTIONS]
+    finals = [resolve(sql, catalog(declared)).final for sql in QUERIES]
     with monkeypatch.context() as alone:
         alone.setattr("tacit.engines.duckdb.engine.MOST_ROWS", 0)
         with DuckDBEngine(catalog(declared), data) as by_sql:
@@ -126,13 +126,13 @@ def shares_of(sql: str) -> tuple[UnitShare, ...]:
     return plan.shares
 
 
-def test_which_questions_are_folded() -> None:
+def test_which_queries_are_folded() -> None:
     """All but the last of them, whose values are too wide; and it is the fold that answers, not SQL after it."""
     data = {"t": DataSource("frame", None, frame(pa.int64(), lambda i: i, 500))}
     with DuckDBEngine(catalog(INTEGER), data) as engine:
-        for sql in QUESTIONS:
+        for sql in QUERIES:
             plan = plan_of(resolve(sql, catalog(INTEGER)).final, engine)
-            if sql == QUESTIONS[-1]:
+            if sql == QUERIES[-1]:
                 assert plan is None
                 continue
             assert plan is not None, sql
@@ -177,7 +177,7 @@ def test_memory_limits_the_rows_that_are_held() -> None:
 
 
 def test_interrupted_while_folding(monkeypatch: pytest.MonkeyPatch) -> None:
-    final = resolve(QUESTIONS[0], catalog(INTEGER)).final
+    final = resolve(QUERIES[0], catalog(INTEGER)).final
     with DuckDBEngine(catalog(INTEGER), {"t": DataSource("frame", None, frame(pa.int64(), lambda i: i))}) as engine:
         real = segments.GroupedRows.of
 
@@ -201,7 +201,7 @@ def test_running_sums_may_wrap_and_segments_may_not() -> None:
 
 
 def test_squares_of_many_rows_are_exact_and_those_of_one_that_might_not_fit_are_given_back() -> None:
-    squares = next(share for share in shares_of(QUESTIONS[2]) if share.measure.kind.value == "centred_squares")
+    squares = next(share for share in shares_of(QUERIES[2]) if share.measure.kind.value == "centred_squares")
     eight = UnitGroups(lambda _: np.full(9, 2**30 + 1), (), np.array([8, 1]))
     measure = replace(squares.measure, low=0, high=2**30, centre=0, rows=8, clamp=(0, 2**61))
     # Eight times 2^60 wrap in 64 bits, and are clamped.
@@ -252,7 +252,7 @@ def test_rows_outside_the_public_list_are_read_for_bias_alone() -> None:
             return real(rows, fields)
 
         patch.setattr(segments.SortedRows, "of", counted)
-        final = resolve(QUESTIONS[0], catalog(INTEGER)).final
+        final = resolve(QUERIES[0], catalog(INTEGER)).final
         with_bias = engine.measure(task(final))
         alone = engine.measure(MeasurementTask(final, SECRET))
     assert integers(with_bias)[:2] == integers(alone)[:2]

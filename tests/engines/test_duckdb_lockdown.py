@@ -118,7 +118,7 @@ def test_escapes_fail(engine: DuckDBEngine, folder: Path) -> None:
     assert {file.name: file.stat().st_mtime_ns for file in folder.iterdir()} == before
 
 
-def test_the_lock_leaves_the_question_working(engine: DuckDBEngine) -> None:
+def test_the_lock_leaves_the_query_working(engine: DuckDBEngine) -> None:
     final = resolve("SELECT COUNT(*), SUM(x) FROM t", CATALOG).final
     found = engine.measure(MeasurementTask(final, b"k"))
     assert [array.tolist() for array in found.raw] == [[100], [450]]

@@ -1,4 +1,4 @@
-"""No unit moves a measurement further than its declared sensitivity: every question of two corpora, on pairs of neighbours.
+"""No unit moves a measurement further than its declared sensitivity: every query of two corpora, on pairs of neighbours.
 
 The engine is run on a database and on the same database without one unit; the measured vectors, private keys included, must
 differ by at most ``measure.sensitivity`` in l1, l2 and l∞. Nothing is sampled, so a failure is a defect.
@@ -19,7 +19,7 @@ SECRET = b"another secret"
 
 
 @pytest.mark.deep
-def test_corpus_of_accepted_questions() -> None:
+def test_corpus_of_accepted_queries() -> None:
     units = {"patients": 1, "staff": 3}
     base = opened(CATALOG, corpus_frames(DATABASE))
     gone = {p.name: opened(CATALOG, corpus_frames(without(p.name, units.get(p.name, 5)))) for p in CATALOG.populations}
@@ -30,7 +30,7 @@ def test_corpus_of_accepted_questions() -> None:
         moved += check_close(final, base.measure(work), gone[final.population].measure(work), sql)
     for engine in (base, *gone.values()):
         engine.close()
-    # A person with seven visits is gone; most questions notice.
+    # A person with seven visits is gone; most queries notice.
     assert moved > len(ACCEPTED) // 2
     assert refused == 0
 
@@ -48,7 +48,7 @@ def test_hostile_rows(table: str, seed: int, people: int, rows: int) -> None:
         opened(clinic.CATALOG, clinic.arrow(data)) as one,
         opened(clinic.CATALOG, clinic.arrow(clinic.without(data, table, heavy))) as other,
     ):
-        for sql in clinic.QUESTIONS:
+        for sql in clinic.QUERIES:
             final = final_of(sql, clinic.CATALOG)
             if final.population == population:
                 work = MeasurementTask(final, SECRET)
@@ -59,7 +59,7 @@ def test_rows_as_units_do_not_depend_on_where_they_stand() -> None:
     data = clinic.random_rows(14, 3, 40)
     fewer = {**data, "events": data["events"][1:]}
     with opened(clinic.CATALOG, clinic.arrow(data)) as one, opened(clinic.CATALOG, clinic.arrow(fewer)) as other:
-        for sql in clinic.QUESTIONS:
+        for sql in clinic.QUERIES:
             final = final_of(sql, clinic.CATALOG)
             if final.population == "rows":
                 work = MeasurementTask(final, SECRET)

@@ -53,7 +53,7 @@ def test_hostile_rows_give_what_frames_give(tmp_path: Path) -> None:
         pq.write_table(frame, tmp_path / f"{name}.parquet")
         files[name] = DataSource("parquet", str(tmp_path / f"{name}.parquet"))
     with duckdb_engine(clinic.CATALOG, frames) as plain, DuckDBEngine(clinic.CATALOG, files) as engine:
-        for sql in clinic.QUESTIONS:
+        for sql in clinic.QUERIES:
             work = MeasurementTask(final_of(sql, clinic.CATALOG), SECRET)
             assert shown(engine.measure(work)) == shown(plain.measure(work)), sql
         assert len(copies(engine)) > 3, "of every table that was asked about more than once"
@@ -82,7 +82,7 @@ def test_a_file_that_changes_is_read_anew(suffix: str, catalog: Catalog, tmp_pat
 
 
 def test_a_file_that_changes_while_it_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The copy is of the file before, and answers no question."""
+    """The copy is of the file before, and answers no query."""
     path = write(tmp_path / "t.parquet", 10)
     real, looks = residents._state, 0
 
@@ -96,7 +96,7 @@ def test_a_file_that_changes_while_it_is_copied(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(residents, "_state", look)
     with engine_on(path) as engine:
         assert [units(engine) for _ in range(2)] == [[5, 5], [10, 10]]
-        assert looks == 3, "at the first question, at the second, and after the copy for that was made"
+        assert looks == 3, "at the first query, at the second, and after the copy for that was made"
         assert copies(engine) == []
 
 
@@ -113,7 +113,7 @@ def test_a_file_that_changes_while_it_is_copied(tmp_path: Path, monkeypatch: pyt
     ],
 )
 def test_declared_texts_are_looked_up_once(sql: str, looked_up: bool, tmp_path: Path) -> None:
-    """Where a question reads a text itself, the copy's number of it does not do."""
+    """Where a query reads a text itself, the copy's number of it does not do."""
     keys = ["b", "a", None, "c", "B", "a"]
     table = pa.table({"id": list(range(96)), "k": keys * 16, "x": [0.0, 1.0, 2.0] * 32})
     pq.write_table(table, tmp_path / "t.parquet")
@@ -138,7 +138,7 @@ def test_texts_that_are_listed_otherwise_are_looked_up(tmp_path: Path) -> None:
     assert ['"c1"' in plan.source.sql for plan in plans if plan is not None] == [False, True]
 
 
-def test_one_question_alone_makes_no_copy(tmp_path: Path) -> None:
+def test_one_query_alone_makes_no_copy(tmp_path: Path) -> None:
     with engine_on(write(tmp_path / "t.parquet", 10)) as engine:
         assert units(engine) == [5, 5]
         assert copies(engine) == []
@@ -159,7 +159,7 @@ def test_a_small_memory_holds_small_copies(tmp_path: Path) -> None:
         assert copies(engine) == []
 
 
-def test_a_copy_lives_as_long_as_a_question_reads_it(tmp_path: Path) -> None:
+def test_a_copy_lives_as_long_as_a_query_reads_it(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", 10)
     with engine_on(path) as engine:
         units(engine)
@@ -221,7 +221,7 @@ def test_many_threads_and_a_file_that_keeps_changing(tmp_path: Path) -> None:
 def test_a_large_frame_is_copied_and_a_small_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """Copies of frames give what the frames give: decimals, texts that are not declared, rows as units."""
     frames = clinic.arrow(clinic.random_rows(6, 30, 200))
-    asked = [MeasurementTask(final_of(sql, clinic.CATALOG), SECRET) for sql in clinic.QUESTIONS[::3]]
+    asked = [MeasurementTask(final_of(sql, clinic.CATALOG), SECRET) for sql in clinic.QUERIES[::3]]
     with duckdb_engine(clinic.CATALOG, frames) as engine:
         want = [shown(engine.measure(work)) for work in asked]
         assert copies(engine) == []

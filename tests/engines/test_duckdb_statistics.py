@@ -1,7 +1,7 @@
 """Statistics that a file states about its values decide nothing.
 
 Writers leave NaN out of the smallest and largest value they state, and a database that believes these drops the tests
-that would have found it. A question that fails, or counts, by that tells whether a NaN is there.
+that would have found it. A query that fails, or counts, by that tells whether a NaN is there.
 """
 
 from __future__ import annotations
@@ -63,6 +63,6 @@ def test_a_few_nan_among_plain_doubles(
     monkeypatch.setattr("tacit.engines.duckdb.database._MOST_BYTES", 0)
     files = sources(kind, frames, tmp_path)
     with duckdb_engine(clinic.CATALOG, frames) as plain, DuckDBEngine(clinic.CATALOG, files) as engine:
-        for sql in clinic.QUESTIONS:
+        for sql in clinic.QUERIES:
             work = MeasurementTask(final_of(sql, clinic.CATALOG), SECRET)
             assert shown(engine.measure(work)) == shown(plain.measure(work)), sql

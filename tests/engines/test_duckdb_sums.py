@@ -39,13 +39,13 @@ def totals(values: list[float], threads: int) -> list[object]:
         "r": pa.table({"x": pa.array(values)}),
     }
     sources = {name: DataSource("frame", None, frame) for name, frame in frames.items()}
-    questions = [
+    queries = [
         "SELECT SUM(x), AVG(x), COUNT(x) FROM t",
         "SELECT SUM(x), AVG(x), COUNT(x) FROM r",
         f"SELECT SUM(CLAMP(s, 0, {2**60})) FROM (SELECT id, SUM(x) AS s FROM t GROUP BY id)",
     ]
     with DuckDBEngine(CATALOG, sources, Limits(threads=threads)) as engine:
-        found = [engine.measure(MeasurementTask(resolve(sql, CATALOG).final, b"k")) for sql in questions]
+        found = [engine.measure(MeasurementTask(resolve(sql, CATALOG).final, b"k")) for sql in queries]
     return [array.tolist() for run in found for array in run.raw]
 
 

@@ -1,6 +1,6 @@
 """Forms of SQL, recorded on one database and replayed on a neighbour, on the engines beside DuckDB.
 
-The forms are those of ``test_composed_questions`` and of the corpora of several parts, released values and public rows
+The forms are those of ``test_composed_queries`` and of the corpora of several parts, released values and public rows
 that are kept: totals, per-person picks, sessions, moving frames, correlation, discrete quantiles.
 """
 
@@ -18,7 +18,7 @@ from query.corpus.bounded import arrow
 from query.corpus.clinic import CATALOG
 from query.corpus.kept_rows import DECLARED
 from query.corpus.several import FORMS, SEVERAL, VALUED
-from support.composed_questions import composed
+from support.composed_queries import composed
 from support.replay import Report
 from support.spark import spark_engine
 from support.sql_replay import Held, bench, bench_on, findings, report
@@ -39,7 +39,7 @@ LEVELS = FORMS[-2:]
 
 def replayed(
     one: AbstractContextManager[Any], other: AbstractContextManager[Any], data: Sequence[hostile.Rows],
-    catalog: Catalog, questions: Sequence[str], **options: Any,
+    catalog: Catalog, queries: Sequence[str], **options: Any,
 ) -> dict[str, Report]:  # fmt: skip
     sources = [{name: Source.of_frame(frame) for name, frame in arrow(rows).items()} for rows in data]
     with one as first, other as second:
@@ -47,12 +47,12 @@ def replayed(
             bench_on(Held(engine), own, catalog, **options)
             for engine, own in zip((first, second), sources, strict=True)
         ]
-        return {sql: report(*benches, sql, number) for number, sql in enumerate(questions)}
+        return {sql: report(*benches, sql, number) for number, sql in enumerate(queries)}
 
 
-def accepted(questions: Sequence[str]) -> list[str]:
+def accepted(queries: Sequence[str]) -> list[str]:
     kept = []
-    for sql in questions:
+    for sql in queries:
         try:
             resolve(sql, CATALOG)
         except Refusal:
@@ -82,7 +82,7 @@ def test_forms_on_postgres(name: str, seeded: Any) -> None:
 def test_forms_on_spark(seeded: Any) -> None:
     one, other, catalog, _ = PAIRS["a person with many rows goes"]
     engines = [spark_engine(catalog, arrow(rows)) for rows in (one, other)]
-    # The table of what is left out is a question of its own, and others ask Spark for it.
+    # The table of what is left out is a query of its own, and others ask Spark for it.
     made = replayed(*engines, (one, other), catalog, (*FORMS, DECLARED[0]), bias_share=0)
     assert findings(made) == {}
     assert sum(each.moved for each in made.values()) > len(made) // 2

@@ -28,8 +28,8 @@ from tacit.core.relations import ADD_REMOVE
 from tacit.engines.protocol import MeasurementTask
 from tacit.engines.sql.relations import has_row_units
 from tacit.query.planning.left_out import loss_table
-from tacit.query.planning.left_out_question import loss_question
-from tacit.query.planning.plan import plan_question
+from tacit.query.planning.left_out_query import loss_query
+from tacit.query.planning.plan import plan_query
 from tacit.query.request import Account, Request
 from tacit.query.resolve import resolve
 
@@ -46,8 +46,8 @@ def test_hostile_rows(other: str, seed: int, people: int, rows: int) -> None:
     data = clinic.random_rows(seed, people, rows)
     tables, frames = clinic.canonical(data), clinic.arrow(data)
     with MAKERS["duckdb"](clinic.CATALOG, frames) as one, MAKERS[other](clinic.CATALOG, frames) as two:
-        agree(other, one, two, ((sql, final_of(sql, clinic.CATALOG)) for sql in clinic.QUESTIONS))
-        for sql in clinic.QUESTIONS[::3]:
+        agree(other, one, two, ((sql, final_of(sql, clinic.CATALOG)) for sql in clinic.QUERIES))
+        for sql in clinic.QUERIES[::3]:
             final = final_of(sql, clinic.CATALOG)
             if sql not in NOT_DONE[other]:
                 want = slow_engine.measure(final, tables, SECRET, numbered=has_row_units(final.source))
@@ -55,13 +55,13 @@ def test_hostile_rows(other: str, seed: int, people: int, rows: int) -> None:
 
 
 @pytest.mark.deep
-def test_corpus_of_accepted_questions(other: str) -> None:
+def test_corpus_of_accepted_queries(other: str) -> None:
     frames = corpus_frames(DATABASE)
-    questions = (*ACCEPTED, *BY_VALUE, *STRUCTURES, *TIES)
+    queries = (*ACCEPTED, *BY_VALUE, *STRUCTURES, *TIES)
     with MAKERS["duckdb"](CATALOG, frames) as one, MAKERS[other](CATALOG, frames) as two:
-        told = agree(other, one, two, ((sql, final_of(sql, CATALOG)) for sql in questions))
-    assert len(questions) > 500
-    assert told > len(questions) // 2
+        told = agree(other, one, two, ((sql, final_of(sql, CATALOG)) for sql in queries))
+    assert len(queries) > 500
+    assert told > len(queries) // 2
 
 
 @pytest.mark.deep
@@ -71,9 +71,9 @@ def test_searches_for_limits(other: str) -> None:
     frames = clinic.arrow(data)
     account = Account("zcdp", "1e-6")
     searches = []
-    for sql in clinic.QUESTIONS[::4]:
+    for sql in clinic.QUERIES[::4]:
         request = Request(epsilon=1, max_groups="auto", max_rows="auto", account=account)
-        plan = plan_question(resolve(sql, clinic.CATALOG, max_rows="auto"), ADD_REMOVE, request)
+        plan = plan_query(resolve(sql, clinic.CATALOG, max_rows="auto"), ADD_REMOVE, request)
         searches += [(f"limits of {sql}", plan.searches[0].final)] if plan.seeks_limits else []
     with MAKERS["duckdb"](clinic.CATALOG, frames) as one, MAKERS[other](clinic.CATALOG, frames) as two:
         assert agree(other, one, two, searches) > 3
@@ -84,27 +84,27 @@ def test_searches_for_limits(other: str) -> None:
 
 @pytest.mark.deep
 def test_tables_of_what_is_left_out(other: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counted with the question where a statement can, and by a question of its own: the same units in each cell."""
+    """Counted with the query where a statement can, and by a query of its own: the same units in each cell."""
     data = clinic.random_rows(5, 20, 90)
     tables, frames = clinic.canonical(data), clinic.arrow(data)
-    finals = [(sql, final_of(sql, clinic.CATALOG)) for sql in clinic.QUESTIONS if sql not in NOT_DONE[other]]
+    finals = [(sql, final_of(sql, clinic.CATALOG)) for sql in clinic.QUERIES if sql not in NOT_DONE[other]]
     asked = [(sql, final, table) for sql, final in finals if (table := loss_table(final)) is not None]
     together, known = 0, {}
     with MAKERS["duckdb"](clinic.CATALOG, frames) as one, MAKERS[other](clinic.CATALOG, frames) as two:
         for number, (sql, final, table) in enumerate(asked):
-            question = loss_question(final, table)
-            assert refusal(one, question) is refusal(two, question) is None, sql
+            query = loss_query(final, table)
+            assert refusal(one, query) is refusal(two, query) is None, sql
             two.check_left_out(final, table)
             together += sum("cell" in statement for statement in two.explain(final, table))
             work = MeasurementTask(final, SECRET, left_out=table)
-            found, want = two.measure(work), one.measure(MeasurementTask(question, SECRET))
+            found, want = two.measure(work), one.measure(MeasurementTask(query, SECRET))
             assert found.raw_left_out is not None
             assert found.raw_left_out.tolist() == want.raw[0].tolist(), sql
             assert plain(found) == plain(one.measure(work)), sql
             known[sql] = found.raw_left_out.tolist()
             if number % 3 == 0:
-                slow = slow_engine.measure(question, tables, SECRET, numbered=False)
-                assert plain(two.measure(MeasurementTask(question, SECRET))) == plain(want) == slow, sql
+                slow = slow_engine.measure(query, tables, SECRET, numbered=False)
+                assert plain(two.measure(MeasurementTask(query, SECRET))) == plain(want) == slow, sql
         # Numbers that are too large for 64 bits are computed another way.
         monkeypatch.setattr("tacit.engines.sql.loss_cells._SMALL", -1)
         with MAKERS[other](clinic.CATALOG, frames) as three:
@@ -144,7 +144,7 @@ def test_order_of_rows_changes_nothing(other: str) -> None:
     for seed in (0, 1):
         shuffled = {name: random.Random(seed).sample(rows, len(rows)) for name, rows in data.items()}
         with MAKERS[other](clinic.CATALOG, clinic.arrow(shuffled)) as engine:
-            asked = [sql for sql in clinic.QUESTIONS if sql not in NOT_DONE[other]]
+            asked = [sql for sql in clinic.QUERIES if sql not in NOT_DONE[other]]
             found.append(
                 [shown(engine.measure(MeasurementTask(final_of(sql, clinic.CATALOG), SECRET))) for sql in asked]
             )
@@ -158,7 +158,7 @@ def test_rows_as_units_do_not_depend_on_where_they_stand(other: str) -> None:
         MAKERS[other](clinic.CATALOG, clinic.arrow(data)) as one,
         MAKERS[other](clinic.CATALOG, clinic.arrow(fewer)) as two,
     ):
-        for sql in clinic.QUESTIONS:
+        for sql in clinic.QUERIES:
             final = final_of(sql, clinic.CATALOG)
             if final.population == "rows" and sql not in NOT_DONE[other]:
                 check_close(

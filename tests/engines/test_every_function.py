@@ -244,7 +244,7 @@ def test_constants_come_back_as_they_are(bench: Bench) -> None:
 
 
 def test_nul_in_a_constant(bench: Bench) -> None:
-    """Where texts cannot hold NUL, a question that writes one is refused."""
+    """Where texts cannot hold NUL, a query that writes one is refused."""
     node = literal("nul\0inside", TEXT)
     if bench.dialect is POSTGRES:
         with pytest.raises(Refusal, match="NUL"):

@@ -28,7 +28,7 @@ from tacit.query.types import DOUBLE, INTEGER, TEXT, decimal
 
 SECRET = b"fast"
 KEYS = ("a", "b", "c", "d", "e")
-QUESTIONS = (
+QUERIES = (
     "SELECT k, COUNT(*), SUM(x), AVG(x), COUNT(DISTINCT id) FROM t GROUP BY k",
     "SELECT k, n, COUNT(x), SUM(n), VARIANCE(n) FROM t GROUP BY k, n",
     "SELECT k, SUM(x) FILTER (WHERE n > 2), COUNT(*) FILTER (WHERE x IS NULL) FROM t WHERE id <> 3 GROUP BY k",
@@ -85,16 +85,16 @@ def shown(found: Measurements) -> tuple[object, ...]:
 
 
 def task(sql: str, declared: Catalog) -> MeasurementTask:
-    """A question, and the table of what bounding leaves out of it."""
+    """A query, and the table of what bounding leaves out of it."""
     final = resolve(sql, declared).final
     return MeasurementTask(final, SECRET, left_out=loss_table(final))
 
 
-def asked(file: Path, declared: Catalog, questions: tuple[str, ...], times: int) -> list[list[tuple[object, ...]]]:
-    """So many times: the first question of a file makes no copy of it."""
+def asked(file: Path, declared: Catalog, queries: tuple[str, ...], times: int) -> list[list[tuple[object, ...]]]:
+    """So many times: the first query of a file makes no copy of it."""
     public = DataSource("frame", None, pa.table({"v": [1, 2, 2, 5]}))
     with DuckDBEngine(declared, {"t": DataSource("parquet", str(file)), "p": public}) as engine:
-        works = [task(sql, declared) for sql in questions]
+        works = [task(sql, declared) for sql in queries]
         return [[shown(engine.measure(work)) for work in works] for _ in range(times)]
 
 
@@ -144,10 +144,10 @@ def test_equals_the_plain_path(
     pq.write_table(pa.table(made), file)
     declared = catalog(max_groups)
     with only(None):
-        slow = asked(file, declared, QUESTIONS, 1)
+        slow = asked(file, declared, QUERIES, 1)
     for name in ALONE:
         with only(name):
-            assert asked(file, declared, QUESTIONS, 2 if name == "table_cache" else 1)[-1:] == slow, name
+            assert asked(file, declared, QUERIES, 2 if name == "table_cache" else 1)[-1:] == slow, name
 
 
 @pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.deep)])
@@ -156,7 +156,7 @@ def test_equals_the_plain_path_on_hostile_rows(tmp_path: Path, every: int) -> No
     for table, frame in clinic.arrow(clinic.random_rows(5, 30, 200)).items():
         pq.write_table(frame, tmp_path / f"{table}.parquet")
         sources[table] = DataSource("parquet", str(tmp_path / f"{table}.parquet"))
-    works = [task(sql, clinic.CATALOG) for sql in clinic.QUESTIONS[::every]]
+    works = [task(sql, clinic.CATALOG) for sql in clinic.QUERIES[::every]]
     with only(None), DuckDBEngine(clinic.CATALOG, sources) as engine:
         slow = [shown(engine.measure(work)) for work in works]
     for name in ALONE:

@@ -24,9 +24,9 @@ ROWS = [
 ]
 
 
-def test_most_questions_are_cut() -> None:
-    found = [cuts(resolve(sql, cut.CATALOG).final.source) for sql in cut.QUESTIONS]
-    assert sum(bool(pairs) for pairs in found) >= len(cut.QUESTIONS) - 1
+def test_most_queries_are_cut() -> None:
+    found = [cuts(resolve(sql, cut.CATALOG).final.source) for sql in cut.QUERIES]
+    assert sum(bool(pairs) for pairs in found) >= len(cut.QUERIES) - 1
     assert {most for pairs in found for _, most in pairs} <= {cut.MOST, 2 * cut.MOST}
 
 
@@ -35,7 +35,7 @@ def test_duckdb_keeps_the_rows_of_the_slow_engine(seed: int, people: int, rows: 
     data = clinic.random_rows(seed, people, rows)
     tables = clinic.canonical(data)
     with opened(cut.CATALOG, clinic.arrow(data)) as engine:
-        for sql in cut.QUESTIONS:
+        for sql in cut.QUERIES:
             final = resolve(sql, cut.CATALOG).final
             for secret in (SECRET, b"another"):
                 want = slow_engine.measure(final, tables, secret, numbered=has_row_units(final.source))
@@ -47,8 +47,8 @@ def test_duckdb_keeps_the_rows_of_the_slow_engine(seed: int, people: int, rows: 
 def test_other_engines_keep_the_same(other: str, seed: int, people: int, rows: int) -> None:
     frames = clinic.arrow(clinic.random_rows(seed, people, rows))
     with MAKERS["duckdb"](cut.CATALOG, frames) as one, MAKERS[other](cut.CATALOG, frames) as two:
-        told = agree(other, one, two, ((sql, resolve(sql, cut.CATALOG).final) for sql in cut.QUESTIONS))
-    assert told > len(cut.QUESTIONS) // 2
+        told = agree(other, one, two, ((sql, resolve(sql, cut.CATALOG).final) for sql in cut.QUERIES))
+    assert told > len(cut.QUERIES) // 2
 
 
 @pytest.mark.parametrize(("table", "seed", "people", "rows"), [("visits", 11, 8, 70), ("members", 12, 5, 80), ("visits", 13, 1, 30)])  # fmt: skip
@@ -60,7 +60,7 @@ def test_a_neighbour_moves_no_more_than_it_may(table: str, seed: int, people: in
     population = "patients" if table == "visits" else "members"
     moved = 0
     with opened(cut.CATALOG, clinic.arrow(data)) as one, opened(cut.CATALOG, clinic.arrow(fewer)) as other:
-        for sql in cut.QUESTIONS:
+        for sql in cut.QUERIES:
             final = resolve(sql, cut.CATALOG).final
             if final.population == population:
                 work = MeasurementTask(final, SECRET)

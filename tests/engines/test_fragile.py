@@ -32,16 +32,16 @@ def asked(engine: Engine, sql: str) -> str:
     return shown(engine.measure(MeasurementTask(final, SECRET, timeout=PATIENCE)))
 
 
-def plannable(questions: list[str]) -> list[str]:
+def plannable(queries: list[str]) -> list[str]:
     """Those that the planner takes; the others never come to an engine."""
     found = []
-    for sql in questions:
+    for sql in queries:
         try:
             resolve(sql, clinic.CATALOG)
         except Refusal:
             continue
         found.append(sql)
-    assert len(found) > 0.9 * len(questions)
+    assert len(found) > 0.9 * len(queries)
     return found
 
 
@@ -57,7 +57,7 @@ def missing_of(engine: Engine) -> Callable[[str, str], bool]:
 
 @contextmanager
 def all_folded() -> Iterator[list[str]]:
-    """The questions about constants, several expressions in each."""
+    """The queries about constants, several expressions in each."""
     with MAKERS["duckdb"](clinic.CATALOG, clinic.arrow(clinic.random_rows(7, 2, 4))) as known:
         yield together(missing_of(known))
 

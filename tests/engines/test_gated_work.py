@@ -1,6 +1,6 @@
-"""A search for questions whose work depends on one person by more than their plans state.
+"""A search for queries whose work depends on one person by more than their plans state.
 
-Questions are made to be much work if a person is there (``query/corpus/gated.py``). Those that are accepted run on a
+Queries are made to be much work if a person is there (``query/corpus/gated.py``). Those that are accepted run on a
 database with a person of twenty times the declared number of rows, and on one without; the rows that the databases
 report for all operators, pairs that were tried and dropped among them where they tell, must not differ by more than
 twenty times the stated bound. Rows are counted, and no clock is read.
@@ -37,7 +37,7 @@ from tacit.engines.sql.relations import tables_of
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.planning import work
 from tacit.query.planning.work import unit_work
-from tacit.query.question import FinalAggregation
+from tacit.query.query import FinalAggregation
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode
 from tacit.query.relational.expressions import Expression
@@ -68,7 +68,7 @@ def person() -> dict[str, list[dict[str, Any]]]:
 
 @cache
 def made() -> list[tuple[str, FinalAggregation]]:
-    """The questions that are accepted; resolving all of them takes seconds."""
+    """The queries that are accepted; resolving all of them takes seconds."""
     found = []
     for seed in SEEDS:
         sql = gated(seed)
@@ -80,7 +80,7 @@ def made() -> list[tuple[str, FinalAggregation]]:
     return found
 
 
-def test_the_search_meets_questions_of_both_kinds() -> None:
+def test_the_search_meets_queries_of_both_kinds() -> None:
     accepted = made()
     assert 200 <= len(accepted) <= len(SEEDS) - 5
     assert sum(bool(work.cuts(final.source)) for _, final in accepted) >= 100
@@ -190,7 +190,7 @@ def test_without_the_cut_the_search_finds_something(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.deep
 def test_answers_come_from_both_databases() -> None:
-    """Whether there is an answer does not depend on the person: every accepted question is measured."""
+    """Whether there is an answer does not depend on the person: every accepted query is measured."""
     with opened(FEW, corpus_frames(DATABASE)) as one, opened(FEW, corpus_frames(person())) as other:
         for _, final in made()[::8]:
             assert (

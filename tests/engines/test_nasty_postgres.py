@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from engines.makers import database
-from engines.nasty import MONEY, PERSON, Found, asked, catalog, check_neighbours, questions, reading
+from engines.nasty import MONEY, PERSON, Found, asked, catalog, check_neighbours, queries, reading
 from tacit.engines.postgres import PostgresEngine
 from tacit.engines.protocol import Limits
 from tacit.query.types import DATE, DOUBLE, INTEGER, TEXT, TIMESTAMP, SqlType
@@ -65,7 +65,7 @@ def test_one_row_of_one_person(stored: str, declared: SqlType) -> None:
 
         # What is computed from values is asked where all values are of the declared type; elsewhere how they are read.
         kinds = CASES[stored][0]
-        pairs = [*questions(declared)] if declared == kinds[0] else reading(declared)
+        pairs = [*queries(declared)] if declared == kinds[0] else reading(declared)
         alone = found([], [all_persons for all_persons, _ in pairs])
         check_neighbours(alone, found(values, [sql for pair in pairs for sql in pair]), declared, len(values))
         one = values[kinds.index(declared) % len(values)]

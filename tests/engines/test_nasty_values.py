@@ -23,7 +23,7 @@ from engines.nasty import (
     cells,
     check_neighbours,
     compared,
-    questions,
+    queries,
     reading,
     tables,
 )
@@ -85,14 +85,14 @@ def written(nasty: Nasty) -> list[pa.Array]:
 
 @contextmanager
 def without_copies() -> Iterator[None]:
-    """Files are read themselves, by every question; otherwise the second one makes a copy for all that follow."""
+    """Files are read themselves, by every query; otherwise the second one makes a copy for all that follow."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tacit.engines.duckdb.database._MOST_BYTES", -1)
         yield
 
 
 def asked_of_files(engine: DuckDBEngine, declared: SqlType, texts: Sequence[str] = ()) -> Found:
-    """Answers from a copy; those questions that show how values are read are answered alike by the source itself."""
+    """Answers from a copy; those queries that show how values are read are answered alike by the source itself."""
     with without_copies():
         direct = asked(engine, declared, compared(reading(declared)))
     found = asked(engine, declared, texts)
@@ -102,7 +102,7 @@ def asked_of_files(engine: DuckDBEngine, declared: SqlType, texts: Sequence[str]
 
 def alone_answers(engine: DuckDBEngine, declared: SqlType) -> Found:
     """Answers where there are no others."""
-    return asked(engine, declared, [all_persons for all_persons, _ in questions(declared)])
+    return asked(engine, declared, [all_persons for all_persons, _ in queries(declared)])
 
 
 READERS = ("parquet", "plain parquet", "duckdb")
@@ -119,7 +119,7 @@ def test_duckdb_reads_all_of_them(nasty: Nasty, declared: SqlType, tmp_path: Pat
     """Every value in a row of its own, by every reader, with and without a copy."""
     values = written(nasty)
     alone, together = tables(nasty, values)
-    pairs = [*questions(declared)] if (nasty, declared) in QUICK else reading(declared)
+    pairs = [*queries(declared)] if (nasty, declared) in QUICK else reading(declared)
     with DuckDBEngine(catalog(declared), {"t": DataSource("frame", None, alone)}, Limits(threads=1)) as engine:
         wanted = asked(engine, declared, [all_persons for all_persons, _ in pairs])
     made = sources(tmp_path, "t", together)

@@ -1,4 +1,4 @@
-"""One person in two tables that store ids otherwise: whatever meets in a question, they have one share of it.
+"""One person in two tables that store ids otherwise: whatever meets in a query, they have one share of it.
 
 Every person is taken out in turn, from all tables at once; no count may move by more than one unit's rows, in at most as
 many groups as one unit has.
@@ -39,7 +39,7 @@ FORMS = {
     "decimals": (decimal(2), (lambda i: i, pa.decimal128(20, 1), "numeric(9,1)"), (lambda i: i, pa.int64(), "bigint")),
     "texts": (TEXT, (lambda i: f"é{i}", pa.string(), "text"), (lambda i: f"é{i}", pa.large_string(), "varchar(9)")),
 }
-QUESTIONS = [
+QUERIES = [
     "SELECT COUNT(*), SUM(x) FROM (SELECT x FROM a UNION ALL SELECT x FROM b)",
     "SELECT COUNT(*) FROM (SELECT x FROM a UNION ALL SELECT x FROM b UNION ALL SELECT x FROM c)",
     "SELECT MEDIAN(x) FROM (SELECT x FROM a UNION ALL SELECT x FROM b)",
@@ -143,17 +143,17 @@ def check(before: dict[Any, Any], after: dict[Any, Any], what: str) -> bool:
     return bool(moved)
 
 
-def take_out_in_turn(engine_of: Any, form: str, persons: list[int], questions: list[str]) -> None:
+def take_out_in_turn(engine_of: Any, form: str, persons: list[int], queries: list[str]) -> None:
     known = catalog(FORMS[form][0])
     with engine_of(known, form, None) as engine:
-        before = [measured(engine, sql, known) for sql in questions]
+        before = [measured(engine, sql, known) for sql in queries]
     moved = set()
     for person in persons:
         with engine_of(known, form, person) as engine:
-            for sql, was in zip(questions, before, strict=True):
+            for sql, was in zip(queries, before, strict=True):
                 if check(was, measured(engine, sql, known), f"{person}: {sql}"):
                     moved.add(sql)
-    assert moved == set(questions), "every question is about some person"
+    assert moved == set(queries), "every query is about some person"
 
 
 @pytest.mark.parametrize(
@@ -161,19 +161,19 @@ def take_out_in_turn(engine_of: Any, form: str, persons: list[int], questions: l
 )
 def test_on_duckdb(form: str) -> None:
     everybody = form == "numbers and texts"
-    take_out_in_turn(on_duckdb, form, list(range(1, 12)) if everybody else [3, 5, 8], QUESTIONS)
+    take_out_in_turn(on_duckdb, form, list(range(1, 12)) if everybody else [3, 5, 8], QUERIES)
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("form", FORMS)
 def test_on_postgres(form: str) -> None:
-    take_out_in_turn(on_postgres, form, [5, 8], QUESTIONS)
+    take_out_in_turn(on_postgres, form, [5, 8], QUERIES)
 
 
 @pytest.mark.spark
 @pytest.mark.deep
 def test_on_spark() -> None:
-    take_out_in_turn(on_spark, "texts with signs", [5, 8], QUESTIONS[:6])
+    take_out_in_turn(on_spark, "texts with signs", [5, 8], QUERIES[:6])
 
 
 def test_the_check_finds_a_person_under_two_names() -> None:
@@ -188,6 +188,6 @@ def test_the_check_finds_a_person_under_two_names() -> None:
     found = []
     for tables in made.values():
         with DuckDBEngine(known, {name: source(frame) for name, frame in tables.items()}) as engine:
-            found.append(measured(engine, QUESTIONS[0], known))
+            found.append(measured(engine, QUERIES[0], known))
     with pytest.raises(AssertionError, match="SELECT"):
-        check(*found, what=QUESTIONS[0])
+        check(*found, what=QUERIES[0])

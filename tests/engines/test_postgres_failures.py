@@ -140,7 +140,7 @@ def test_interrupt_from_another_thread(engine: PostgresEngine, caplog: pytest.Lo
     assert count(engine.measure(MeasurementTask(EASY, b"k"))) == [ROWS]
 
 
-def test_several_questions_at_once(engine: PostgresEngine) -> None:
+def test_several_queries_at_once(engine: PostgresEngine) -> None:
     found: list[list[int]] = []
     threads = [
         threading.Thread(target=lambda: found.append(count(engine.measure(MeasurementTask(EASY, b"k")))))
@@ -161,7 +161,7 @@ def test_closed_engines_answer_nothing(site: Site, caplog: pytest.LogCaptureFixt
         made.measure(MeasurementTask(EASY, b"k"))
 
 
-def test_all_statements_of_a_question_see_one_moment(
+def test_all_statements_of_a_query_see_one_moment(
     site: Site, engine: PostgresEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = PostgresSession.rows
@@ -198,7 +198,7 @@ def test_nothing_can_be_changed_even_by_a_role_that_may(site: Site, engine: Post
     assert site.run(f"SELECT count(*) FROM {site.names['t']}") == [(ROWS,)]
 
 
-def test_a_question_leaves_nothing_behind(site: Site, engine: PostgresEngine) -> None:
+def test_a_query_leaves_nothing_behind(site: Site, engine: PostgresEngine) -> None:
     things = (
         "SELECT (SELECT count(*) FROM pg_class), (SELECT count(*) FROM pg_proc), (SELECT count(*) FROM pg_namespace)"
     )
@@ -208,7 +208,7 @@ def test_a_question_leaves_nothing_behind(site: Site, engine: PostgresEngine) ->
 
 
 def test_settings_of_role_and_database_decide_nothing(site: Site) -> None:
-    questions = [
+    queries = [
         "SELECT k, COUNT(*), SUM(x) FROM t WHERE CAST(n AS TEXT) < '2' AND CAST('2024-02-03' AS DATE) IS NOT NULL GROUP BY k",
         "SELECT COUNT(*) FROM t WHERE CAST(CAST('2024-02-03 04:05:06.7' AS TIMESTAMP) AS TEXT) LIKE '2024-02-03 04:05:06.7%'",
         "SELECT COUNT(DISTINCT ROUND(x, 1)), SUM(x) FROM t",
@@ -218,7 +218,7 @@ def test_settings_of_role_and_database_decide_nothing(site: Site) -> None:
         found = []
         for workers in (0, 4):
             with site.engine(Limits(threads=workers)) as made:
-                for sql in questions:
+                for sql in queries:
                     run = made.measure(MeasurementTask(resolve(sql, CATALOG).final, b"k"))
                     found.append(repr((run.keys, run.raw_units.tolist(), [a.tolist() for a in run.raw])))
         return found
@@ -234,7 +234,7 @@ def test_settings_of_role_and_database_decide_nothing(site: Site) -> None:
         site.run(f"ALTER DATABASE {database} SET {name} = '{value}'")
     try:
         assert ask() == plain
-        assert plain[: len(questions)] == plain[len(questions) :]
+        assert plain[: len(queries)] == plain[len(queries) :]
     finally:
         site.run(f"ALTER DATABASE {database} RESET ALL")
 

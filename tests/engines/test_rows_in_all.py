@@ -22,10 +22,10 @@ from tacit.engines.protocol import MeasurementTask
 from tacit.engines.sql.relations import has_row_units
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.planning.left_out import loss_table
-from tacit.query.planning.left_out_question import loss_question
+from tacit.query.planning.left_out_query import loss_query
 from tacit.query.planning.plan import limits_of
 from tacit.query.planning.total_bound import bounded_in_all, can_share
-from tacit.query.question import FinalAggregation
+from tacit.query.query import FinalAggregation
 from tacit.query.resolve import resolve
 from tacit.query.types import DOUBLE, INTEGER, TEXT
 
@@ -36,7 +36,7 @@ COLUMNS = (
     Column("id", INTEGER), Column("name", TEXT), Column("k", TEXT, categories=tuple("abcde")), Column("free", TEXT),
     Column("n", INTEGER, bounds=(-3, 9)), Column("x", DOUBLE, bounds=(0.0, 10.0)),
 )  # fmt: skip
-QUESTIONS = (
+QUERIES = (
     "SELECT k, COUNT(*), SUM(n), AVG(x), COUNT(DISTINCT {}) FROM t GROUP BY k",
     "SELECT k, n, COUNT(x), VARIANCE(n), COUNT(*) FILTER (WHERE n > 2) FROM t GROUP BY k, n",
     "SELECT free, COUNT(*), SUM(x), AVG(n) FROM t GROUP BY free",
@@ -44,9 +44,9 @@ QUESTIONS = (
 )
 
 
-def asked(catalog: Catalog, questions: tuple[str, ...]) -> Iterator[tuple[str, FinalAggregation]]:
-    """The questions with each bound."""
-    for sql in questions:
+def asked(catalog: Catalog, queries: tuple[str, ...]) -> Iterator[tuple[str, FinalAggregation]]:
+    """The queries with each bound."""
+    for sql in queries:
         final = final_of(sql, catalog)
         if can_share(final) and final.keys:
             for most, groups, rows in BOUNDS:
@@ -60,7 +60,7 @@ def test_every_engine_shares_out_the_same_rows() -> None:
     tables, frames = clinic.canonical(data), clinic.arrow(data)
     bounded = 0
     with MAKERS["duckdb"](clinic.CATALOG, frames) as one, MAKERS[OTHERS[0]](clinic.CATALOG, frames) as two:
-        for name, final in asked(clinic.CATALOG, tuple(q for q in clinic.QUESTIONS if q not in NOT_DONE[OTHERS[0]])):
+        for name, final in asked(clinic.CATALOG, tuple(q for q in clinic.QUERIES if q not in NOT_DONE[OTHERS[0]])):
             work = MeasurementTask(final, SECRET)
             want = slow_engine.measure(final, tables, SECRET, numbered=has_row_units(final.source))
             assert plain(one.measure(work)) == want, name
@@ -75,7 +75,7 @@ def test_spark_shares_out_the_same_rows() -> None:
     data = clinic.random_rows(5, 12, 160)
     frames = clinic.arrow(data)
     with MAKERS["duckdb"](clinic.CATALOG, frames) as one, spark_engine(clinic.CATALOG, frames) as two:
-        for name, final in list(asked(clinic.CATALOG, clinic.QUESTIONS))[::3]:
+        for name, final in list(asked(clinic.CATALOG, clinic.QUERIES))[::3]:
             work = MeasurementTask(final, SECRET, left_out=loss_table(final))
             found, want = two.measure(work), one.measure(work)
             assert plain(found) == plain(want), name
@@ -99,16 +99,16 @@ def rows(seed: int) -> dict[str, list[Any]]:
 def test_every_path_of_duckdb(unit: str, tmp_path: Path) -> None:
     catalog = Catalog((Table("t", COLUMNS, population="p", unit=unit, unit_rows=500),), (Population("p"),))
     pq.write_table(pa.table(rows(1)), tmp_path / "t.parquet")
-    finals = list(asked(catalog, tuple(sql.format(unit) for sql in QUESTIONS)))
+    finals = list(asked(catalog, tuple(sql.format(unit) for sql in QUERIES)))
     assert len(finals) > 14
 
     def measured() -> list[object]:
         with DuckDBEngine(catalog, {"t": DataSource("parquet", str(tmp_path / "t.parquet"))}) as engine:
             found = [engine.measure(MeasurementTask(f, SECRET, left_out=loss_table(f))) for _, f in finals]
-            cells = [engine.measure(MeasurementTask(loss_question(f, t), SECRET)).raw[0].tolist()
+            cells = [engine.measure(MeasurementTask(loss_query(f, t), SECRET)).raw[0].tolist()
                      for _, f in finals if (t := loss_table(f)) is not None]  # fmt: skip
         lost = [each.raw_left_out.tolist() for each in found if each.raw_left_out is not None]
-        assert lost == cells, "the table of what is left out is that of its own question"
+        assert lost == cells, "the table of what is left out is that of its own query"
         return [plain(each) for each in found]
 
     with only(None):

@@ -152,7 +152,7 @@ def check_opaque(caught: pytest.ExceptionInfo[EngineError], caplog: pytest.LogCa
 
 
 def test_the_integers_of_duckdb(server: Server) -> None:
-    """Over hostile rows, in every kind of question."""
+    """Over hostile rows, in every kind of query."""
     frames = clinic.arrow(clinic.random_rows(3, 40, 120))
     sources = {name: DataSource("frame", None, frame) for name, frame in frames.items()}
     finals = {sql: resolve(sql, clinic.CATALOG).final for sql in SMOKE[::2]}
@@ -264,7 +264,7 @@ def test_time_limit_and_progress(server: Server, other: SessionHandle, caplog: p
 def test_interrupt_from_another_thread(
     server: Server, other: SessionHandle, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only the work of that question is stopped, at the server."""
+    """Only the work of that query is stopped, at the server."""
     other.spark.sql(f"CREATE OR REPLACE VIEW endless AS {ENDLESS}")
     stopped: list[str] = []
     real = type(other.spark).interruptTag
@@ -297,7 +297,7 @@ def test_what_the_server_says_of_a_failure_is_for_the_operator(
 
 
 def test_a_session_that_the_server_forgot_is_renewed(server: Server, caplog: pytest.LogCaptureFixture) -> None:
-    """After a pause it is asked for first, so that no question pays for finding out."""
+    """After a pause it is asked for first, so that no query pays for finding out."""
     with engine(server, FRAME) as made:
         made._held.spark.client.release_session()
         made._used = float("-inf")
@@ -447,7 +447,7 @@ def still_lost(made: SparkEngine, caplog: pytest.LogCaptureFixture) -> None:
 def test_a_connection_that_is_cut_and_a_server_that_is_killed(
     server: Server, other: SessionHandle, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An id for the asker, also while the server is away; when it is back the next question is answered.
+    """An id for the asker, also while the server is away; when it is back the next query is answered.
 
     The last test, since it takes the server away.
     """

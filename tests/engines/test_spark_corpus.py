@@ -1,6 +1,6 @@
 """One behaviour: Spark gives the integers of DuckDB, keys in the same order, and refuses the same.
 
-Statements run once, two at a time. Of the corpora those questions run that need of Spark what no other one does
+Statements run once, two at a time. Of the corpora those queries run that need of Spark what no other one does
 (``engines/forms_of_spark.py``).
 """
 
@@ -28,7 +28,7 @@ from tacit.query.resolve import resolve
 
 pytestmark = [pytest.mark.spark, pytest.mark.deep]
 ROWS = clinic.arrow(clinic.random_rows(3, 40, 120))
-#: Methods that no question of two small tables needs; the tests that do are beside them.
+#: Methods that no query of two small tables needs; the tests that do are beside them.
 ELSEWHERE = {
     "SparkWriter._pruned": "test_looking_ahead_changes_nothing",
     "SparkWriter._placed": "test_looking_ahead_changes_nothing",
@@ -49,14 +49,14 @@ def test_hostile_rows() -> None:
 
 
 def test_every_node_and_every_method_of_spark_is_asked_for() -> None:
-    """What is added to the algebra, to the measures or to Spark's dialect needs a question here."""
+    """What is added to the algebra, to the measures or to Spark's dialect needs a query here."""
     there, ran = set(), set()
-    for catalog, frames, questions in (
+    for catalog, frames, queries in (
         (clinic.CATALOG, ROWS, HOSTILE),
         (CATALOG, corpus_frames(DATABASE), (*STRUCTURAL, *TIES)),
     ):
         with spark_engine(catalog, frames) as spark:
-            for sql in questions:
+            for sql in queries:
                 final = final_of(sql, catalog)
                 there.update(nodes((final.source, final.keys, final.measures)))
                 ran |= called(lambda final=final, spark=spark: spark.explain(final))  # type: ignore[misc]
@@ -93,16 +93,16 @@ def test_generated_code_and_the_slow_engine_agree() -> None:
 def test_looking_ahead_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """For much data rows that a unit certainly drops are dropped before they travel."""
     data = clinic.random_rows(9, 4, 400)
-    questions = [sql for sql in clinic.QUESTIONS if "FROM members" in sql]
+    queries = [sql for sql in clinic.QUERIES if "FROM members" in sql]
     with spark_engine(clinic.CATALOG, clinic.arrow(data)) as spark:
-        little = measured(spark, clinic.CATALOG, questions)
+        little = measured(spark, clinic.CATALOG, queries)
         monkeypatch.setattr("tacit.engines.spark.engine._LARGE", 0)
-        finals = [final_of(sql, clinic.CATALOG) for sql in questions]
+        finals = [final_of(sql, clinic.CATALOG) for sql in queries]
         assert sum("BROADCAST" in text for final in finals for text in spark.explain(final)) >= 2
-        much = measured(spark, clinic.CATALOG, questions)
+        much = measured(spark, clinic.CATALOG, queries)
         monkeypatch.setattr("tacit.engines.spark.engine._MOST_UNITS", 1)
-        some = measured(spark, clinic.CATALOG, questions)
-    for sql in questions:
+        some = measured(spark, clinic.CATALOG, queries)
+    for sql in queries:
         assert shown(much[sql]) == shown(some[sql]) == shown(little[sql]), sql
 
 

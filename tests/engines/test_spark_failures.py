@@ -1,4 +1,4 @@
-"""Failures say an id and nothing else, the operator's log says the rest, and the next question works."""
+"""Failures say an id and nothing else, the operator's log says the rest, and the next query works."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def endless() -> Iterator[SparkEngine]:
 
 
 def still_works(made: SparkEngine) -> None:
-    """A question about little, in the same session."""
+    """A query about little, in the same session."""
     with spark_engine(CATALOG, {"t": pa.table({"id": [1, 2], "k": ["k0", None], "x": [0.5, 1.0], "s": ["", ""]})}) as other:  # fmt: skip
         assert other.measure(MeasurementTask(EASY, b"k")).raw[0].tolist() == [2]
     assert made._held.is_alive()
@@ -90,7 +90,7 @@ def test_interrupt_from_another_thread(endless: SparkEngine, caplog: pytest.LogC
 
 
 def test_ctrl_c_stops_the_work(endless: SparkEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever ends a question from inside: its jobs are cancelled, and the exception goes on."""
+    """Whatever ends a query from inside: its jobs are cancelled, and the exception goes on."""
 
     def pressed(*_: object) -> list[Any]:
         raise KeyboardInterrupt
@@ -150,7 +150,7 @@ def test_closed_engines_answer_nothing(caplog: pytest.LogCaptureFixture) -> None
         made.measure(MeasurementTask(EASY, b"k"))
 
 
-def test_two_questions_at_once() -> None:
+def test_two_queries_at_once() -> None:
     found: list[list[int]] = []
     frame = pa.table({"id": [1, 2, 3], "k": ["k0", "k1", "k1"], "x": [0.5, 0.5, 0.5], "s": ["", "", ""]})
     with spark_engine(CATALOG, {"t": frame}) as made:
@@ -225,7 +225,7 @@ engine.close()
 
 
 def test_spark_is_started_again_when_java_is_gone(tmp_path: Path) -> None:
-    """The question that met the loss gets an id; the next one is answered."""
+    """The query that met the loss gets an id; the next one is answered."""
     (tmp_path / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in QUICK.items()))
     quickly = {**os.environ, "SPARK_CONF_DIR": str(tmp_path)}
     ran = subprocess.run([sys.executable, "-c", LOST], check=False, capture_output=True, text=True, env=quickly)

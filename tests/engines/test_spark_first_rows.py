@@ -12,4 +12,4 @@ pytestmark = [pytest.mark.spark, pytest.mark.deep]
 
 def test_multiplied_rows() -> None:
     frames = clinic.arrow(clinic.random_rows(2, 6, 60))
-    assert compare(cut.CATALOG, frames, cut.QUESTIONS) > len(cut.QUESTIONS) // 2
+    assert compare(cut.CATALOG, frames, cut.QUERIES) > len(cut.QUERIES) // 2

@@ -1,6 +1,6 @@
 """Every function and cast on Spark, against its meaning in Python, at the values where engines differ.
 
-The same cases as in ``test_every_function.py``, many in one question: Spark prepares longer than it computes.
+The same cases as in ``test_every_function.py``, many in one query: Spark prepares longer than it computes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tacit.query.relational.functions.dates import DIFF_UNITS, TRUNC_UNITS
 from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, NULL, TEXT, TIMESTAMP, Domain, SqlType, Value, decimal
 
 pytestmark = [pytest.mark.spark, pytest.mark.deep]
-#: Number of expressions in one question.
+#: Number of expressions in one query.
 AT_ONCE = 40
 Rows = Sequence[Sequence[Value | None]]
 

@@ -22,7 +22,7 @@ VISITS = pa.table({"patient": [1, 1, 2, 3, None], "ward": ["a", "b", "a", "c", "
 SQL = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
 
 
-def test_a_question_on_spark_is_the_question_on_duckdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_query_on_spark_is_the_query_on_duckdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Same plan, charge, shape and order, and from the same bits the same answer; and one account for one file."""
     pq.write_table(VISITS, tmp_path / "visits.parquet")
     found = []
@@ -49,7 +49,7 @@ def test_a_frame_of_spark_brings_its_session_and_is_recognised(tmp_path: Path) -
     words = {"unit": "patient", "epsilon": "4", "columns": {"ward": ["a", "b"]}, "ledger": tmp_path / "tacit.ledger"}
     with tacit.open(frame, **words, table="visits") as curator:
         assert curator.sql(SQL, epsilon="1").to_arrow().num_rows == 2
-        assert curator.sql(SQL, epsilon="1").charge.text.startswith("A repeated question")
+        assert curator.sql(SQL, epsilon="1").charge.text.startswith("A repeated query")
     with pytest.raises(InputError, match="people"):
         tacit.open(project(tmp_path, "t.toml"), session=spark)
     made = spark.createDataFrame(VISITS)

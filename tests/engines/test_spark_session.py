@@ -87,14 +87,14 @@ def test_an_owners_session_keeps_its_settings_and_views() -> None:
 
 
 def test_the_parser_forgets_before_it_fills_the_memory() -> None:
-    """Without this a thousand different questions fill two thirds of a gigabyte, and a question takes minutes."""
+    """Without this a thousand different queries fill two thirds of a gigabyte, and a query takes minutes."""
     conf = held().spark.conf
     assert conf.get("spark.sql.parser.manageParserCaches") == "true"
     assert float(conf.get("spark.sql.parser.parserDfaCacheFlushRatio")) == 33
 
 
 def test_names_of_settings_in_texts_are_only_texts() -> None:
-    """Spark replaces ${…} before it parses; a question must not read settings or the environment with it."""
+    """Spark replaces ${…} before it parses; a query must not read settings or the environment with it."""
     from tacit.query.types import TEXT
 
     catalog = Catalog((Table("t", (Column("s", TEXT),), population="p", unit="row"),), (Population("p"),))

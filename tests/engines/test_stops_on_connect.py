@@ -1,4 +1,4 @@
-"""Spark without a Spark: which addresses there are, and stops of a question on Spark Connect."""
+"""Spark without a Spark: which addresses there are, and stops of a query on Spark Connect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tacit.engines.spark.session import SessionHandle, open_session
 
 
 class Session:
-    """What a question asks of a Spark Connect session; its server hears a stop only while an operation runs."""
+    """What a query asks of a Spark Connect session; its server hears a stop only while an operation runs."""
 
     def __init__(self, work: Any, answers: Any = lambda: None) -> None:
         self._work, self._answers = work, answers
@@ -48,7 +48,7 @@ def query(session: Session) -> SparkQuery:
 
 
 def test_stops_from_many_threads_at_once() -> None:
-    """A thread that watches over a question must outlive all of them, or nothing stops it any more."""
+    """A thread that watches over a query must outlive all of them, or nothing stops it any more."""
     failed: list[Any] = []
     session = Session(lambda _: [])
     for _ in range(200):

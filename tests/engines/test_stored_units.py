@@ -234,7 +234,7 @@ def test_a_frame_with_a_column_called_as_the_number_of_a_row(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["file_index", "FILE_INDEX", "file_row_number"])
 def test_a_file_with_a_column_called_as_the_number_of_a_row(tmp_path: Path, name: str) -> None:
-    """A text in it made questions fail, by one person's value."""
+    """A text in it made queries fail, by one person's value."""
     pq.write_table(pa.table({"id": [1, 2], "x": [1, 1], name: ["a", "0"]}), tmp_path / "t.parquet")
     with pytest.raises(InputError, match=rf"tables\.t\.source: has a column called '{name.lower()}'"):
         DuckDBEngine(rows(), {"t": DataSource("parquet", str(tmp_path / "t.parquet"))})

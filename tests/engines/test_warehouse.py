@@ -22,8 +22,8 @@ from tacit.engines.warehouse import WarehouseEngine
 from tacit.engines.warehouse.dialects import DIALECTS, trials, writer_of
 from tacit.engines.warehouse.engine import read_counts
 from tacit.query.catalog import Catalog, Column, Population, Table
-from tacit.query.planning.plan import plan_question
-from tacit.query.question import FinalAggregation
+from tacit.query.planning.plan import plan_query
+from tacit.query.query import FinalAggregation
 from tacit.query.refusal import Refusal
 from tacit.query.request import Request
 from tacit.query.resolve import resolve
@@ -72,7 +72,7 @@ def rows(seed: int = 5, people: int = 120) -> Rows:
 @cache
 def finals() -> list[FinalAggregation]:
     return [
-        plan_question(resolve(sql, CATALOG), ADD_REMOVE, Request(epsilon=1, bias_share=0), catalog=CATALOG.digest).final
+        plan_query(resolve(sql, CATALOG), ADD_REMOVE, Request(epsilon=1, bias_share=0), catalog=CATALOG.digest).final
         for sql in QUERIES
     ]
 
@@ -265,11 +265,11 @@ def test_what_needs_two_looks_or_brings_keys_back_is_refused() -> None:
     ):
         request = Request(epsilon=1, delta="1e-6", bias_share=0)
         with pytest.raises((Refusal, InputError)) as caught:
-            engine().check(plan_question(resolve(sql, CATALOG), ADD_REMOVE, request, catalog=CATALOG.digest).final)
+            engine().check(plan_query(resolve(sql, CATALOG), ADD_REMOVE, request, catalog=CATALOG.digest).final)
         assert words in str(caught.value) or "pure account" in str(caught.value)
     with pytest.raises(Refusal, match="is not written for trino"):
         engine().statement(
-            [plan_question(
+            [plan_query(
                 resolve("SELECT COUNT(*) AS n FROM visits WHERE upper(ward) LIKE '%A'", CATALOG), ADD_REMOVE,
                 Request(epsilon=1, bias_share=0), catalog=CATALOG.digest,
             ).final], SECRET, "trino",

@@ -1,4 +1,4 @@
-"""Statements are written when a question is checked, without the secret, and not again when it runs."""
+"""Statements are written when a query is checked, without the secret, and not again when it runs."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def tables(catalog: Catalog, kind: type[StoredTable] = StoredTable) -> dict[str,
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_secret_that_comes_later_gives_the_same_text(name: str) -> None:
     writer, d, kind = WRITERS[name]
-    for catalog, questions in ((CORPUS, list(ACCEPTED)[::4]), (clinic.CATALOG, clinic.QUESTIONS)):
+    for catalog, queries in ((CORPUS, list(ACCEPTED)[::4]), (clinic.CATALOG, clinic.QUERIES)):
         stored = tables(catalog, kind)
-        for sql in questions:
+        for sql in queries:
             final = final_of(sql, catalog)
             want = [statement.sql for statement in writer.of(d, final, stored, SECRET).statements()]
             later = [statement.keyed(SECRET) for statement in writer.of(d, final, stored, None).statements()]
@@ -104,7 +104,7 @@ class Counting(SqlEngine):
         pass
 
 
-def test_a_question_is_written_once() -> None:
+def test_a_query_is_written_once() -> None:
     engine, final = Counting(CORPUS), resolve(next(iter(ACCEPTED)), CORPUS).final
     engine.check(final)
     for secret in (b"one", b"two"):
@@ -123,7 +123,7 @@ def test_tables_that_were_opened_anew_are_written_anew() -> None:
     assert CountingWriter.written == 2
 
 
-def test_few_questions_and_short_statements_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_queries_and_short_statements_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = Counting(CORPUS)
     finals = [resolve(next(iter(ACCEPTED)), CORPUS).final for _ in range(sql_engine._MOST_CHECKED + 5)]
     for final in finals:

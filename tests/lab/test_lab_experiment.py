@@ -256,7 +256,7 @@ def test_all_outputs_of_a_product_are_covered() -> None:
 def test_the_figures_of_the_documentation_can_be_drawn(tmp_path: Path) -> None:
     folder = Path(__file__).parents[2] / "docs" / "figures"
     script = runpy.run_path(str(folder / "composition.py"))
-    for name, file in (("draw_profiles", "composition-profiles.svg"), ("draw_filters", "filters-questions.svg")):
+    for name, file in (("draw_profiles", "composition-profiles.svg"), ("draw_filters", "filters-queries.svg")):
         script[name](tmp_path)
         assert (tmp_path / file).read_text().startswith("<svg")
         assert (folder / file).read_text().startswith("<svg")

@@ -58,7 +58,7 @@ def test_caps_change_by_an_operator_only_and_spending_stays(place: Place) -> Non
     with clinic(place) as ledger:
         reserved(ledger, asking("0.75"))
         ledger.change_caps("patients", PureFilter(epsilon="1/2"), reason="less", operator="owner")
-        assert (spent(ledger), ledger.budget("patients", charge=PureDP("0.1")).questions) == (Fraction(3, 4), 0)
+        assert (spent(ledger), ledger.budget("patients", charge=PureDP("0.1")).queries) == (Fraction(3, 4), 0)
         with pytest.raises(BudgetError, match=r"has 0 of 0\.5 left"):
             ledger.reserve(asking("1e-9"))
         ledger.change_caps("patients", PureFilter(epsilon=2), reason="more", operator="owner")
@@ -90,7 +90,7 @@ def test_a_quota_limits_an_analyst_within_the_account(place: Place) -> None:
             ("population", True, Fraction(9, 10), 1),
             ("analyst alice", True, Fraction(1, 5), Fraction(3, 10)),
         ]
-        assert budget.questions == 2
+        assert budget.queries == 2
 
 
 def test_a_quota_counts_what_was_spent_before_it(place: Place) -> None:
@@ -206,24 +206,22 @@ def test_a_refusal_names_an_epsilon_that_still_fits(place: Place, kind: str) -> 
     delta = "1e-08" if kind == "zcdp" else "1e-06"
     first, dear = (ZCDP("0.02"), ZCDP(1)) if kind == "zcdp" else (GDP("0.2"), GDP(3))
 
-    def question(epsilon: Fraction) -> Order:
+    def query(epsilon: Fraction) -> Order:
         mu = GDPFilter.for_target(epsilon=epsilon, delta=delta).mu
         return Order("patients", ZCDP(mu**2 / 2) if kind == "zcdp" else GDP(mu))
 
     with place.open() as ledger:
         ledger.ensure_account("patients", filters[kind].for_target(epsilon=2, delta=delta, **own))
         ledger.reserve(Order("patients", first))
-        with pytest.raises(
-            BudgetError, match=f" at delta {delta} is about the most that a question can have$"
-        ) as caught:
+        with pytest.raises(BudgetError, match=f" at delta {delta} is about the most that a query can have$") as caught:
             ledger.reserve(Order("patients", dear))
         epsilon = Fraction(str(caught.value).rpartition("; epsilon ")[2].split()[0])
         with pytest.raises(BudgetError):
-            ledger.reserve(question(epsilon * Fraction(51, 50)))
-        ledger.reserve(question(epsilon))
+            ledger.reserve(query(epsilon * Fraction(51, 50)))
+        ledger.reserve(query(epsilon))
 
 
-def test_a_refusal_in_a_currency_without_questions_in_epsilon_is_plain(place: Place) -> None:
+def test_a_refusal_in_a_currency_without_queries_in_epsilon_is_plain(place: Place) -> None:
     with place.open() as ledger:
         ledger.ensure_account("patients", RenyiFilter(alpha=8, epsilon="1"))
         with pytest.raises(BudgetError, match=r"left$"):

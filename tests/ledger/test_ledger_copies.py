@@ -29,7 +29,7 @@ def test_of_two_copies_in_use_at_once_only_one_spends(folder: Path) -> None:
         reserved(one, asking("0.4"))
 
 
-def test_two_copies_do_not_both_answer_one_question_of_one_moment(folder: Path) -> None:
+def test_two_copies_do_not_both_answer_one_query_of_one_moment(folder: Path) -> None:
     """Equal entries have equal hashes, but what is released under them has not."""
     place = sqlite_place(folder)
     clinic(place, clock=lambda: NOON).close()

@@ -28,7 +28,7 @@ def sqlite(folder: Path) -> Place:
     return sqlite_place(folder)
 
 
-def mortal_work(place: Place, last: int, questions: list[str], opening: bool) -> Callable[[int], None]:
+def mortal_work(place: Place, last: int, queries: list[str], opening: bool) -> Callable[[int], None]:
     """Work that dies at storage call number ``last``, counted from the opening of the ledger or from there on."""
 
     def work(pipe: int) -> None:
@@ -49,7 +49,7 @@ def mortal_work(place: Place, last: int, questions: list[str], opening: bool) ->
         ledger = Ledger.on(store, AnchorFile(place.anchor, disk))
         ledger.ensure_account("patients", PureFilter(epsilon=Fraction(FITS, 10)))
         counted = True
-        answer_all(ledger, pipe, questions)
+        answer_all(ledger, pipe, queries)
 
     return work
 
@@ -59,8 +59,8 @@ def test_killed_at_every_storage_call(sqlite: Place, part: int) -> None:
     """660 runs: every call of making and opening a ledger; of reserving, committing and answering, three times over."""
     tally, deaths, call = Tally(sqlite), 0, 1
     for run in range(165):
-        questions = [f"{part}-{run // 6}", f"{part}-{run // 4}-again"]
-        answers, code = received(*child(mortal_work(sqlite, call, questions, opening=part == 0)))
+        queries = [f"{part}-{run // 6}", f"{part}-{run // 4}-again"]
+        answers, code = received(*child(mortal_work(sqlite, call, queries, opening=part == 0)))
         assert code in (0, -signal.SIGKILL)
         deaths += code != 0
         # A run that got through has no such call; begin again at the first.
@@ -80,17 +80,17 @@ def test_killed_from_outside_at_random_moments(sqlite: Place) -> None:
     clinic(sqlite, epsilon=Fraction(FITS, 10)).close()
     kills = 0
     for run in range(200):
-        questions = [f"q{number}" for number in range(run // 4, run // 4 + 30)]
+        queries = [f"q{number}" for number in range(run // 4, run // 4 + 30)]
 
-        def work(pipe: int, questions: list[str] = questions) -> None:
+        def work(pipe: int, queries: list[str] = queries) -> None:
             with sqlite.open() as ledger:
-                answer_all(ledger, pipe, questions)
+                answer_all(ledger, pipe, queries)
 
-        def work_on(pipe: int, questions: list[str] = questions) -> None:
+        def work_on(pipe: int, queries: list[str] = queries) -> None:
             # However fast the machine is, it is at work when it is killed.
             with sqlite.open() as ledger:
                 while True:
-                    answer_all(ledger, pipe, questions)
+                    answer_all(ledger, pipe, queries)
 
         victims = moments.choice([1, 2, 2])
         pair = [child(work_on), child(work if victims == 1 else work_on)]

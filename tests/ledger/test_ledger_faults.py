@@ -79,8 +79,8 @@ def test_a_database_that_cannot_write_stops_the_ledger(sqlite: Place, fault: str
         ledger = Ledger.on(SqliteStore.open(sqlite.where, connect=layer.connect), AnchorFile(sqlite.anchor))
         layer.plan = nth(kind, number, code)
         try:
-            for question in range(3):
-                outcome = answered(ledger, asking("1e-3"), b"%d %d" % (number, question))
+            for query in range(3):
+                outcome = answered(ledger, asking("1e-3"), b"%d %d" % (number, query))
                 left.append((outcome.reservation.seq, outcome.result))
         except LedgerError as problem:
             stops += 1

@@ -193,7 +193,7 @@ def test_the_ledger_admits_what_the_filter_admits(which: int, data: st.DataObjec
     with Ledger.open(":memory:") as ledger:
         ledger.ensure_account("patients", make())
         for charge in data.draw(st.lists(charges, max_size=20)):
-            assert ledger.budget("patients", charge=charge).questions == limit.how_many(charge)
+            assert ledger.budget("patients", charge=charge).queries == limit.how_many(charge)
             admitted = limit.allows(charge)
             try:
                 ledger.reserve(Order("patients", charge))

@@ -51,10 +51,10 @@ def test_a_server_that_crashes_loses_no_answer(mortal: Any, tmp_path: Path) -> N
     clinic(place, epsilon=Fraction(FITS, 10)).close()
     tally, moments = Tally(place), Random(3)
     for run in range(8):
-        questions = [f"{run}-{number}" for number in range(7)]
+        queries = [f"{run}-{number}" for number in range(7)]
 
-        def work(pipe: int, questions: list[str] = questions) -> None:
-            answer_all(place.open(), pipe, questions)
+        def work(pipe: int, queries: list[str] = queries) -> None:
+            answer_all(place.open(), pipe, queries)
 
         clients = [child(work) for _ in range(4)]
         if run % 2 == 0:
@@ -76,13 +76,13 @@ def test_clients_killed_at_random_moments(postgres: Place) -> None:
     clinic(postgres, epsilon=Fraction(FITS, 10)).close()
     tally, moments, kills = Tally(postgres), Random(5), 0
     for run in range(30):
-        questions = [f"q{number}" for number in range(run // 2, run // 2 + 20)]
+        queries = [f"q{number}" for number in range(run // 2, run // 2 + 20)]
 
-        def work(pipe: int, questions: list[str] = questions) -> None:
+        def work(pipe: int, queries: list[str] = queries) -> None:
             # However fast the machine is, it is at work when it is killed.
             with postgres.open() as ledger:
                 while True:
-                    answer_all(ledger, pipe, questions)
+                    answer_all(ledger, pipe, queries)
 
         pair = [child(work), child(work)]
         if run % 2:

@@ -108,7 +108,7 @@ def test_five_hundred_requests_on_a_budget_for_ten(place: Place) -> None:
     assert all(ended > admitted[-1][0] for _, ended, _ in refused)
 
 
-def test_equal_questions_at_once_are_paid_once(place: Place) -> None:
+def test_equal_queries_at_once_are_paid_once(place: Place) -> None:
     clinic(place).close()
 
     def work(process: int) -> list[object]:

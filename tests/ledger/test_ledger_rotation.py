@@ -374,7 +374,7 @@ def test_another_machine_refuses_until_it_has_the_new_key_and_charges_nothing(
         shutil.copy(key_file(place), own)
         curator.context.keys._place = own
         done = rotated(place)
-        # The first question meets the new key only when it is answered: its charge stands, and waits.
+        # The first query meets the new key only when it is answered: its charge stands, and waits.
         with pytest.raises(InternalError, match="operator's log"):
             curator.sql(COUNT, epsilon="0.5")
         assert f"replaced at entry {done.seq}" in caplog.text

@@ -24,7 +24,7 @@ CHUNKS = 10
 
 
 def live(seed: int, **options: Any) -> World:
-    world = World(seed, questions=2, **options)
+    world = World(seed, queries=2, **options)
     world.run()
     world.check()
     return world
@@ -66,7 +66,7 @@ def test_a_seed_is_a_history() -> None:
 def test_an_old_copy_is_always_found_out() -> None:
     """The state after every entry of a history, brought back after its end."""
     for seed in range(100):
-        world = World(seed, questions=2)
+        world = World(seed, queries=2)
         kept: list[MemoryStore] = []
         original = world.store.append
 

@@ -339,7 +339,7 @@ TAMPERING = {
     "a lowered sum": ("UPDATE pockets SET spent = '0' WHERE owner = ''", "epsilon of patients is damaged"),
     "a raised cap": ("UPDATE pockets SET cap = cap || '0' WHERE owner = ''", "epsilon of patients is damaged"),
     "a forgotten analyst": ("DELETE FROM pockets WHERE owner = 'analyst:alice'", "for analyst alice: nothing is kept"),
-    "a changed question": ("UPDATE entries SET body = replace(body, 'SELECT', 'select') WHERE seq = 3", "entry 3"),
+    "a changed query": ("UPDATE entries SET body = replace(body, 'SELECT', 'select') WHERE seq = 3", "entry 3"),
     "a cheaper charge": ("UPDATE entries SET body = replace(body, '1/10', '1/90') WHERE seq = 3", "entry 3"),
     "a cut tail": ("DELETE FROM entries WHERE seq > 6", ""),
     "a cut middle": ("DELETE FROM entries WHERE seq = 4", "entry"),

@@ -1,4 +1,4 @@
-"""Counting queries: overlapping questions, odd records, and the error of all answers at once."""
+"""Counting queries: overlapping queries, odd records, and the error of all answers at once."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from tacit.mechanisms.gaussian import Gaussian
 from tacit.mechanisms.laplace import Laplace
 
 AGES = [17, 34, 65, 70, 18]
-QUESTIONS = [lambda age: age >= 18, lambda age: age >= 65, lambda age: age % 2 == 0]
+QUERIES = [lambda age: age >= 18, lambda age: age >= 65, lambda age: age % 2 == 0]
 
 
-def test_every_question_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_query_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Laplace, "release", lambda self, value: value)
-    noisy = CountingQueries(epsilon=1, k=3).release(AGES, QUESTIONS)
+    noisy = CountingQueries(epsilon=1, k=3).release(AGES, QUERIES)
     assert dict(noisy) == {0: 4, 1: 2, 2: 3}
 
 
-def test_a_record_on_which_a_question_fails_is_not_counted_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_on_which_a_query_fails_is_not_counted_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Laplace, "release", lambda self, value: value)
-    noisy = CountingQueries(epsilon=1, k=3).release([*AGES, None, "old", math.nan], QUESTIONS)
+    noisy = CountingQueries(epsilon=1, k=3).release([*AGES, None, "old", math.nan], QUERIES)
     assert noisy.counts == (4, 2, 3)
 
 
@@ -37,7 +37,7 @@ def test_counts_made_elsewhere(seeded: SeededBits) -> None:
 
 
 @pytest.mark.parametrize("relation", [ADD_REMOVE, REPLACE_ONE])
-def test_noise_grows_with_the_number_of_questions(relation: Relation) -> None:
+def test_noise_grows_with_the_number_of_queries(relation: Relation) -> None:
     queries = CountingQueries(epsilon="0.5", k=10, relation=relation)
     assert isinstance(queries.noise, Laplace)
     assert queries.noise.scale == 20
@@ -57,7 +57,7 @@ def test_the_error_is_the_exact_simultaneous_one() -> None:
         assert all_within(w) >= 1 - beta > all_within(w - 1)
 
 
-def test_gaussian_noise_takes_over_when_there_are_many_questions() -> None:
+def test_gaussian_noise_takes_over_when_there_are_many_queries() -> None:
     few, many = (CountingQueries(epsilon=1, k=k, delta="1e-6") for k in (2, 100))
     assert isinstance(few.noise, Laplace)
     assert isinstance(many.noise, Gaussian)
@@ -90,9 +90,9 @@ def test_input_errors_name_the_argument() -> None:
     with pytest.raises(InputError, match=r"^epsilon: "):
         CountingQueries(epsilon=0, k=1)
     with pytest.raises(InputError, match=r"^predicates: must be k = 3"):
-        CountingQueries(epsilon=1, k=3).release(AGES, QUESTIONS[:2])
+        CountingQueries(epsilon=1, k=3).release(AGES, QUERIES[:2])
     with pytest.raises(InputError, match=r"^records: "):
-        CountingQueries(epsilon=1, k=3).release("text", QUESTIONS)
+        CountingQueries(epsilon=1, k=3).release("text", QUERIES)
     with pytest.raises(InputError, match=r"^counts: "):
         CountingQueries(epsilon=1, k=3).release_counts([1, 2])
 

@@ -16,7 +16,7 @@ from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.permute_and_flip import PermuteAndFlip
 from tacit.mechanisms.planning import MECHANISMS, SampleSizePlan, counting_rule, plan, polling_rule
 from tacit.mechanisms.randomized_response import RandomizedResponse
-from tacit.mechanisms.sample_size_formulas import _poll_beta_up, _worst_choice, question_of
+from tacit.mechanisms.sample_size_formulas import _poll_beta_up, _worst_choice, query_of
 
 EXTRAS: dict[str, dict[str, object]] = {
     "laplace": {},
@@ -53,22 +53,22 @@ def test_any_three_give_the_fourth_and_it_fits(mechanism: str, relation: object)
 @pytest.mark.parametrize(("mechanism", "relation"), CASES)
 def test_what_is_found_is_enough_and_a_little_less_is_not(mechanism: str, relation: object) -> None:
     extra = {**EXTRAS[mechanism], "relation": relation}
-    question = question_of(mechanism, **{"delta": None, "bins": None, "candidates": None, **extra})
+    query = query_of(mechanism, **{"delta": None, "bins": None, "candidates": None, **extra})
     asked = {"within": Fraction(3, 100), "confidence": Fraction(19, 20), "epsilon": Fraction(1, 2), "people": 4000}
     for name in asked:
         found = plan(mechanism, **{key: value for key, value in asked.items() if key != name}, **extra)
         numbers = {"people": found.people, "epsilon": found.epsilon, "within": found.within, "beta": found.beta}
         if found.beta > Fraction(1, 10**12):
-            assert question.is_enough(**numbers)
+            assert query.is_enough(**numbers)
         less = dict(numbers)
         if name == "people":
             less["people"] -= 1
         elif name == "within":
-            less["within"] -= Fraction(1, found.people) if question.whole else found.within / 10**6
+            less["within"] -= Fraction(1, found.people) if query.whole else found.within / 10**6
         else:
             less["beta" if name == "confidence" else name] *= 1 - Fraction(1, 10**5)
         if found.people > 1 and found.beta > Fraction(1, 10**12):
-            assert not question.is_enough(**less), name
+            assert not query.is_enough(**less), name
 
 
 def test_laplace_by_hand() -> None:

@@ -156,7 +156,7 @@ def test_top_k(seeded: SeededBits) -> None:
 
 
 def test_sparse_vector(seeded: SeededBits) -> None:
-    """Whole transcripts of four questions with two positives, at ε = 4."""
+    """Whole transcripts of four queries with two positives, at ε = 4."""
     stream = [0, 3, -2, 1]
 
     def draw() -> Hashable:
@@ -167,12 +167,12 @@ def test_sparse_vector(seeded: SeededBits) -> None:
 
     def law(factor: float) -> Law:
         threshold_pmf, _ = laplace(float(model._threshold_scale) / factor)
-        _, question_cdf = laplace(float(model._question_scale) / factor)
+        _, query_cdf = laplace(float(model._query_scale) / factor)
         found: dict[Hashable, float] = {}
         for rho in range(-80, 80):
             paths: dict[tuple[bool, ...], float] = {(): threshold_pmf(rho)}
             for value in stream:
-                above = 1 - question_cdf(rho - value - 1)
+                above = 1 - query_cdf(rho - value - 1)
                 paths = {
                     (*path, *answer): chance * odds
                     for path, chance in paths.items()

@@ -146,7 +146,7 @@ def test_sparse_vector_spends_no_more_than_epsilon(
     )
     moved = math.floor(sensitivity) if whole else math.floor(sensitivity / made._step) + 1
     factor = 1 if monotone else 2
-    spent = moved / made._threshold_scale + positives * (factor * moved / made._question_scale)
+    spent = moved / made._threshold_scale + positives * (factor * moved / made._query_scale)
     if made._value_noise is not None:
         spent += positives * (moved / made._value_noise.scale)
     assert spent <= epsilon

@@ -40,7 +40,7 @@ class Scripted:
 def scripted(*noise: int, threshold_noise: int = 0, **changes: Any) -> SparseVector:
     made = stream(**changes)
     made._noisy_threshold = made._cut + threshold_noise
-    made._question_noise = Scripted(*noise)
+    made._query_noise = Scripted(*noise)
     return made
 
 
@@ -58,9 +58,9 @@ def test_below_is_free_and_the_last_yes_ends_it() -> None:
     assert made.ask(FAR) is True
     assert made.release([-FAR, FAR, FAR, -FAR]) == [False, True]
     assert made.left == 0
-    for question in (FAR, -FAR):
+    for query in (FAR, -FAR):
         with pytest.raises(BudgetError, match="used up"):
-            made.ask(question)
+            made.ask(query)
     with pytest.raises(BudgetError):
         made.release([1])
 
@@ -68,7 +68,7 @@ def test_below_is_free_and_the_last_yes_ends_it() -> None:
 def test_the_comparison_uses_fresh_noise_and_admits_equality() -> None:
     made = scripted(0, -1, 5, -6, positives=3)
     assert [made.ask(0), made.ask(0), made.ask(-5), made.ask(5)] == [True, False, True, False]
-    assert made._question_noise.values == []
+    assert made._query_noise.values == []
     shifted = scripted(0, 0, threshold_noise=3, threshold=10, positives=3)
     assert [shifted.ask(12), shifted.ask(13)] == [False, True]
 
@@ -95,7 +95,7 @@ def test_epsilon_is_split_exactly() -> None:
             moved = positives * (1 if monotone else 2)
             assert float(second / first) == pytest.approx(moved ** (2 / 3), rel=1e-3)
             assert made._threshold_scale == 1 / first
-            assert made._question_scale == moved / second
+            assert made._query_scale == moved / second
 
 
 def test_values_are_a_part_of_epsilon_with_noise_of_their_own() -> None:
@@ -129,7 +129,7 @@ def test_floats_live_on_a_public_grid() -> None:
 @pytest.mark.parametrize(
     "value", [None, "3", True, [1], np.array([1]), float("nan"), float("inf"), 1.5, Fraction(1, 2)]
 )
-def test_bad_questions_are_refused_and_cost_nothing(value: Any) -> None:
+def test_bad_queries_are_refused_and_cost_nothing(value: Any) -> None:
     made = stream()
     with pytest.raises(InputError) as caught:
         made.ask(value)
@@ -201,9 +201,9 @@ def test_repr_and_public_attributes_hide_the_noise() -> None:
 
 
 def test_dwork_and_roth_split_is_within_their_bound() -> None:
-    """α = 8(ln k + ln(2/β))/ε for threshold noise 2/ε and question noise 4/ε: 66.35239712081622 at k=100, β=0.05."""
+    """α = 8(ln k + ln(2/β))/ε for threshold noise 2/ε and query noise 4/ε: 66.35239712081622 at k=100, β=0.05."""
     made = stream(epsilon_threshold="0.5")
-    assert (made._threshold_scale, made._question_scale) == (2, 4)
+    assert (made._threshold_scale, made._query_scale) == (2, 4)
     assert made.error("0.05", 100) <= 66.35239712081622
     assert made.error("0.05", 100) > 33
 
@@ -218,12 +218,12 @@ def test_the_tail_of_the_noise_is_exact(scale: Fraction, beta: Fraction) -> None
     assert n == 0 or 2 * q**n / (1 + q) > beta
 
 
-def test_the_error_adds_threshold_and_questions() -> None:
+def test_the_error_adds_threshold_and_queries() -> None:
     made = stream(positives=3, epsilon_values="0.25")
     threshold = sparse_vector._largest_noise(made._threshold_scale, Fraction(1, 40))
-    one = sparse_vector._largest_noise(made._question_scale, Fraction(1, 40))
+    one = sparse_vector._largest_noise(made._query_scale, Fraction(1, 40))
     assert made.error("0.05", 1) == threshold + one
-    many = sparse_vector._largest_noise(made._question_scale, Fraction(1, 40) / 1000)
+    many = sparse_vector._largest_noise(made._query_scale, Fraction(1, 40) / 1000)
     assert threshold + one < made.error("0.05", 1000) <= threshold + many
     assert made.value_error("0.05") == sparse_vector._largest_noise(Fraction(12), Fraction(1, 20))
 
@@ -236,18 +236,16 @@ def test_the_default_split_is_no_worse_for_many_positives() -> None:
 
 def test_for_error_meets_its_target() -> None:
     given: dict[str, Any] = {"sensitivity": 1, "threshold": 100, "positives": 3}
-    made = SparseVector.for_error(within=40, beta="0.05", questions=1000, **given)
+    made = SparseVector.for_error(within=40, beta="0.05", queries=1000, **given)
     assert made.error("0.05", 1000) <= 40
     assert SparseVector(epsilon=made.epsilon * Fraction(9, 10), **given).error("0.05", 1000) > 40
-    floats = SparseVector.for_error(
-        within="0.5", beta="0.05", questions=10, whole=False, sensitivity="0.1", threshold=1
-    )
+    floats = SparseVector.for_error(within="0.5", beta="0.05", queries=10, whole=False, sensitivity="0.1", threshold=1)
     assert floats.error("0.05", 10) <= 0.5
 
 
 def test_errors_refuse_bad_arguments() -> None:
-    for beta, questions in ((0, 10), (1, 10), ("0.1", 0), ("0.1", None)):
+    for beta, queries in ((0, 10), (1, 10), ("0.1", 0), ("0.1", None)):
         with pytest.raises(InputError):
-            stream().error(beta, questions)
+            stream().error(beta, queries)
     with pytest.raises(InputError):
         stream().release("123")

@@ -1,6 +1,6 @@
 """The exact law of sparse-vector transcripts on all neighbouring short streams, and the broken variants it catches.
 
-P(answers) = Σ_ρ P(ρ)·Π_i P(answer i | T + ρ): given the threshold's noise the questions are independent, and both laws
+P(answers) = Σ_ρ P(ρ)·Π_i P(answer i | T + ρ): given the threshold's noise the queries are independent, and both laws
 are those of discrete Laplace noise, known in closed form. Only the outer sum is cut off, far in the tail.
 """
 
@@ -31,10 +31,10 @@ def at_least(scale: float, x: int) -> float:
 
 @dataclass(frozen=True)
 class Variant:
-    """A sparse vector with threshold 0; a question scale of 0 means no noise."""
+    """A sparse vector with threshold 0; a query scale of 0 means no noise."""
 
     threshold_scale: float
-    question_scale: float
+    query_scale: float
     positives: int
 
     def chance(self, stream: Stream, answers: Answers) -> float:
@@ -44,17 +44,17 @@ class Variant:
     def _given(self, stream: Stream, answers: Answers, rho: int) -> float:
         chance = 1.0
         for value, answer in zip(stream, answers, strict=False):
-            above = float(value >= rho) if self.question_scale == 0 else at_least(self.question_scale, rho - value)
+            above = float(value >= rho) if self.query_scale == 0 else at_least(self.query_scale, rho - value)
             chance *= above if answer else 1 - above
         return chance
 
 
 def of(stream: SparseVector) -> Variant:
-    return Variant(float(stream._threshold_scale), float(stream._question_scale), stream._positives)
+    return Variant(float(stream._threshold_scale), float(stream._query_scale), stream._positives)
 
 
 def transcripts(length: int, positives: int) -> Iterator[Answers]:
-    """Every sequence of answers that the stream can give: it ends with its last yes or with the questions."""
+    """Every sequence of answers that the stream can give: it ends with its last yes or with the queries."""
     for size in range(1, length + 1):
         for answers in itertools.product((False, True), repeat=size):
             used_up = sum(answers) == positives and answers[-1]
@@ -114,7 +114,7 @@ def test_the_hardest_long_streams_are_private(monotone: bool, positives: int) ->
     assert 0.05 < worst <= 1 + 1e-9
 
 
-def test_half_the_question_noise_is_only_private_for_monotone_streams() -> None:
+def test_half_the_query_noise_is_only_private_for_monotone_streams() -> None:
     """The monotone scales under a general move exceed ε, so the declaration matters."""
     monotone = of(SparseVector(epsilon=1, sensitivity=1, threshold=0, positives=25, monotone=True))
     answers = (False,) * 25 + (True,) * 25
@@ -125,16 +125,16 @@ def test_half_the_question_noise_is_only_private_for_monotone_streams() -> None:
 # --- the variants of the literature that are not private; each must be caught by the same law
 
 
-def test_no_question_noise_is_caught() -> None:
+def test_no_query_noise_is_caught() -> None:
     """P[(no, yes)] is positive for (0, 1) and zero for (1, 0): with a shared threshold the order is certain."""
-    broken = Variant(threshold_scale=2.0, question_scale=0, positives=1)
+    broken = Variant(threshold_scale=2.0, query_scale=0, positives=1)
     assert broken.chance((0, 1), (False, True)) > 0.1
     assert broken.chance((1, 0), (False, True)) == 0
 
 
-def test_question_noise_that_ignores_the_number_of_positives_is_caught() -> None:
+def test_query_noise_that_ignores_the_number_of_positives_is_caught() -> None:
     """25 no and 25 yes with noise 2/ε₁ and 4/ε₂ as for one positive: far above the ε = 1 that was claimed."""
-    broken = Variant(threshold_scale=2.0, question_scale=4.0, positives=25)
+    broken = Variant(threshold_scale=2.0, query_scale=4.0, positives=25)
     answers = (False,) * 25 + (True,) * 25
     before, after = (0,) * 25 + (1,) * 25, (1,) * 25 + (0,) * 25
     assert math.log(broken.chance(before, answers) / broken.chance(after, answers)) > 3
@@ -160,8 +160,8 @@ def test_showing_the_compared_value_is_caught() -> None:
         reach = math.ceil(60 * made.threshold_scale)
         return sum(
             pmf(made.threshold_scale, rho)
-            * math.prod(1 - at_least(made.question_scale, rho - asked) for asked in stream[:-1])
-            * pmf(made.question_scale, value - stream[-1])
+            * math.prod(1 - at_least(made.query_scale, rho - asked) for asked in stream[:-1])
+            * pmf(made.query_scale, value - stream[-1])
             for rho in range(-reach, value + 1)
         )
 

@@ -157,7 +157,7 @@ def test_a_table_keeps_its_population_under_any_name(clinic: Clinic) -> None:
         open_curator(clinic.project("other.toml", **{"hospital.wards": "hospital.seen"}))
 
 
-def test_engine_loss_in_the_middle_leaves_the_charge_and_the_next_question_works(
+def test_engine_loss_in_the_middle_leaves_the_charge_and_the_next_query_works(
     clinic: Clinic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tacit.engines.postgres.session._PATIENCE", 2.0)
@@ -215,7 +215,7 @@ def test_two_processes_one_database_one_budget_one_killed(clinic: Clinic) -> Non
     out, _ = living.communicate(timeout=240)
     assert len(out.splitlines()) == 15
     with open_curator(clinic.project()) as curator:
-        # 15 questions; the first is the one whose process was killed after it was charged, and is not charged again.
+        # 15 queries; the first is the one whose process was killed after it was charged, and is not charged again.
         assert spent(curator) == Fraction(15, 4)
         assert len(curator.history()) == 15
         curator.sql("SELECT COUNT(*) AS n FROM visits WHERE cost < 10", epsilon="0.25")

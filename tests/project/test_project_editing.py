@@ -175,7 +175,7 @@ def test_effects_on_an_account_that_was_charged(tmp_path: Path) -> None:
     found.edit(found.revision, {(*COLUMN, "cost", "bounds"): [0, 1000]})
     other = effects_of(before, found.project())
     assert (other.lost, other.refusal) == (("SELECT COUNT(*) FROM visits",), "")
-    # It is as it was said: the question costs again after saving.
+    # It is as it was said: the query costs again after saving.
     found.save(found.revision)
     with tacit.open(found.path) as curator:
         curator.sql("SELECT COUNT(*) FROM visits", epsilon="0.5")

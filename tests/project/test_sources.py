@@ -70,7 +70,7 @@ def test_the_same_file_under_another_name_is_the_same_account(folder: Path) -> N
     for name in under_other_names(folder):
         with opened(folder, name) as curator:
             assert spent(curator) == Fraction(1, 2)
-            # Not only the account: the same content is the same version, so the question is a repeat.
+            # Not only the account: the same content is the same version, so the query is a repeat.
             again = count(curator)
             assert (again.finished.values, again.charge.amounts) == (first.finished.values, ())
     (folder / "visits.parquet").rename(folder / "renamed.parquet")
@@ -206,7 +206,7 @@ def test_the_ledger_tells_nothing_about_content(folder: Path) -> None:
     assert (folder / "a.ledger.digests").stat().st_mode & 0o077 == 0
 
 
-def test_bounds_that_a_question_finds_are_kept_with_its_answer(folder: Path) -> None:
+def test_bounds_that_a_query_finds_are_kept_with_its_answer(folder: Path) -> None:
     sql = "SELECT SUM(CLAMP(id, AUTO)) AS s FROM t"
     with opened(folder) as curator:
         first = curator.sql(sql, epsilon="2")

@@ -1,4 +1,4 @@
-"""One notion of version: whatever a question reads is part of it, and what is charged for is what is read."""
+"""One notion of version: whatever a query reads is part of it, and what is charged for is what is read."""
 
 from __future__ import annotations
 

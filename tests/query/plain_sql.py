@@ -28,7 +28,7 @@ import duckdb
 import pyarrow as pa
 from sqlglot import exp, parse_one
 
-from tacit.query.question import FinalAggregation, GroupKey
+from tacit.query.query import FinalAggregation, GroupKey
 
 __all__ = ["plain_connection", "plain_sql"]
 

@@ -1,4 +1,4 @@
-"""Questions that analysts write are accepted, resolve to pure values, and equal ones are recognised."""
+"""Queries that analysts write are accepted, resolve to pure values, and equal ones are recognised."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from query.corpus.clinic import CATALOG
 from support.each import check_each
 from tacit.core.errors import InternalError
 from tacit.query.planning.measures import AggregateKind, MeasureKind
-from tacit.query.question import Derive, Keep, Question, Regroup, Slice, Sort
+from tacit.query.query import Derive, Keep, Query, Regroup, Slice, Sort
 from tacit.query.resolve import resolve
 from tacit.query.types import DATE, DOUBLE, INTEGER
 
@@ -32,18 +32,18 @@ def test_every_combination_of_analysts_is_accepted() -> None:
 
 def test_every_query_of_the_corpus_resolves_to_a_value() -> None:
     def check(sql: str) -> None:
-        question = resolve(sql, CATALOG)
+        query = resolve(sql, CATALOG)
         again = resolve(sql, CATALOG)
-        assert question == again
-        assert hash(question) == hash(again)
-        assert question.digest == again.digest
-        _check_whole(question)
+        assert query == again
+        assert hash(query) == hash(again)
+        assert query.digest == again.digest
+        _check_whole(query)
 
     check_each(ACCEPTED, check)
 
 
-def _check_whole(question: Question) -> None:
-    final = question.final
+def _check_whole(query: Query) -> None:
+    final = query.final
     assert not final.source.is_public
     assert final.source.population == final.population
     assert final.max_groups >= 1
@@ -55,9 +55,9 @@ def _check_whole(question: Question) -> None:
         assert measure.clamp != (0, 0)
         assert measure.low <= measure.high
         assert measure.sensitivity(max_groups=final.max_groups).l1 > 0
-    derived = [step for step in question.steps if isinstance(step, Derive)]
+    derived = [step for step in query.steps if isinstance(step, Derive)]
     width = len(derived[-1].expressions) if derived else len(final.keys) + len(final.aggregates)
-    assert len(question.columns) == width
+    assert len(query.columns) == width
     assert final.public_keys == (final.group_count is not None)
 
 
@@ -76,9 +76,9 @@ def test_a_shared_count_is_measured_once() -> None:
 
 
 def test_several_quantiles_share_one_measurement() -> None:
-    question = resolve("SELECT QUANTILE(cost, [0.1, 0.5]), MIN(cost), MAX(cost), MEDIAN(cost) FROM visits", CATALOG)
-    assert [measure.kind for measure in question.final.measures] == [MeasureKind.PLACES, MeasureKind.LEAVES]
-    assert [column.name for column in question.columns] == ["quantile_1", "quantile_2", "min", "max", "median"]
+    query = resolve("SELECT QUANTILE(cost, [0.1, 0.5]), MIN(cost), MAX(cost), MEDIAN(cost) FROM visits", CATALOG)
+    assert [measure.kind for measure in query.final.measures] == [MeasureKind.PLACES, MeasureKind.LEAVES]
+    assert [column.name for column in query.columns] == ["quantile_1", "quantile_2", "min", "max", "median"]
 
 
 def test_one_aggregate_written_twice_is_one() -> None:
@@ -192,10 +192,10 @@ def test_columns_of_the_answer() -> None:
 def test_options_are_read_exactly() -> None:
     options = "epsilon=0.1, delta=1e-6, max_groups_contributed=2"
     sql = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS({options}) ward, COUNT(*) FROM visits GROUP BY 1"
-    question = resolve(sql, CATALOG)
-    assert question.options.epsilon == Fraction(1, 10)
-    assert question.options.delta == Fraction(1, 10**6)
-    assert question.final.max_groups == 2
+    query = resolve(sql, CATALOG)
+    assert query.options.epsilon == Fraction(1, 10)
+    assert query.options.delta == Fraction(1, 10**6)
+    assert query.final.max_groups == 2
 
 
 def test_counting_the_unit_is_counting_persons() -> None:

@@ -42,7 +42,7 @@ from tacit.query.planning.measures import AggregateKind
 from tacit.query.planning.plan import Plan, make_plan
 from tacit.query.postprocess.parts_in_turn import in_turn
 from tacit.query.postprocess.result import finish
-from tacit.query.question import (
+from tacit.query.query import (
     Aggregate,
     Append,
     Combine,
@@ -50,7 +50,7 @@ from tacit.query.question import (
     Extend,
     FinalAggregation,
     Match,
-    Question,
+    Query,
     Regroup,
     Sort,
 )
@@ -59,7 +59,7 @@ from tacit.query.release import NoisyRelease
 from tacit.query.request import Account, Request
 from tacit.query.types import DATE, Kind, SqlType, ordinal
 
-#: Questions that are left out, with the reason; the test counts them.
+#: Queries that are left out, with the reason; the test counts them.
 LEFT_OUT = {
     "SELECT DISTINCT ward, urgent FROM visits ORDER BY ward DESC LIMIT 3": "which rows LIMIT takes from ties is open",
     "SELECT s.ward, DP_INTERVAL_LOW(x) AS low, s.n / w.beds AS x FROM (SELECT ward, COUNT(*) AS n FROM visits "
@@ -99,7 +99,7 @@ class Clinic:
         return with_bounds(plan, [(-WIDE, WIDE)] * len(sought(plan.final)))
 
     def difference(self, sql: str, spoil: int = 0) -> str | None:
-        """Faults of our answer to a question, if any; ``spoil`` is added to every measurement."""
+        """Faults of our answer to a query, if any; ``spoil`` is added to every measurement."""
         asked = planned(sql)
 
         def exact(_: int, part: Plan) -> NoisyRelease:
@@ -108,11 +108,11 @@ class Clinic:
 
         released = in_turn(asked, exact)
         plan = released.plan
-        public = [self.engine.rows(relation, most=1000) for relation in plan.question.reads]
-        ours = finish(plan.question, released, confidence="0.95", public=public).values
-        width = len(plan.question.columns)
+        public = [self.engine.rows(relation, most=1000) for relation in plan.query.reads]
+        ours = finish(plan.query, released, confidence="0.95", public=public).values
+        width = len(plan.query.columns)
         theirs = [flattened(row, width) for row in self.plain.execute(plain_sql(sql, plan.final)).fetchall()]
-        return compare(plan.question, ours, theirs, self.rows)
+        return compare(plan.query, ours, theirs, self.rows)
 
 
 def planned(sql: str) -> Plan:
@@ -140,37 +140,35 @@ def flattened(row: Sequence[Any], width: int) -> tuple[Any, ...]:
     return cells + (None,) * (width - len(cells))
 
 
-def compare(
-    question: Question, ours: Sequence[Sequence[Any]], theirs: Sequence[Sequence[Any]], rows: int
-) -> str | None:
+def compare(query: Query, ours: Sequence[Sequence[Any]], theirs: Sequence[Sequence[Any]], rows: int) -> str | None:
     if len(ours) != len(theirs):
         return f"{len(ours)} rows instead of {len(theirs)}"
-    if not any(isinstance(step, Sort) for step in question.steps[2 * keys_are_ordered(question) :]):
-        ours, theirs = arranged(question, ours), arranged(question, theirs)
-    slack = [slack_of(question, i, rows) for i in range(len(question.columns))]
-    sums = [is_sum(question, i) for i in range(len(question.columns))]
+    if not any(isinstance(step, Sort) for step in query.steps[2 * keys_are_ordered(query) :]):
+        ours, theirs = arranged(query, ours), arranged(query, theirs)
+    slack = [slack_of(query, i, rows) for i in range(len(query.columns))]
+    sums = [is_sum(query, i) for i in range(len(query.columns))]
     for mine, other in zip(ours, theirs, strict=True):
         if len(mine) != len(other):
             return f"{len(mine)} columns instead of {len(other)}"
-        for i, column in enumerate(question.columns):
+        for i, column in enumerate(query.columns):
             if not agree(mine[i], other[i], column.type, slack[i], sums[i]):
                 return f"{column.name}: {mine[i]!r} instead of {other[i]!r}, in {mine}"
     return None
 
 
-def keys_are_ordered(question: Question) -> bool:
+def keys_are_ordered(query: Query) -> bool:
     """Whether the first two steps restore the order in which keys were written; plain SQL has no such order."""
-    first = question.steps[:2]
+    first = query.steps[:2]
     if [type(step) for step in first] != [Derive, Sort] or not isinstance(first[0], Derive):
         return False
     slots = [part.slot if isinstance(part, Reference) else -1 for part in first[0].expressions]
-    return sorted(slots) == list(range(len(question.final.types))) != slots
+    return sorted(slots) == list(range(len(query.final.types))) != slots
 
 
-def arranged(question: Question, rows: Sequence[Sequence[Any]]) -> list[Sequence[Any]]:
+def arranged(query: Query, rows: Sequence[Sequence[Any]]) -> list[Sequence[Any]]:
     """Sorted by the columns without noise, then by the others as far as rounding goes."""
-    exact = [i for i, column in enumerate(question.columns) if not column.noisy]
-    other = [i for i, column in enumerate(question.columns) if column.noisy]
+    exact = [i for i, column in enumerate(query.columns) if not column.noisy]
+    other = [i for i, column in enumerate(query.columns) if column.noisy]
     return sorted(rows, key=lambda row: ([place(row[i]) for i in exact], [place(row[i], 3) for i in other]))
 
 
@@ -201,11 +199,11 @@ def moment(cell: Any) -> Any:
     return dt.datetime.combine(cell, dt.time()) if is_day else cell
 
 
-def slack_of(question: Question, column: int, rows: int) -> Fraction:
+def slack_of(query: Query, column: int, rows: int) -> Fraction:
     """Distance by which a column may be off because values were rounded to a grid."""
-    final = question.final
-    parts = [part_slack(final, final.aggregates[index], rows) for index in aggregates_of(question, column)]
-    kind = question.columns[column].type
+    final = query.final
+    parts = [part_slack(final, final.aggregates[index], rows) for index in aggregates_of(query, column)]
+    kind = query.columns[column].type
     # Days and microseconds are rounded to; places of a DATE are compared as moments.
     unit = Fraction(86_400_000_000) if kind == DATE else Fraction(1)
     return sum(parts, Fraction(0)) * unit
@@ -224,13 +222,13 @@ def part_slack(final: FinalAggregation, aggregate: Aggregate, rows: int) -> Frac
     return 4 * half * max(width, Fraction(1)) if aggregate.kind in MOMENTS else half
 
 
-def aggregates_of(question: Question, column: int) -> set[int]:
+def aggregates_of(query: Query, column: int) -> set[int]:
     """The aggregates that a column of the answer reads; all of them where cells were aggregated or joined once more."""
-    keys, count = len(question.final.keys), len(question.final.aggregates)
-    if question.totals is not None:
+    keys, count = len(query.final.keys), len(query.final.aggregates)
+    if query.totals is not None:
         keys *= 2
     slots = {column}
-    for step in reversed(question.steps):
+    for step in reversed(query.steps):
         if isinstance(step, Extend | Match | Regroup | Combine | Append):
             return set(range(count))
         if isinstance(step, Derive):
@@ -238,11 +236,11 @@ def aggregates_of(question: Question, column: int) -> set[int]:
     return {slot - keys for slot in slots if slot >= keys}
 
 
-def is_sum(question: Question, column: int) -> bool:
+def is_sum(query: Query, column: int) -> bool:
     """Whether a column is a sum or a count itself, and so never NULL."""
-    derived = [step for step in question.steps if isinstance(step, Derive)]
+    derived = [step for step in query.steps if isinstance(step, Derive)]
     plain = not derived or isinstance(derived[-1].expressions[column], Reference)
-    kinds = {question.final.aggregates[index].kind for index in aggregates_of(question, column)}
+    kinds = {query.final.aggregates[index].kind for index in aggregates_of(query, column)}
     return plain and kinds <= {AggregateKind.SUM, AggregateKind.SUM_DISTINCT, AggregateKind.COUNT_ROWS} and bool(kinds)
 
 
@@ -265,7 +263,7 @@ def test_functions_and_structures_beyond_the_corpus(every: int) -> None:
     assert {sql: problem for sql, problem in wrong.items() if problem} == {}
 
 
-def test_questions_as_analysts_combine_them() -> None:
+def test_queries_as_analysts_combine_them() -> None:
     clinic = Clinic("many")
     # DuckDB has no WIDTH_BUCKET.
     wrong = {sql: clinic.difference(sql) for sql in ANALYSTS[::9] if "WIDTH_BUCKET" not in sql}
@@ -274,7 +272,7 @@ def test_questions_as_analysts_combine_them() -> None:
 
 
 @pytest.mark.parametrize("name", ["many", "odd"])
-def test_questions_with_several_parts(name: str) -> None:
+def test_queries_with_several_parts(name: str) -> None:
     clinic = Clinic(name)
     wrong = {sql: clinic.difference(sql) for sql in SEVERAL + VALUED}
     unseen = [sql for sql in SEVERAL if clinic.difference(sql, spoil=1) is None] if name == "many" else []

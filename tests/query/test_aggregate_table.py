@@ -20,7 +20,7 @@ from tacit.query.planning.explain import explain
 from tacit.query.planning.measures import AggregateKind, MeasureKind
 from tacit.query.planning.plan import Plan, make_plan
 from tacit.query.postprocess.result import finish
-from tacit.query.question import Question, Regroup, Totals
+from tacit.query.query import Query, Regroup, Totals
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode, UnitAggregate, sources
 from tacit.query.release import release
@@ -54,18 +54,18 @@ CALLS = {
 
 
 @cache
-def corpus() -> tuple[Question, ...]:
+def corpus() -> tuple[Query, ...]:
     return tuple(resolve(sql, CATALOG) for sql in WRITTEN)
 
 
 @cache
 def example(kind: AggregateKind) -> Plan:
-    """The plan of the first question of the corpus, without private keys, that releases a kind."""
+    """The plan of the first query of the corpus, without private keys, that releases a kind."""
     account = Account("approx", "1e-6")
-    for sql, question in zip(WRITTEN, corpus(), strict=True):
-        plain = question.final.public_keys and not question.reads and not question.final.seeks_bounds
-        plain = plain and not any(isinstance(step, Totals) for step in question.steps)
-        if plain and any(a.kind is kind for a in question.final.aggregates) and question.options.epsilon is None:
+    for sql, query in zip(WRITTEN, corpus(), strict=True):
+        plain = query.final.public_keys and not query.reads and not query.final.seeks_bounds
+        plain = plain and not any(isinstance(step, Totals) for step in query.steps)
+        if plain and any(a.kind is kind for a in query.final.aggregates) and query.options.epsilon is None:
             return make_plan(sql, CATALOG, Request(epsilon="1", account=account, suppose=1000))
     raise AssertionError(f"the corpus has no case of {kind}")
 
@@ -110,7 +110,7 @@ def test_every_kind_is_planned_explained_and_estimated(kind: AggregateKind, seed
         assert (error.supposing is None) == (len(plan.final.aggregates[place].measures) == 1)
     told = explain(plan)
     # Named by the alias of the column that shows it, else as an analyst would write the aggregate.
-    aliases = {column.name for column in plan.question.columns}
+    aliases = {column.name for column in plan.query.columns}
     for each, aggregate in zip(told.errors, plan.final.aggregates, strict=True):
         assert each.label in {*aliases, aggregate.label.replace("count_rows(", "count(")}
         assert each.meaning
@@ -121,7 +121,7 @@ def test_every_kind_is_planned_explained_and_estimated(kind: AggregateKind, seed
         for measure in plan.final.measures
     )
     noisy = release(plan, Measurements(keys, np.zeros(len(keys), dtype=np.int64), raw))
-    finished = finish(Question(plan.final, (), (), plan.question.options), noisy, confidence="0.9")
+    finished = finish(Query(plan.final, (), (), plan.query.options), noisy, confidence="0.9")
     for row in finished.rows:
         for place in places:
             cell = row[len(plan.final.keys) + place]
@@ -135,7 +135,7 @@ def test_every_measurement_has_traits_and_a_case_in_the_corpus(kind: MeasureKind
     assert kind.traits.sentence.format(low=-1, high=1)
     assert kind.traits.own_statement or not kind.traits.spread
     assert bool(kind.traits.power) == kind.traits.adds_values
-    assert any(measure.kind is kind for question in corpus() for measure in question.final.measures)
+    assert any(measure.kind is kind for query in corpus() for measure in query.final.measures)
 
 
 def calls_below(node: RelationNode) -> set[str]:
@@ -165,16 +165,16 @@ def test_every_exact_form_runs_inside_units_and_over_released_cells(function: st
     assert function in calls_below(final.source)
     assert len(engine.measure(MeasurementTask(final, b"an owner's secret")).raw) == 1
     plan = make_plan(released, CATALOG, Request(epsilon="1", account=Account("pure")))
-    assert [c.function for step in plan.question.steps if isinstance(step, Regroup) for c in step.calls] == [function]
+    assert [c.function for step in plan.query.steps if isinstance(step, Regroup) for c in step.calls] == [function]
     keys = tuple(product(*(key.values or () for key in plan.final.keys)))
     counts = np.arange(10, 10 + len(keys))[:, None]
     noisy = release(plan, Measurements(keys, counts[:, 0], (counts,)))
-    ((value,),) = finish(plan.question, noisy, confidence="0.9").values
+    ((value,),) = finish(plan.query, noisy, confidence="0.9").values
     assert value is not None
 
 
 def test_the_corpus_meets_every_exact_form() -> None:
-    below = set().union(*(calls_below(question.final.source) for question in corpus()))
+    below = set().union(*(calls_below(query.final.source) for query in corpus()))
     above = {c.function for q in corpus() for step in q.steps if isinstance(step, Regroup) for c in step.calls}
     exact = {function for function, entry in AGGREGATES.items() if entry.unit is not None}
     assert exact - below - above == set()

@@ -311,7 +311,7 @@ def test_a_value_without_bounds_means_auto(call: str) -> None:
     assert re.search(r"Clipping bounds of \w+\(score\): 9.6% of the budget finds them", sentence)
 
 
-def test_the_digest_of_a_question_knows_auto() -> None:
+def test_the_digest_of_a_query_knows_auto() -> None:
     assert resolve(AVG, CATALOG).digest != resolve(AVG.replace("AUTO", "-4294967296, 4294967296"), CATALOG).digest
     assert resolve(AVG, CATALOG) == resolve(AVG.replace("AUTO", "auto"), CATALOG)
 

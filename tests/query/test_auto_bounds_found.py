@@ -96,7 +96,7 @@ def test_the_answer_and_its_interval_use_the_bounds_found() -> None:
         first = release(plan.first, searched)
         rest = with_bounds(plan, find(plan.final, first.noisy, first.laws))
         released = release(rest, source.measure(MeasurementTask(rest.final, b"")))
-        (((low, high),),) = finish(rest.question, released, confidence="0.95").intervals()
+        (((low, high),),) = finish(rest.query, released, confidence="0.95").intervals()
         clamped = np.clip(values, float(rest.found[0].low), float(rest.found[0].high)).mean()
         held += low <= clamped <= high
     assert held >= int(stats.binom.ppf(FALSE_ALARM, 40, 0.95))

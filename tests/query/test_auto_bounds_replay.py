@@ -1,6 +1,6 @@
 """The search for AUTO bounds moves by at most what is declared, and the rest depends on the data through it alone.
 
-Every AUTO question of the corpus, on the corpus database and on it without one unit, with the real engine. Nothing is
+Every AUTO query of the corpus, on the corpus database and on it without one unit, with the real engine. Nothing is
 sampled: what the search would release is replayed, the same on both sides.
 """
 
@@ -28,7 +28,7 @@ from tacit.query import release as noising
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.planning.auto_bounds import edges_of, find, sought
 from tacit.query.planning.found_parts import with_bounds
-from tacit.query.planning.plan import Plan, make_plan, plan_question
+from tacit.query.planning.plan import Plan, make_plan, plan_query
 from tacit.query.request import Account, Request
 from tacit.query.resolve import resolve
 from tacit.query.types import DOUBLE, INTEGER
@@ -57,7 +57,7 @@ def replayed(values: np.ndarray[Any, Any], seen: list[Any]) -> Iterator[None]:
         yield
 
 
-def test_there_are_questions_to_ask() -> None:
+def test_there_are_queries_to_ask() -> None:
     assert len(AUTO) >= 10
     assert {planned(sql).final.population for sql in AUTO} == set(GONE)
 
@@ -135,7 +135,7 @@ def test_no_unit_moves_the_rest_further_than_declared_whatever_was_found(seed: i
 
 def test_replacing_a_unit_moves_the_search_by_two() -> None:
     for relation, moved in ((ADD_REMOVE, 1), (REPLACE_ONE, 2)):
-        plan = plan_question(resolve(AUTO[0], CATALOG), relation, Request(epsilon=1))
+        plan = plan_query(resolve(AUTO[0], CATALOG), relation, Request(epsilon=1))
         assert plan.first is not None
         assert plan.first.releases[0].block.sensitivity.l1 == moved
 

@@ -82,7 +82,7 @@ def test_a_search_is_bought_where_declarations_do_not_decide(sql: str, sought: s
     assert len(mechanisms_of(plan)) == sum(len(release.events) for release in plan.releases) + bool(sought)
 
 
-def test_a_question_states_auto_or_a_number_over_what_is_declared() -> None:
+def test_a_query_states_auto_or_a_number_over_what_is_declared() -> None:
     declared = catalog(max_groups=3, max_rows=4)
     assert not planned(BY_LETTER, declared).seeks_limits
     for options in ({"max_rows": "auto"}, {"max_rows": "AUTO"}):

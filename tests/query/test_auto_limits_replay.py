@@ -1,6 +1,6 @@
 """The search for AUTO limits moves by at most 1, and the rest depends on the data through the numbers found alone.
 
-Questions of the corpus with both limits AUTO, on the corpus database and on it without one unit, with the real engine.
+Queries of the corpus with both limits AUTO, on the corpus database and on it without one unit, with the real engine.
 Nothing is sampled: what the search would release is replayed, the same on both sides.
 """
 
@@ -22,7 +22,7 @@ from tacit.engines.protocol import MeasurementTask
 from tacit.query import release as noising
 from tacit.query.planning.auto_limits import FoundLimits, cells_of
 from tacit.query.planning.found_parts import with_found, with_limits
-from tacit.query.planning.plan import Plan, make_plan, plan_question
+from tacit.query.planning.plan import Plan, make_plan, plan_query
 from tacit.query.request import Account, Request
 from tacit.query.resolve import resolve
 
@@ -84,14 +84,14 @@ def replayed(values: np.ndarray[Any, Any], seen: list[Any]) -> Iterator[None]:
         yield
 
 
-def test_there_are_questions_to_ask(plans: list[Plan]) -> None:
+def test_there_are_queries_to_ask(plans: list[Plan]) -> None:
     assert len(plans) >= 12
     assert any(plan.final.auto_groups and plan.final.auto_rows for plan in plans)
     assert any(plan.final.auto_groups and not plan.final.auto_rows for plan in plans)
     assert any(plan.final.auto_rows and not plan.final.auto_groups for plan in plans)
     assert sum(plan.final.auto_total for plan in plans) == len(TOTALS)
     assert any(plan.keys is not None for plan in plans)
-    assert any(len(plan.searches) == 2 for plan in plans), "limits and bounds of one question"
+    assert any(len(plan.searches) == 2 for plan in plans), "limits and bounds of one query"
 
 
 def test_a_unit_is_in_one_cell(plans: list[Plan], engines: tuple[Any, Any]) -> None:
@@ -144,12 +144,12 @@ def test_no_unit_moves_the_rest_further_than_declared_whatever_was_found(
         rest = with_limits(plan, FoundLimits(groups, numbers[1] if plan.final.auto_rows else None, total=total))
         assert (rest.guarantee, rest.priced.limits) == (plan.guarantee, plan.priced.limits)
         work = MeasurementTask(rest.final, SECRET)
-        check_close(rest.final, *(engine.measure(work) for engine in engines), f"{numbers} {plan.question.text}")
+        check_close(rest.final, *(engine.measure(work) for engine in engines), f"{numbers} {plan.query.text}")
 
 
 def test_replacing_a_unit_moves_the_search_by_two() -> None:
     for relation, moved in ((ADD_REMOVE, 1), (REPLACE_ONE, 2)):
-        question = resolve("SELECT ward, COUNT(*) FROM visits GROUP BY ward", CATALOG, max_rows="auto")
-        plan = plan_question(question, relation, Request(epsilon=1, max_rows="auto", max_groups="auto"))
+        query = resolve("SELECT ward, COUNT(*) FROM visits GROUP BY ward", CATALOG, max_rows="auto")
+        plan = plan_query(query, relation, Request(epsilon=1, max_rows="auto", max_groups="auto"))
         assert plan.first is not None
         assert plan.first.releases[0].block.sensitivity.l1 == moved

@@ -1,4 +1,4 @@
-"""``max_groups`` and ``max_rows`` of a question: raised, lowered, without effect, above a ceiling, and hostile ones."""
+"""``max_groups`` and ``max_rows`` of a query: raised, lowered, without effect, above a ceiling, and hostile ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tacit.core.errors import InputError, InternalError
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation
 from tacit.query.catalog import Catalog
 from tacit.query.planning.explain import explain
-from tacit.query.planning.plan import Plan, make_plan, plan_question
+from tacit.query.planning.plan import Plan, make_plan, plan_query
 from tacit.query.refusal import Refusal
 from tacit.query.request import Account, Request
 from tacit.query.resolve import resolve
@@ -29,7 +29,7 @@ def planned(sql: str, catalog: Catalog = CATALOG, account: str = "approx", **ask
 
 
 def stating(sql: str, **asked: int) -> str:
-    """The question with numbers in its OPTIONS."""
+    """The query with numbers in its OPTIONS."""
     listed = ", ".join(f"{CLAUSES[name]} = {number}" for name, number in asked.items())
     return sql.replace("SELECT", f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS({listed})", 1)
 
@@ -99,8 +99,8 @@ def test_sensitivity_and_noise_follow_the_numbers(aggregate: str, relation: Rela
 
     def plan(**asked: int) -> Plan:
         account = Account("approx", "1e-6")
-        question = resolve(sql, CATALOG, max_rows=asked.get("max_rows"))
-        return plan_question(question, relation, Request(epsilon=1, account=account, **asked))  # type: ignore[arg-type]
+        query = resolve(sql, CATALOG, max_rows=asked.get("max_rows"))
+        return plan_query(query, relation, Request(epsilon=1, account=account, **asked))  # type: ignore[arg-type]
 
     declared, groups, rows = plan(), plan(max_groups=16), plan(max_rows=40)
     for one, other in zip(declared.releases, groups.releases, strict=True):
@@ -293,8 +293,8 @@ def test_ceilings_of_a_table_are_checked() -> None:
             limited(max_rows_limit=wrong)  # type: ignore[arg-type]
 
 
-def test_a_question_that_was_resolved_for_another_number_is_not_planned() -> None:
+def test_a_query_that_was_resolved_for_another_number_is_not_planned() -> None:
     request = Request(epsilon=1, max_rows=5)
     with pytest.raises(InternalError, match="max_rows"):
-        plan_question(resolve(TOTAL, CATALOG), ADD_REMOVE, request)
-    assert rows_of(plan_question(resolve(TOTAL, CATALOG, max_rows=5), ADD_REMOVE, request)) == {5}
+        plan_query(resolve(TOTAL, CATALOG), ADD_REMOVE, request)
+    assert rows_of(plan_query(resolve(TOTAL, CATALOG, max_rows=5), ADD_REMOVE, request)) == {5}

@@ -25,7 +25,7 @@ from tacit.engines.protocol import Measurements, MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.planning.plan import make_plan
 from tacit.query.postprocess.result import finish
-from tacit.query.question import FinalAggregation
+from tacit.query.query import FinalAggregation
 from tacit.query.release import release
 from tacit.query.request import Account, Request
 from tacit.query.types import INTEGER, decimal, ordinal
@@ -39,7 +39,7 @@ ACCOUNTS = {
 }
 GDP = Request(mu="0.3", account=Account("gdp"))
 INNER = "(SELECT place, place % 10 AS part, COUNT(*) AS n, SUM(cost) AS s FROM visits GROUP BY place)"
-#: Question, how many rows each of its 40 groups has, and the factor by which intervals are shrunk to be caught.
+#: Query, how many rows each of its 40 groups has, and the factor by which intervals are shrunk to be caught.
 SUMS = {
     f"SELECT part, SUM(n) AS answer FROM {INNER} GROUP BY part": (60, 0.7),
     f"SELECT part, AVG(s) AS answer FROM {INNER} GROUP BY part": (60, 0.7),
@@ -104,12 +104,12 @@ def covered(
     """Whether coverage may be nominal, whether that of shrunk intervals may be, and the coverage."""
     plan = make_plan(sql, catalog(relation), GDP if noise == "rounded" else ACCOUNTS[noise])
     measurements = measured(replace(plan.final, aggregates=()), size, spread)
-    exact = finish(plan.question, without_noise(plan, measurements), confidence=CONFIDENCE)
+    exact = finish(plan.query, without_noise(plan, measurements), confidence=CONFIDENCE)
     truth = [values[-1] for values in exact.values]
-    kind = plan.question.columns[-1].type
+    kind = plan.query.columns[-1].type
     whole = shrunk = total = 0
     while total < trials:
-        finished = finish(plan.question, release(plan, measurements), confidence=CONFIDENCE)
+        finished = finish(plan.query, release(plan, measurements), confidence=CONFIDENCE)
         for values, ends, true in zip(finished.values, finished.intervals(), truth, strict=True):
             if true is None:
                 continue

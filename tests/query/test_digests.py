@@ -1,4 +1,4 @@
-"""Questions and plans keep their digests: a ledger recognises a repeat by them, also after an upgrade.
+"""Queries and plans keep their digests: a ledger recognises a repeat by them, also after an upgrade.
 
 Without the table of what is left out, which is another release than there was before.
 
@@ -21,7 +21,7 @@ def line(sql: str) -> str:
     priced = any(f"{word} =" in sql or f"{word}=" in sql for word in ("epsilon", "rho", "within"))
     request = Request(epsilon=None if priced else "1", account=Account("zcdp", "1e-6"), bias_share=0)
     plan = make_plan(sql, CATALOG, request)
-    return f"{plan.question.digest[:16]} {plan.digest[:16]} {sql}"
+    return f"{plan.query.digest[:16]} {plan.digest[:16]} {sql}"
 
 
 def test_digests_stay() -> None:

@@ -11,7 +11,7 @@ from support.finals import Builder, K
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE
 from tacit.query.catalog import Catalog, Column, ForeignKey, Population, Table
 from tacit.query.planning.explain import explain
-from tacit.query.planning.plan import make_plan, plan_question
+from tacit.query.planning.plan import make_plan, plan_query
 from tacit.query.request import Account, Request
 from tacit.query.types import INTEGER, TEXT
 
@@ -25,7 +25,7 @@ MIXED = (
 
 
 def test_as_an_object() -> None:
-    plan = plan_question(MIXED.question(keys="public"), ADD_REMOVE, Request(epsilon=1, suppose=1000))
+    plan = plan_query(MIXED.query(keys="public"), ADD_REMOVE, Request(epsilon=1, suppose=1000))
     it = explain(plan)
     assert it.charge == "epsilon 1"
     assert it.alone is None
@@ -50,7 +50,7 @@ def test_as_an_object() -> None:
 
 
 def test_as_text() -> None:
-    plan = plan_question(MIXED.question(keys="public"), ADD_REMOVE, Request(epsilon="0.5"))
+    plan = plan_query(MIXED.query(keys="public"), ADD_REMOVE, Request(epsilon="0.5"))
     text = str(explain(plan).with_engine_sql("SELECT\n  1"))
     for needed in (
         "epsilon 0.5 (pure account)",
@@ -67,7 +67,7 @@ def test_as_text() -> None:
 
 
 def test_as_json_that_can_be_read_back() -> None:
-    plan = plan_question(MIXED.question(keys="public"), REPLACE_ONE, Request(mu=1, account=Account("gdp")))
+    plan = plan_query(MIXED.query(keys="public"), REPLACE_ONE, Request(mu=1, account=Account("gdp")))
     it = explain(plan)
     read = json.loads(it.to_json())
     assert list(read) == sorted(read)
@@ -82,7 +82,7 @@ def test_as_json_that_can_be_read_back() -> None:
 
 def test_private_keys_are_explained() -> None:
     request = Request(epsilon=1, delta="1e-8", account=Account("zcdp"))
-    it = explain(plan_question(MIXED.question(keys="private"), REPLACE_ONE, request))
+    it = explain(plan_query(MIXED.query(keys="private"), REPLACE_ONE, request))
     assert it.charge == "epsilon 1 (rho 0.0164684, delta 5e-09)"
     assert it.alone is not None
     assert it.releases[0].name == "selection of keys"
@@ -92,7 +92,7 @@ def test_private_keys_are_explained() -> None:
 
 
 def test_one_group_of_all_units() -> None:
-    it = explain(plan_question(Builder(rows=1).add(K.COUNT_ROWS).question(), ADD_REMOVE, Request(epsilon=1)))
+    it = explain(plan_query(Builder(rows=1).add(K.COUNT_ROWS).query(), ADD_REMOVE, Request(epsilon=1)))
     assert it.keys == "one group of all units"
     assert it.bounding == "at most 1 row of a unit count per group"
 

@@ -1,4 +1,4 @@
-"""Whatever is sent, the outcome is a question or a refusal; bounded in number, the same on every run."""
+"""Whatever is sent, the outcome is a query or a refusal; bounded in number, the same on every run."""
 
 from __future__ import annotations
 
@@ -176,13 +176,13 @@ class Grammar:
 
 
 def _survives(sql: str) -> bool:
-    """Whether it was accepted; anything but a question or a refusal fails."""
+    """Whether it was accepted; anything but a query or a refusal fails."""
     try:
-        question = resolve(sql, CATALOG)
+        query = resolve(sql, CATALOG)
     except Refusal:
         return False
-    assert hash(question) == hash(question)
-    assert question.digest
+    assert hash(query) == hash(query)
+    assert query.digest
     return True
 
 

@@ -1,6 +1,6 @@
 """ROLLUP, CUBE and GROUPING SETS: which rows there are, totals that are the sum of their parts, and their intervals.
 
-Questions of the corpus compare them with plain DuckDB and replay them on neighbours; here are the parts by themselves.
+Queries of the corpus compare them with plain DuckDB and replay them on neighbours; here are the parts by themselves.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _delta(account: str) -> str | None:
 
 def answered(plan: Plan) -> Finished:
     made = ToyEngine({"visits": PEOPLE}).measure(MeasurementTask(plan.final, b"secret"))
-    return finish(plan.question, release(plan, made), confidence="0.95")
+    return finish(plan.query, release(plan, made), confidence="0.95")
 
 
 def sets(grouping: str) -> tuple[tuple[int, ...], ...] | None:
@@ -158,8 +158,8 @@ def test_persons_are_added_up_where_each_is_in_one_group(seeded: SeededBits) -> 
     assert sum(row[1] for row in rows[:-1]) == rows[-1][1]  # type: ignore[misc]
 
 
-def test_refusals_name_a_question_that_is_accepted() -> None:
-    with pytest.raises(Refusal, match=r"is not computed for totals: .* Ask for each grouping in a question of its own"):
+def test_refusals_name_a_query_that_is_accepted() -> None:
+    with pytest.raises(Refusal, match=r"is not computed for totals: .* Ask for each grouping in a query of its own"):
         planned("SELECT site, MEDIAN(cost) FROM visits GROUP BY ROLLUP (site)")
     assert planned("SELECT site, MEDIAN(cost) FROM visits GROUP BY site").releases
     assert planned("SELECT MEDIAN(cost) FROM visits").releases
@@ -203,8 +203,8 @@ def test_modes_of_totals_hold_the_truth(account: str, seeded: SeededBits) -> Non
     made, missed = ToyEngine({"visits": PEOPLE}).measure(MeasurementTask(plan.final, b"secret")), 0
     for _ in range(25):
         released = release(plan, made)
-        stored = finish(plan.question, released_from_text(released_to_text(released), plan), confidence="0.95")
-        assert stored.values == finish(plan.question, released, confidence="0.95").values
+        stored = finish(plan.query, released_from_text(released_to_text(released), plan), confidence="0.95")
+        assert stored.values == finish(plan.query, released, confidence="0.95").values
         missed += sum(ends[0] != (1, 5) for ends in stored.intervals())
     assert missed <= 15
 
@@ -222,7 +222,7 @@ def test_sets_in_one_of_several_parts(seeded: SeededBits) -> None:
     released = [
         release(part, ToyEngine({"visits": PEOPLE}).measure(MeasurementTask(part.final, b""))) for part in plan.parts
     ]
-    rows = finish(plan.question, replace(released[0], plan=plan, others=tuple(released[1:])), confidence="0.95").values
+    rows = finish(plan.query, replace(released[0], plan=plan, others=tuple(released[1:])), confidence="0.95").values
     assert [row[2] for row in rows] == [0] * 5 + [1]
     assert sum(row[1] for row in rows[:5]) == rows[5][1]  # type: ignore[misc]
     assert rows[5][3] is None

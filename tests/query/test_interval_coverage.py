@@ -125,17 +125,17 @@ def engine() -> ToyEngine:
 def prepared(sql: str, account: str, epsilon: str) -> tuple[Plan, Measurements, dict[Any, Any]]:
     plan = make_plan(sql, CATALOG, Request(epsilon=epsilon, account=Account(account)))
     measurements = engine().measure(MeasurementTask(plan.final, b"secret"))
-    exact = finish(plan.question, without_noise(plan, measurements), confidence=CONFIDENCE)
+    exact = finish(plan.query, without_noise(plan, measurements), confidence=CONFIDENCE)
     return plan, measurements, {values[0]: values[-1] for values in exact.values}
 
 
 def covered(sql: str, account: str, shrink: float, trials: int, epsilon: str = "0.5") -> tuple[int, int, int]:
     """Numbers of intervals that hold the truth, that still do when shrunk around their values, and of all."""
     plan, measurements, truth = prepared(sql, account, epsilon)
-    kind = plan.question.columns[-1].type
+    kind = plan.query.columns[-1].type
     whole = shrunk = total = 0
     while total < trials:
-        finished = finish(plan.question, release(plan, measurements), confidence=CONFIDENCE)
+        finished = finish(plan.query, release(plan, measurements), confidence=CONFIDENCE)
         for values, ends in zip(finished.values, finished.intervals(), strict=True):
             true, value, (low, high) = truth[values[0]], values[-1], ends[-1]
             assert true is not None

@@ -89,7 +89,7 @@ def test_paths() -> None:
     assert keys_of_path("$.a[0]") == keys_of_path("$") == keys_of_path("$..a") == keys_of_path("$.*") == []
 
 
-def test_spellings_are_one_question() -> None:
+def test_spellings_are_one_query() -> None:
     base = resolve_any("SELECT COUNT(*) FROM visits WHERE json_extract_string(note, '$.a.b') = 'x'", CATALOG)
     for spelled in (
         "note -> 'a' ->> 'b' = 'x'",

@@ -33,8 +33,8 @@ def test_answers_without_noise_are_those_of_plain_duckdb(name: str) -> None:
             without_noise(part, engine.measure(MeasurementTask(part.final, b"a secret")), every_key=True)
             for part in plan.parts
         ]
-        public = [engine.rows(relation, most=1000) for relation in plan.question.reads]
-        ours = finish(plan.question, together(plan, exact), confidence="0.95", public=public).values
+        public = [engine.rows(relation, most=1000) for relation in plan.query.reads]
+        ours = finish(plan.query, together(plan, exact), confidence="0.95", public=public).values
         # NULL is a key only where it is declared.
         theirs = [row for row in plain.execute(sql).fetchall() if None not in row[:1]]
         assert sorted(map(_plain, ours), key=str) == sorted(map(_plain, theirs), key=str), sql
@@ -48,7 +48,7 @@ def _plain(row: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("case", KEPT_REFUSED, ids=range(len(KEPT_REFUSED)))
-def test_refusals_are_true_and_the_nearest_question_is_accepted(case: tuple[str, str, str]) -> None:
+def test_refusals_are_true_and_the_nearest_query_is_accepted(case: tuple[str, str, str]) -> None:
     sql, words, nearest = case
     with pytest.raises(QueryError, match=words) as caught:
         resolve(sql, LISTED)

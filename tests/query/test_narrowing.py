@@ -11,7 +11,7 @@ import pytest
 
 from query.corpus.clinic import CATALOG
 from tacit.query.catalog import Catalog
-from tacit.query.question import FinalAggregation
+from tacit.query.query import FinalAggregation
 from tacit.query.resolve import resolve
 
 

@@ -13,7 +13,7 @@ from support.bits import SeededBits
 from support.finals import WARDS, Builder, K, measured
 from tacit.core.errors import InternalError
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE
-from tacit.query.planning.plan import Plan, plan_question
+from tacit.query.planning.plan import Plan, plan_query
 from tacit.query.planning.quantile_tree import NoisyTree
 from tacit.query.release import NoisyRelease, release
 from tacit.query.request import Account, Request
@@ -29,7 +29,7 @@ def plan_of(kinds: list[K], keys: str = "public", request: Request = PURE, **sha
     made = Builder(**shape)
     for kind in kinds:
         made.add(kind, parameter=Fraction(1) if kind is K.MOST_COMMON else None)
-    return plan_question(made.question(keys=keys), ADD_REMOVE, request)
+    return plan_query(made.query(keys=keys), ADD_REMOVE, request)
 
 
 @pytest.mark.parametrize("request_", [PURE, ZCDP, Request(mu=1, account=Account("gdp"))])
@@ -135,9 +135,9 @@ def test_wide_sums_stay_exact(seeded: SeededBits) -> None:
 def test_a_constant_is_not_even_read(seeded: SeededBits) -> None:
     from dataclasses import replace
 
-    question = Builder().add(K.SUM).question()
-    frozen = replace(question.final, measures=(replace(question.final.measures[0], clamp=(0, 0)),))
-    plan = plan_question(replace(question, final=frozen), ADD_REMOVE, PURE)
+    query = Builder().add(K.SUM).query()
+    frozen = replace(query.final, measures=(replace(query.final.measures[0], clamp=(0, 0)),))
+    plan = plan_query(replace(query, final=frozen), ADD_REMOVE, PURE)
     out = release(plan, measured(plan.final, fill=77))
     assert out.noisy[0].tolist() == [0]  # type: ignore[union-attr]
     assert out.laws[0].error("0.01") == 0
@@ -193,6 +193,6 @@ def test_plan_and_shape_do_not_depend_on_what_was_measured(seeded: SeededBits) -
 
 
 def test_replace_one_gets_more_noise() -> None:
-    question = Builder().add(K.COUNT_ROWS).question(keys="public")
-    add, swap = (plan_question(question, relation, PURE) for relation in (ADD_REMOVE, REPLACE_ONE))
+    query = Builder().add(K.COUNT_ROWS).query(keys="public")
+    add, swap = (plan_query(query, relation, PURE) for relation in (ADD_REMOVE, REPLACE_ONE))
     assert swap.releases[0].law(0).error("0.05") >= add.releases[0].law(0).error("0.05")

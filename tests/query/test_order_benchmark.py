@@ -1,6 +1,6 @@
 """A decision-support schema of the kind that databases are compared by: orders of customers, with public parts and suppliers.
 
-The customer is the unit; order lines reach it through their order. The questions are those of the well-known benchmark of
+The customer is the unit; order lines reach it through their order. The queries are those of the well-known benchmark of
 22, in words of our own and as far as they have a private answer: without noise they give what plain DuckDB gives. Those
 that ask about public tables alone are answered exactly, and those that list customers or orders are refused.
 """
@@ -88,7 +88,7 @@ columns.nationkey = { unique = true }
 NATIONS = ("France", "Germany", "Brazil", "Japan")
 SUM = "SUM(price * (1 - discount))"
 
-#: In words: what the question of the benchmark with that number asks.
+#: In words: what the query of the benchmark with that number asks.
 ANSWERED = {
     "1 pricing summary": (
         "SELECT returnflag, linestatus, SUM(quantity) AS quantity, SUM(price) AS price, AVG(quantity) AS mean, COUNT(*) AS n "
@@ -155,7 +155,7 @@ ANSWERED = {
         "lineitem i JOIN part p ON i.partkey = p.partkey GROUP BY p.partkey) m ON l.partkey = m.partkey WHERE l.quantity < m.few"
     ),
 }
-#: Questions about public tables alone.
+#: Queries about public tables alone.
 PUBLIC = {
     "2 cheapest supplier": "SELECT p.partkey, MIN(p.cost) AS cost FROM part p GROUP BY p.partkey ORDER BY p.partkey",
     "16 suppliers of parts": "SELECT kind, COUNT(*) AS n FROM part GROUP BY kind ORDER BY kind",

@@ -91,8 +91,8 @@ def test_what_is_read_beside_released_cells_belongs_to_no_person() -> None:
     """Removing any one person leaves the rows of every public relation above the aggregation as they were."""
     seen = 0
     for sql in ACCEPTED:
-        question = resolve(sql, CATALOG)
-        for relation in question.reads:
+        query = resolve(sql, CATALOG)
+        for relation in query.reads:
             seen += 1
             assert is_public_throughout(relation)
             before = Counter(rows_of(relation, DATABASE))
@@ -152,8 +152,8 @@ def test_protected_tables_join_on_the_unit_and_the_unit_is_never_missing(kind: J
 
 
 def test_a_join_by_a_declared_key_states_the_equality_of_persons() -> None:
-    question = resolve("SELECT COUNT(*) FROM visits v JOIN prescriptions p ON v.visit_id = p.visit_id", CATALOG)
-    joined = question.final.source
+    query = resolve("SELECT COUNT(*) FROM visits v JOIN prescriptions p ON v.visit_id = p.visit_id", CATALOG)
+    joined = query.final.source
     assert isinstance(joined, Join)
     assert len(ownership.conjuncts(joined.condition)) == 2
 

@@ -125,22 +125,22 @@ def test_numbers_of_any_size_keep_planning_quick() -> None:
     assert _reason(f"WITH {', '.join(thirds)} SELECT SUM(x) FROM t40") is None
 
 
-def test_the_deepest_questions_can_still_be_hashed_and_named() -> None:
+def test_the_deepest_queries_can_still_be_hashed_and_named() -> None:
     steps = ["t0 AS (SELECT patient_id, nights AS x FROM visits)"]
     window = "row_number() OVER (PARTITION BY patient_id ORDER BY x)"
     steps += [f"t{i + 1} AS (SELECT patient_id, x + {window} AS x FROM t{i})" for i in range(90)]
-    question = resolve(f"WITH {', '.join(steps)} SELECT AVG(CLAMP(x, 0, 1)) FROM t90", CATALOG)
+    query = resolve(f"WITH {', '.join(steps)} SELECT AVG(CLAMP(x, 0, 1)) FROM t90", CATALOG)
     sums = ["t0 AS (SELECT patient_id, nights AS x FROM visits)"]
     sums += [f"t{i + 1} AS (SELECT patient_id, x{' + 1' * 50} AS x FROM t{i})" for i in range(45)]
     other = resolve(f"WITH {', '.join(sums)} SELECT AVG(CLAMP(x, 0, 1)) FROM t45", CATALOG)
-    assert question.digest != other.digest
-    assert hash(question) != hash(other)
+    assert query.digest != other.digest
+    assert hash(query) != hash(other)
 
 
 def test_wide_keys_do_not_make_planning_long() -> None:
     long = " + ".join(["year(birth)"] * 60)
-    question = resolve(f"SELECT birth, {long} AS k, COUNT(*) FROM patients GROUP BY birth, k", CATALOG)
-    assert not question.final.public_keys
+    query = resolve(f"SELECT birth, {long} AS k, COUNT(*) FROM patients GROUP BY birth, k", CATALOG)
+    assert not query.final.public_keys
 
 
 def test_comments_and_trailing_semicolons_are_harmless() -> None:
@@ -148,7 +148,7 @@ def test_comments_and_trailing_semicolons_are_harmless() -> None:
 
 
 def test_a_parser_that_cannot_be_made_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not by finding every question unreadable."""
+    """Not by finding every query unreadable."""
     dialect = _Dialect()
     assert _usable(dialect) is dialect
 

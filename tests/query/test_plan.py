@@ -17,10 +17,10 @@ from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.parsing.query_options import Options
 from tacit.query.planning.delta_budgets import largest_rho_of
 from tacit.query.planning.explain import explain
-from tacit.query.planning.plan import make_plan, plan_question
+from tacit.query.planning.plan import make_plan, plan_query
 from tacit.query.planning.pricing import check_charge, price
 from tacit.query.planning.releases import PlanBudget, Priced
-from tacit.query.question import FinalAggregation
+from tacit.query.query import FinalAggregation
 from tacit.query.refusal import Refusal
 from tacit.query.request import Account, Request
 from tacit.query.types import INTEGER, TEXT, decimal
@@ -29,7 +29,7 @@ COUNT = Builder().add(K.COUNT_ROWS)
 
 
 def count_plan(request: Request, keys: str = "public", options: Options | None = None):  # type: ignore[no-untyped-def]
-    return plan_question(COUNT.question(keys=keys, options=options), ADD_REMOVE, request)
+    return plan_query(COUNT.query(keys=keys, options=options), ADD_REMOVE, request)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_delta_is_charged_where_it_is_needed() -> None:
     approx = Request(epsilon="0.5", delta="1e-6", account=Account("approx"))
     assert count_plan(approx, "private").guarantee == ApproxDP("0.5", "1e-6")
     # Many groups per unit: Gaussian noise is worth its delta.
-    many = plan_question(Builder(rows=1).add(K.COUNT_ROWS).question(keys="private", max_groups=64), ADD_REMOVE, approx)
+    many = plan_query(Builder(rows=1).add(K.COUNT_ROWS).query(keys="private", max_groups=64), ADD_REMOVE, approx)
     assert [r.mechanism for r in many.releases] == ["gaussian"]
 
 
@@ -164,21 +164,21 @@ def test_accuracy_is_kept_and_not_overpaid(kind: str, bound: int) -> None:
 
 
 def test_accuracy_of_every_aggregate_or_of_those_named() -> None:
-    question = Builder().add(K.COUNT_ROWS).add(K.SUM).question()
-    every = plan_question(question, ADD_REMOVE, Request(within=500))
+    query = Builder().add(K.COUNT_ROWS).add(K.SUM).query()
+    every = plan_query(query, ADD_REMOVE, Request(within=500))
     assert all(error.bound is not None and error.bound <= 500 for error in every.errors)
-    named = plan_question(question, ADD_REMOVE, Request(within={"C0": 500}))
+    named = plan_query(query, ADD_REMOVE, Request(within={"C0": 500}))
     assert named.errors[0].bound is not None
     assert named.errors[0].bound <= 500 < (named.errors[1].bound or 0)
-    by_label = plan_question(question, ADD_REMOVE, Request(within={"count_rows(*)": 500}))
+    by_label = plan_query(query, ADD_REMOVE, Request(within={"count_rows(*)": 500}))
     assert by_label.guarantee == named.guarantee
 
 
 def test_accuracy_of_an_average_needs_a_number_of_values() -> None:
-    question = Builder().add(K.AVG).question()
+    query = Builder().add(K.AVG).query()
     with pytest.raises(InputError, match="suppose"):
-        plan_question(question, ADD_REMOVE, Request(within=2))
-    plan = plan_question(question, ADD_REMOVE, Request(within=2, suppose=500))
+        plan_query(query, ADD_REMOVE, Request(within=2))
+    plan = plan_query(query, ADD_REMOVE, Request(within=2, suppose=500))
     assert plan.errors[0].bound is not None
     assert plan.errors[0].bound <= 2
     # About 2h·rows·ln(2·2/β)/(ε·n): the joint release needs half of what two halves would.
@@ -187,24 +187,24 @@ def test_accuracy_of_an_average_needs_a_number_of_values() -> None:
 
 
 def test_accuracy_of_ranks_must_be_asked_for_by_name() -> None:
-    question = Builder().add(K.QUANTILE, parameter=Fraction(1, 2)).add(K.COUNT_ROWS).question()
+    query = Builder().add(K.QUANTILE, parameter=Fraction(1, 2)).add(K.COUNT_ROWS).query()
     with pytest.raises(InputError, match="rank"):
-        plan_question(question, ADD_REMOVE, Request(within=20))
-    plan = plan_question(question, ADD_REMOVE, Request(within={"c0": 50}))
+        plan_query(query, ADD_REMOVE, Request(within=20))
+    plan = plan_query(query, ADD_REMOVE, Request(within={"c0": 50}))
     assert plan.errors[0].kind == "rank"
     assert (plan.errors[0].bound or 0) <= 50
 
 
 def test_an_absurd_accuracy_is_refused() -> None:
     with pytest.raises(InputError, match="sensible epsilon"):
-        plan_question(Builder().add(K.SUM).question(), ADD_REMOVE, Request(within="1e-9", confidence="0.9999999"))
+        plan_query(Builder().add(K.SUM).query(), ADD_REMOVE, Request(within="1e-9", confidence="0.9999999"))
 
 
 def test_weights_move_budget_and_nothing_else() -> None:
-    question = Builder().add(K.COUNT_ROWS).add(K.SUM).question(keys="private")
+    query = Builder().add(K.COUNT_ROWS).add(K.SUM).query(keys="private")
     request = Request(epsilon=1, delta="1e-6", account=Account("zcdp"))
-    even = plan_question(question, ADD_REMOVE, request)
-    tilted = plan_question(question, ADD_REMOVE, replace(request, weights={"c0": 3, "keys": 2}))
+    even = plan_query(query, ADD_REMOVE, request)
+    tilted = plan_query(query, ADD_REMOVE, replace(request, weights={"c0": 3, "keys": 2}))
     # Of equal weight they are released together.
     assert [r.share for r in even.releases] == [Fraction(49, 74)]
     assert [r.share for r in tilted.releases] == [Fraction(9, 14), Fraction(1, 14)]
@@ -221,7 +221,7 @@ def test_fewer_groups_per_unit_mean_less_noise() -> None:
     assert ungrouped.final.max_groups == 1
 
 
-def test_equal_questions_have_equal_plans_and_others_do_not() -> None:
+def test_equal_queries_have_equal_plans_and_others_do_not() -> None:
     base = count_plan(Request(epsilon=1))
     again = count_plan(Request(epsilon="1.0"))
     assert base == again
@@ -233,7 +233,7 @@ def test_equal_questions_have_equal_plans_and_others_do_not() -> None:
         count_plan(Request(epsilon=1, confidence="0.9")),
         count_plan(Request(epsilon=1, max_groups=2)),
         count_plan(Request(epsilon=1, account=Account("approx"))),
-        plan_question(COUNT.question(keys="public"), REPLACE_ONE, Request(epsilon=1)),
+        plan_query(COUNT.query(keys="public"), REPLACE_ONE, Request(epsilon=1)),
     ]
     assert len({plan.digest for plan in [base, *others]}) == 1 + len(others)
 
@@ -251,13 +251,13 @@ def test_a_plan_that_costs_more_than_its_charge_is_not_handed_out() -> None:
 )
 def test_the_list_of_public_keys_is_free(kind: str, free: object) -> None:
     request = Request(epsilon=1, account=Account(kind))
-    plan = plan_question(Builder().question(keys="public"), ADD_REMOVE, request)
+    plan = plan_query(Builder().query(keys="public"), ADD_REMOVE, request)
     assert plan.guarantee == free
     assert explain(plan).releases == ()
     with pytest.raises(InputError, match="no aggregate"):
-        plan_question(Builder().question(keys="public"), ADD_REMOVE, Request(within=1))
+        plan_query(Builder().query(keys="public"), ADD_REMOVE, Request(within=1))
     request = Request(epsilon=1, delta="1e-6", account=Account("zcdp"))
-    private = plan_question(Builder().question(keys="private"), ADD_REMOVE, request)
+    private = plan_query(Builder().query(keys="private"), ADD_REMOVE, request)
     half = Fraction(1, 2 * 10**6)
     assert private.guarantee == ZCDP(largest_rho_of(Fraction(1), half), delta=half)
     assert private.keys is not None
@@ -265,10 +265,10 @@ def test_the_list_of_public_keys_is_free(kind: str, free: object) -> None:
 
 
 def test_an_ambiguous_text_does_not_name_an_aggregate() -> None:
-    question = Builder().add(K.COUNT_ROWS).add(K.COUNT_ROWS).question()
+    query = Builder().add(K.COUNT_ROWS).add(K.COUNT_ROWS).query()
     with pytest.raises(InputError, match="those are: c0, c1"):
-        plan_question(question, ADD_REMOVE, Request(epsilon=1, weights={"count_rows(*)": 2}))
-    assert plan_question(question, ADD_REMOVE, Request(epsilon=1, weights={"c1": 2})).guarantee == PureDP(1)
+        plan_query(query, ADD_REMOVE, Request(epsilon=1, weights={"count_rows(*)": 2}))
+    assert plan_query(query, ADD_REMOVE, Request(epsilon=1, weights={"c1": 2})).guarantee == PureDP(1)
 
 
 def test_every_plan_is_checked_against_its_charge(monkeypatch: pytest.MonkeyPatch) -> None:

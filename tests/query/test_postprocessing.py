@@ -91,7 +91,7 @@ def plain(sql: str) -> list[tuple[Any, ...]]:
 def exact(sql: str) -> Finished:
     plan = make_plan(sql, CATALOG, Request(epsilon="1"))
     measured = ToyEngine({"visits": rows()}).measure(MeasurementTask(plan.final, b""))
-    return finish(plan.question, without_noise(plan, measured), confidence="0.95")
+    return finish(plan.query, without_noise(plan, measured), confidence="0.95")
 
 
 def same(left: Any, right: Any) -> bool:
@@ -158,7 +158,7 @@ def test_with_noise_every_number_has_a_finite_interval_around_it(sql: str, seede
     plan = make_plan(sql, CATALOG, Request(epsilon="0.1"))
     measured = ToyEngine({"visits": rows()}).measure(MeasurementTask(plan.final, b""))
     for _ in range(3):
-        finished = finish(plan.question, release(plan, measured), confidence="0.99")
+        finished = finish(plan.query, release(plan, measured), confidence="0.99")
         for values, ends in zip(finished.values, finished.intervals(), strict=True):
             for column, value, (low, high) in zip(finished.columns, values, ends, strict=True):
                 if column.type.is_numeric or column.type.is_temporal:
@@ -175,8 +175,8 @@ def test_a_quotient_has_an_interval_although_its_divisor_may_be_zero(seeded: See
     may_be_zero = 0
     for _ in range(20):
         released = release(plan, measured)
-        shares = finish(plan.question, released, confidence="0.99").intervals()
-        totals = finish(total.question, released, confidence="0.99").intervals()
+        shares = finish(plan.query, released, confidence="0.99").intervals()
+        totals = finish(total.query, released, confidence="0.99").intervals()
         for share, divisor in zip(shares, totals, strict=True):
             assert share[-1][0] is not None
             assert share[-1][1] is not None
@@ -191,7 +191,7 @@ def test_interval_ends_in_sql_are_those_of_the_answer(seeded: SeededBits) -> Non
     )
     plan = make_plan(sql, CATALOG, Request(epsilon="0.5", confidence="0.8"))
     measured = ToyEngine({"visits": rows()}).measure(MeasurementTask(plan.final, b""))
-    finished = finish(plan.question, release(plan, measured), confidence=plan.confidence)
+    finished = finish(plan.query, release(plan, measured), confidence=plan.confidence)
     for values, ends in zip(finished.values, finished.intervals(), strict=True):
         assert (values[2], values[3]) == ends[1]
     highs = [values[3] for values in finished.values]
@@ -210,7 +210,7 @@ def test_a_sum_of_many_cells_is_tighter_than_the_sum_of_their_intervals(seeded: 
     outer = make_plan(f"SELECT SUM(n) AS total FROM ({inner})", CATALOG, Request(epsilon="1"))
     measured = ToyEngine({"visits": rows()}).measure(MeasurementTask(outer.final, b""))
     released = release(outer, measured)
-    ((_, high),) = finish(outer.question, released, confidence="0.95").intervals()[0]
-    (value,) = finish(outer.question, released, confidence="0.95").values[0]
+    ((_, high),) = finish(outer.query, released, confidence="0.95").intervals()[0]
+    (value,) = finish(outer.query, released, confidence="0.95").values[0]
     each = outer.priced.releases[0].law(0).error(Fraction(1, 20))
     assert 0 < high - value < 100 * each / 4  # type: ignore[operator]

@@ -20,10 +20,10 @@ from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation
 from tacit.query.planning.blocks import Block, blocks_of
 from tacit.query.planning.delta_budgets import epsilon_of_mu2, largest_rho_of
 from tacit.query.planning.measures import MeasureKind
-from tacit.query.planning.plan import Plan, plan_question
+from tacit.query.planning.plan import Plan, plan_query
 from tacit.query.planning.pricing import price, split
 from tacit.query.planning.releases import PlanBudget
-from tacit.query.question import FinalAggregation
+from tacit.query.query import FinalAggregation
 from tacit.query.relational.expressions import literal
 from tacit.query.relational.functions import call
 from tacit.query.release import inputs
@@ -89,7 +89,7 @@ def test_events_cost_what_is_charged(request_name: str, relation: Relation, keys
     if keys == "private" and request.account.kind in ("pure", "gdp"):
         return
     for kinds in ([K.COUNT_ROWS], [K.AVG], [K.COUNT_VALUES, K.AVG, K.VAR_SAMP, K.SUM], KINDS):
-        assert_covered(plan_question(builder(list(kinds)).question(keys=keys), relation, request))
+        assert_covered(plan_query(builder(list(kinds)).query(keys=keys), relation, request))
 
 
 @settings(max_examples=60, deadline=None)
@@ -102,13 +102,13 @@ def test_events_cost_what_is_charged(request_name: str, relation: Relation, keys
     relation=st.sampled_from([ADD_REMOVE, REPLACE_ONE]),
     keys=st.sampled_from(["none", "public"]),
 )
-def test_events_cost_what_is_charged_for_many_questions(
+def test_events_cost_what_is_charged_for_many_queries(
     kinds: list[K], rows: int, high: int, groups: int, name: str, relation: Relation, keys: str
 ) -> None:
-    question = builder(kinds, rows=rows, low=-7, high=high).question(keys=keys, max_groups=groups)
-    plan = plan_question(question, relation, REQUESTS[name])
+    query = builder(kinds, rows=rows, low=-7, high=high).query(keys=keys, max_groups=groups)
+    plan = plan_query(query, relation, REQUESTS[name])
     assert sum(r.share for r in plan.releases) == 1
-    assert sorted(i for r in plan.releases for i in r.block.measures) == list(range(len(question.final.measures)))
+    assert sorted(i for r in plan.releases for i in r.block.measures) == list(range(len(query.final.measures)))
     assert_covered(plan)
 
 
@@ -284,7 +284,7 @@ def test_concentrated_budgets_choose_the_smaller_error() -> None:
 def test_where_the_middle_counts_laplace_noise_wins() -> None:
     """A tenth of all draws: |Laplace| has more mass near 0 than a Gaussian of the same price."""
     request = Request(rho="0.001", confidence="0.1", account=Account("zcdp"))
-    plan = plan_question(builder([K.COUNT_ROWS]).question(), ADD_REMOVE, request)
+    plan = plan_query(builder([K.COUNT_ROWS]).query(), ADD_REMOVE, request)
     assert plan.releases[0].mechanism == "laplace"
     assert_covered(plan)
 

@@ -22,7 +22,7 @@ from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.planning.plan import make_plan
 from tacit.query.postprocess import public_join as matching
 from tacit.query.postprocess.result import Finished, finish
-from tacit.query.question import Match
+from tacit.query.query import Match
 from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import (
@@ -67,16 +67,16 @@ COUNTS = "(SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)"
 
 
 class Asked:
-    """A question, what was released for it, and the public rows it reads."""
+    """A query, what was released for it, and the public rows it reads."""
 
     def __init__(self, sql: str, epsilon: str = "1", account: Account | None = None) -> None:
         engine = ToyEngine({"visits": VISITS, "wards": WARDS})
         self.plan = make_plan(sql, CATALOG, Request(epsilon=epsilon, account=account or Account("pure")))
         self.released = release(self.plan, engine.measure(MeasurementTask(self.plan.final, b"")))
-        self.public = [engine.rows(relation, most=100) for relation in self.plan.question.reads]
+        self.public = [engine.rows(relation, most=100) for relation in self.plan.query.reads]
 
     def finished(self, released: NoisyRelease | None = None) -> Finished:
-        return finish(self.plan.question, released or self.released, confidence="0.95", public=self.public)
+        return finish(self.plan.query, released or self.released, confidence="0.95", public=self.public)
 
 
 def test_rows_come_in_the_order_of_released_rows_and_then_of_public_ones(seeded: SeededBits) -> None:
@@ -173,7 +173,7 @@ def test_joins_that_would_be_too_large_are_refused_and_say_that_the_release_is_k
 def test_the_rows_of_every_public_relation_are_needed(seeded: SeededBits) -> None:
     asked = Asked(f"SELECT s.n FROM {COUNTS} s JOIN wards w ON s.ward = w.ward")
     with pytest.raises(InternalError):
-        finish(asked.plan.question, asked.released, confidence="0.95")
+        finish(asked.plan.query, asked.released, confidence="0.95")
 
 
 # -- what is public, and how many rows it has
@@ -256,9 +256,9 @@ def test_aggregates_of_public_tables_presume_nothing_about_their_size() -> None:
 
 def test_refusals_of_two_populations_say_what_to_write() -> None:
     two = "SELECT a.n, b.m FROM (SELECT COUNT(*) AS n FROM visits) a, (SELECT COUNT(*) AS m FROM staff) b"
-    with pytest.raises(Refusal, match="ask two questions and put their answers together"):
+    with pytest.raises(Refusal, match="ask two queries and put their answers together"):
         resolve(two, CLINIC)
-    with pytest.raises(Refusal, match="ask two questions"):
+    with pytest.raises(Refusal, match="ask two queries"):
         resolve("SELECT (SELECT COUNT(*) FROM visits) / (SELECT COUNT(*) FROM staff)", CLINIC)
 
 
@@ -301,6 +301,6 @@ def test_the_engine_and_the_interpreter_read_the_same_public_rows() -> None:
 
 
 def test_match_names_the_step() -> None:
-    question = resolve(f"SELECT s.n FROM {COUNTS} s JOIN wards w ON s.n > w.beds", CATALOG)
-    assert [type(step) for step in question.steps].count(Match) == 1
+    query = resolve(f"SELECT s.n FROM {COUNTS} s JOIN wards w ON s.n > w.beds", CATALOG)
+    assert [type(step) for step in query.steps].count(Match) == 1
     assert limits.MAX_PUBLIC_ROWS >= 10_000

@@ -1,4 +1,4 @@
-"""Questions without a private answer are refused, with a stable code and a sentence that says what to change."""
+"""Queries without a private answer are refused, with a stable code and a sentence that says what to change."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def test_every_code_is_used_somewhere_and_every_used_code_is_listed() -> None:
 
 
 def test_the_corpus_meets_every_code() -> None:
-    # Public tables alone are asked about by themselves; see test_public_questions.
+    # Public tables alone are asked about by themselves; see test_public_queries.
     assert set(CODES) - {reason for reason, _ in REFUSED} == {"public_only"}
 
 

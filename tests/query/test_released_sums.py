@@ -42,7 +42,7 @@ def finished(sql: str, visits: Sequence[dict[str, Any]] = ()) -> Finished:
     """The answer; of an empty table every count is 0, and so is every sum."""
     plan = make_plan(sql, CATALOG, Request(epsilon="1", account=Account("pure")))
     released = release(plan, ToyEngine({"visits": list(visits)}).measure(MeasurementTask(plan.final, b"")))
-    return finish(plan.question, released, confidence="0.95")
+    return finish(plan.query, released, confidence="0.95")
 
 
 @pytest.mark.parametrize("function", ["SUM", "AVG", "MIN", "MAX", "MEDIAN", "STDDEV_POP"])
@@ -67,7 +67,7 @@ def test_groups_that_noise_keeps_are_in_doubt(function: str, form: str, seeded: 
     assert low <= truth <= high  # type: ignore[operator]
     assert low <= value <= high  # type: ignore[operator]
     assert value != truth
-    # Nothing but the certain groups, and all that are not out of the question.
+    # Nothing but the certain groups, and all that are not out of the query.
     assert function != "COUNT" or (low == 10 and 10 < value < high <= GROUPS)  # type: ignore[operator]
     assert function != "AVG" or 0 < low < 100  # type: ignore[operator]
 

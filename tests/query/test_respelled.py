@@ -1,4 +1,4 @@
-"""Questions in the words of other databases are the same questions."""
+"""Queries in the words of other databases are the same queries."""
 
 from __future__ import annotations
 

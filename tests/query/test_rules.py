@@ -1,4 +1,4 @@
-"""Rewrite rules keep the meaning of a question and bring equal ones to one form."""
+"""Rewrite rules keep the meaning of a query and bring equal ones to one form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from query.corpus.data import DATABASE
 from query.interpreter import rows_of
 from support.each import check_each
 from tacit.query.parsing.parse import parse
-from tacit.query.question import Question
+from tacit.query.query import Query
 from tacit.query.relational.algebra import Scan
 from tacit.query.relational.functions import evaluate
 from tacit.query.resolve import resolve
@@ -31,7 +31,7 @@ def _pairs(name: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("first", "second"), _pairs("same.sql"))
-def test_questions_that_mean_the_same_are_the_same(first: str, second: str) -> None:
+def test_queries_that_mean_the_same_are_the_same(first: str, second: str) -> None:
     one, other = resolve(first, CATALOG), resolve(second, CATALOG)
     assert one.text == other.text
     assert one.digest == other.digest
@@ -39,21 +39,21 @@ def test_questions_that_mean_the_same_are_the_same(first: str, second: str) -> N
 
 
 @pytest.mark.parametrize(("first", "second"), _pairs("different.sql"))
-def test_questions_that_differ_stay_different(first: str, second: str) -> None:
+def test_queries_that_differ_stay_different(first: str, second: str) -> None:
     one, other = resolve(first, CATALOG), resolve(second, CATALOG)
     assert one.digest != other.digest
     assert one != other
 
 
-def _raw(sql: str) -> Question:
+def _raw(sql: str) -> Query:
     parsed = parse(sql)
-    released = Queries(CATALOG, parsed.options).question(parsed.tree)
-    return Question(released.final, released.steps, released.columns, parsed.options)
+    released = Queries(CATALOG, parsed.options).query(parsed.tree)
+    return Query(released.final, released.steps, released.columns, parsed.options)
 
 
-def _measured(question: Question) -> Counter[Any]:
+def _measured(query: Query) -> Counter[Any]:
     """Columns that the aggregation reads: its unit, keys, and the argument and filter of every aggregate."""
-    final = question.final
+    final = query.final
     assert final.source.unit is not None
     found: Counter[Any] = Counter()
     for row in rows_of(final.source, DATABASE):
@@ -69,27 +69,27 @@ def _measured(question: Question) -> Counter[Any]:
 
 def test_no_rule_changes_what_is_measured() -> None:
     def check(sql: str) -> None:
-        question = _raw(sql)
+        query = _raw(sql)
         # Counts of values that are never NULL become counts of rows, which read no argument, and keys change their
         # order; both rules have fixtures of their own.
         for rule in (each for each in RULES if each not in (count_rows, order_keys)):
-            changed = rule(question)
-            assert _measured(changed) == _measured(question)
-            assert [m.clamp for m in changed.final.measures] == [m.clamp for m in question.final.measures]
-            question = changed
+            changed = rule(query)
+            assert _measured(changed) == _measured(query)
+            assert [m.clamp for m in changed.final.measures] == [m.clamp for m in query.final.measures]
+            query = changed
 
     check_each(ACCEPTED[1::3], check)
 
 
-def test_a_question_in_normal_form_stays_as_it_is() -> None:
+def test_a_query_in_normal_form_stays_as_it_is() -> None:
     def check(sql: str) -> None:
-        question = resolve(sql, CATALOG)
-        assert apply_rules(question) == question
+        query = resolve(sql, CATALOG)
+        assert apply_rules(query) == query
 
     check_each(ACCEPTED[2::3], check)
 
 
-def test_a_scan_reads_what_the_question_needs() -> None:
+def test_a_scan_reads_what_the_query_needs() -> None:
     source = resolve("SELECT ward, SUM(cost) FROM (SELECT * FROM visits) GROUP BY ward", CATALOG).final.source
     assert isinstance(source, Scan)
     assert source.columns == ("patient_id", "ward", "cost")

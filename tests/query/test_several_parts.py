@@ -1,4 +1,4 @@
-"""Questions with several released parts: which parts there are, their price, its division, and what is refused."""
+"""Queries with several released parts: which parts there are, their price, its division, and what is refused."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def planned(sql: str, kind: str = "pure", **options: Any) -> Plan:
     return make_plan(sql, CATALOG, Request(**options, account=ACCOUNTS[kind]))
 
 
-def test_there_are_questions_of_every_kind() -> None:
+def test_there_are_queries_of_every_kind() -> None:
     counts = [len(resolve(sql, CATALOG).finals) for sql in SEVERAL]
     assert len(SEVERAL) >= 40
     assert sum(count > 1 for count in counts) >= 25
@@ -155,7 +155,7 @@ def test_private_keys_share_the_delta() -> None:
 
 
 @pytest.mark.parametrize("case", SEVERAL_REFUSED, ids=[code for code, _, _ in SEVERAL_REFUSED])
-def test_refusals_name_the_reason_and_the_nearest_question_is_accepted(case: tuple[str, str, str]) -> None:
+def test_refusals_name_the_reason_and_the_nearest_query_is_accepted(case: tuple[str, str, str]) -> None:
     code, sql, nearest = case
     with pytest.raises(QueryError) as caught:
         resolve(sql, CATALOG)

@@ -1,4 +1,4 @@
-"""Spellings of other databases ask the same question as the usual ones, and join no more rows."""
+"""Spellings of other databases ask the same query as the usual ones, and join no more rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tacit.query.types import INTEGER, TEXT
 
 
 @pytest.mark.parametrize(("written", "usual"), SPELLINGS)
-def test_a_spelling_asks_the_same_question(written: str, usual: str) -> None:
+def test_a_spelling_asks_the_same_query(written: str, usual: str) -> None:
     assert resolve(written, CATALOG).text == resolve(usual, CATALOG).text
 
 

@@ -1,6 +1,6 @@
 """The whole SQL path, recorded on one database and replayed on a neighbour: nothing but noise may tell them apart.
 
-Questions of the corpus go through ``curator.sql`` on the real engine, from accounts of every kind. Databases hold
+Queries of the corpus go through ``curator.sql`` on the real engine, from accounts of every kind. Databases hold
 NULLs, NaN, infinities, -0.0, values at the ends of their types, a person with far more rows than count, or no person.
 """
 
@@ -31,7 +31,7 @@ from tacit.project.source import Source
 from tacit.query.catalog import Catalog, Population
 from tacit.releases.answer import Answer
 
-QUESTIONS = tuple(dict.fromkeys(WRITTEN + GENERATED[::8]))
+QUERIES = tuple(dict.fromkeys(WRITTEN + GENERATED[::8]))
 REPLACING = Catalog(CATALOG.tables, tuple(Population(p.name, REPLACE_ONE) for p in CATALOG.populations))
 
 
@@ -51,15 +51,15 @@ ALL_PEOPLE = hostile.joined(hostile.ordinary(), hostile.heavy())
 
 @cache
 def patients() -> tuple[str, ...]:
-    return tuple(sql for sql in QUESTIONS if population_of(sql) == "patients")
+    return tuple(sql for sql in QUERIES if population_of(sql) == "patients")
 
 
 @cache
 def others() -> tuple[str, ...]:
-    return tuple(sql for sql in QUESTIONS if population_of(sql) != "patients")
+    return tuple(sql for sql in QUERIES if population_of(sql) != "patients")
 
 
-def test_there_are_enough_questions() -> None:
+def test_there_are_enough_queries() -> None:
     assert len(patients()) >= 300
     assert {population_of(sql) for sql in others()} == {"staff", "events"}
 
@@ -87,7 +87,7 @@ PAIRS = {
 @pytest.mark.parametrize("every", [20, pytest.param(1, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("number", range(len(PAIRS)), ids=list(PAIRS))
 def test_other_neighbours(number: int, every: int) -> None:
-    """Each question on one pair, so that all pairs together see all questions."""
+    """Each query on one pair, so that all pairs together see all queries."""
     one, other, catalog = list(PAIRS.values())[number]
     assert findings(reports(one, other, patients()[number :: every * len(PAIRS)], catalog)) == {}
 
@@ -99,7 +99,7 @@ def test_other_populations() -> None:
 
 
 @pytest.mark.parametrize("every", [15, pytest.param(3, marks=pytest.mark.deep)])
-def test_questions_with_several_parts(every: int) -> None:
+def test_queries_with_several_parts(every: int) -> None:
     asked = SEVERAL[::every] + (DECLARED + VALUED)[:: every // 3]
     made = reports(ALL_PEOPLE, hostile.ordinary(), asked)
     assert findings(made) == {}

@@ -1,6 +1,6 @@
-"""Questions that state ``max_groups`` and ``max_rows``, raised far and lowered, recorded and replayed on a neighbour.
+"""Queries that state ``max_groups`` and ``max_rows``, raised far and lowered, recorded and replayed on a neighbour.
 
-The owner's numbers play no part in the guarantee: whatever public numbers a question states, the engine bounds a person
+The owner's numbers play no part in the guarantee: whatever public numbers a query states, the engine bounds a person
 by them and the noise is scaled to them. A heavy person shows both: her share is larger than under the declared
 numbers, and never larger than the stated ones allow.
 """
@@ -21,7 +21,7 @@ from tacit.core.relations import REPLACE_ONE
 from tacit.engines.protocol import MeasurementTask
 from tacit.noise import entropy
 from tacit.query.catalog import Catalog, Population
-from tacit.query.question import FinalAggregation
+from tacit.query.query import FinalAggregation
 from tacit.query.resolve import resolve
 
 REPLACING = Catalog(CATALOG.tables, tuple(Population(p.name, REPLACE_ONE) for p in CATALOG.populations))
@@ -51,7 +51,7 @@ def stating(groups: int, rows: int) -> str:
     return f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS({words})"
 
 
-QUESTIONS = tuple(body.format(stating(*numbers)) for numbers in NUMBERS for body in BODIES)
+QUERIES = tuple(body.format(stating(*numbers)) for numbers in NUMBERS for body in BODIES)
 #: Rows in all groups together, alone and beside the two other numbers.
 IN_ALL = tuple(
     f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_rows_total = {most}{more})" for most in (1, 5, 60)
@@ -68,14 +68,14 @@ SHARED = tuple(body.format(words) for words in IN_ALL for body in ADDED_UP)
 
 
 def test_a_heavy_person_goes() -> None:
-    made = reports(ALL_PEOPLE, hostile.ordinary(), QUESTIONS)
+    made = reports(ALL_PEOPLE, hostile.ordinary(), QUERIES)
     assert findings(made) == {}
-    assert sum(each.moved for each in made.values()) > len(QUESTIONS) * 3 // 4
+    assert sum(each.moved for each in made.values()) > len(QUERIES) * 3 // 4
 
 
 def test_a_heavy_person_is_replaced() -> None:
     other = hostile.joined(hostile.ordinary(), hostile.newcomer())
-    assert findings(reports(ALL_PEOPLE, other, QUESTIONS[::2], REPLACING)) == {}
+    assert findings(reports(ALL_PEOPLE, other, QUERIES[::2], REPLACING)) == {}
 
 
 def test_rows_in_all_groups_together() -> None:

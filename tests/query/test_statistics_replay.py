@@ -75,9 +75,9 @@ def test_histogram(recorder: Recorder, relation: Relation, delta: str | None) ->
 @pytest.mark.parametrize("delta", [None, "0.04"])
 def test_counting_queries(recorder: Recorder, relation: Relation, delta: str | None) -> None:
     mechanism = CountingQueries(epsilon="0.01", k=3, relation=relation, delta=delta)
-    questions = [lambda row, i=i: row[i] == 1 for i in range(3)]
+    queries = [lambda row, i=i: row[i] == 1 for i in range(3)]
     measured = recorder.measure(
-        lambda records: mechanism.release(records, questions), ANSWERS, range(3), relation
+        lambda records: mechanism.release(records, queries), ANSWERS, range(3), relation
     ).sensitivity
     assert measured == mechanism.sensitivity
     check_calibration(mechanism.noise, measured.l1, measured.l2_squared)

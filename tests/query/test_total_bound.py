@@ -82,7 +82,7 @@ def test_losses_are_those_of_rows_in_all() -> None:
     assert causes == [("max_rows", "keys"), ("keys",)], "no person has more than unit_rows rows"
 
 
-QUESTIONS = (
+QUERIES = (
     "SELECT k, COUNT(*), COUNT(DISTINCT id) FROM t GROUP BY k",
     "SELECT k, SUM(x) FROM t GROUP BY k",
     "SELECT k, SUM(y), COUNT(*) FROM t GROUP BY k",
@@ -128,7 +128,7 @@ def gap(one: dict[Any, Any], other: dict[Any, Any]) -> tuple[Any, Any, Any]:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("sql", QUESTIONS)
+@pytest.mark.parametrize("sql", QUERIES)
 @pytest.mark.parametrize("relation", [ADD_REMOVE, REPLACE_ONE])
 def test_no_small_unit_moves_a_block_by_more_than_declared(sql: str, relation: Relation) -> None:
     reached = Fraction(0)

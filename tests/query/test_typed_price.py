@@ -57,7 +57,7 @@ def test_gaussian_noise_alone_is_priced_by_its_own_profile(sql: str, epsilon: st
     assert guarantee.rho > largest_rho_of(Fraction(epsilon), Fraction("1e-6")) * Fraction(110, 100)
 
 
-def test_a_question_for_the_whole_account_costs_no_more_than_it_holds() -> None:
+def test_a_query_for_the_whole_account_costs_no_more_than_it_holds() -> None:
     most = largest_rho_of(Fraction(1), Fraction("1e-6"))
     for cap, same in ((most, True), (2 * most, False)):
         account = Account("zcdp", "1e-8", "1e-6", cap)

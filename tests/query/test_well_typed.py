@@ -1,4 +1,4 @@
-"""Every reference in a resolved question has the type of the column it points to: no rewriting may lose its place."""
+"""Every reference in a resolved query has the type of the column it points to: no rewriting may lose its place."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def check(node: RelationNode) -> int:
     return seen + sum(check(below) for below in sources(node))
 
 
-def test_accepted_questions() -> None:
+def test_accepted_queries() -> None:
     def typed(sql: str) -> None:
         final = resolve(sql, CATALOG).final
         check(final.source)

@@ -50,7 +50,7 @@ def test_a_refusal_names_the_number_and_what_to_do(sql: str) -> None:
     assert "unique" in said or "max_rows_joined" in said or "too large" in said
 
 
-def test_no_accepted_question_exceeds_the_limit() -> None:
+def test_no_accepted_query_exceeds_the_limit() -> None:
     def check(sql: str) -> None:
         assert 0 < work_of(sql) <= MAX_UNIT_WORK
 
@@ -88,7 +88,7 @@ def test_the_owner_decides_how_many_rows_a_person_enters_with() -> None:
     fewer = with_table("visits", unit_rows=50)
     assert 50**3 <= work_of(sql, fewer) <= MAX_UNIT_WORK
     assert cuts(resolve(sql, fewer).final.source) == (("visits", 50),)
-    # What was answered is another question with another cut, and the same where there is none.
+    # What was answered is another query with another cut, and the same where there is none.
     assert resolve(CUT[0][0], CATALOG).digest != resolve(CUT[0][0], fewer).digest
     assert CATALOG.digest == fewer.digest
     assert (
@@ -193,7 +193,7 @@ def test_texts_cannot_grow_through_aggregates(function: str) -> None:
         resolve(f"SELECT COUNT(*) FROM ({inner}) WHERE length(t) > 5", CATALOG)
 
 
-def test_a_question_may_enter_with_fewer_rows() -> None:
+def test_a_query_may_enter_with_fewer_rows() -> None:
     joins = "COUNT(*) FROM visits a JOIN visits b USING (patient_id) JOIN visits c USING (patient_id)"
     with pytest.raises(Refusal, match="max_rows_joined"):
         resolve(f"SELECT {joins}", CATALOG)

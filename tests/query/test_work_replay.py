@@ -1,4 +1,4 @@
-"""Questions that multiply a person's rows, recorded on one database and replayed on a neighbour.
+"""Queries that multiply a person's rows, recorded on one database and replayed on a neighbour.
 
 Persons enter multiplying joins with few rows here, so that the choice of rows bites; a choice that looked at any
 other person's rows would move more than is declared.
@@ -33,7 +33,7 @@ ALL_PEOPLE = hostile.joined(hostile.ordinary(), hostile.heavy())
 
 
 @cache
-def questions() -> tuple[str, ...]:
+def queries() -> tuple[str, ...]:
     """Found when the first test asks: every process collects all tests."""
     asked = dict.fromkeys((*WRITTEN, *(sql for sql, _ in CUT)))
     return tuple(sql for sql in asked if cuts(resolve(sql, FEW).final.source))
@@ -47,8 +47,8 @@ def bits() -> Iterator[None]:
         yield
 
 
-def test_there_are_questions_that_are_cut() -> None:
-    assert len(questions()) >= 8
+def test_there_are_queries_that_are_cut() -> None:
+    assert len(queries()) >= 8
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_there_are_questions_that_are_cut() -> None:
     ids=["heavy goes", "ordinary goes", "one for another"],
 )
 def test_neighbours(other: hostile.Rows, catalog: Catalog) -> None:
-    made = reports(ALL_PEOPLE, other, questions(), catalog)
+    made = reports(ALL_PEOPLE, other, queries(), catalog)
     assert findings(made) == {}
     assert any(each.moved for each in made.values())
 

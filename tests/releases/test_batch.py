@@ -238,7 +238,7 @@ def test_a_change_of_plan_or_data_is_another_release(tmp_path: Path) -> None:
     version[0] = "2"
     curator.publish(tmp_path / "plan.toml")
     assert spent(curator) == [3]
-    # Neither is it the same as a question, whose price is another.
+    # Neither is it the same as a query, whose price is another.
     assert curator.sql(WARDS, epsilon="0.5").charge.amounts
     with pytest.raises(BudgetError):
         curator.publish(plan(tmp_path, a=ALL))

@@ -70,7 +70,7 @@ def written(curator: Curator) -> list[dict[str, Any]]:
     return found
 
 
-def questions(kind: str, _: Path, __: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+def queries(kind: str, _: Path, __: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     curator, _engine = open_clinic(**BUDGETS[kind])
     curator.sql(COUNT, **HALF[kind], analyst="alice", idempotency_key="k1")
     other = curator.sql("SELECT COUNT(*) AS m, ward AS w FROM visits GROUP BY ward -- mine", **HALF[kind])
@@ -154,7 +154,7 @@ def fits(kind: str, _: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, 
 
 WORK = {
     f"{make.__name__} {kind}": (make, kind)
-    for make in (questions, mechanisms, failures, planned, fits)
+    for make in (queries, mechanisms, failures, planned, fits)
     for kind in BUDGETS
     if (make.__name__, kind) != ("planned", "approx")  # Its factor is searched in floats.
 }

@@ -61,7 +61,7 @@ ROWS: list[dict[str, Any]] = [
     }
     for n in range(400)
 ]
-QUESTIONS = [
+QUERIES = [
     "SELECT COUNT(*) AS n FROM t",
     "SELECT ward, COUNT(*) AS n, SUM(d) AS s, AVG(d) AS m FROM t GROUP BY ward",
     "SELECT ward, MEDIAN(d) AS m, VAR_SAMP(f) AS v, SUM(i) AS s FROM t GROUP BY ward",
@@ -83,7 +83,7 @@ def released(sql: str) -> NoisyRelease:
     return replace(found, noisy_left_out=counts)
 
 
-@pytest.mark.parametrize("sql", QUESTIONS)
+@pytest.mark.parametrize("sql", QUERIES)
 def test_what_is_read_back_is_what_was_released(sql: str) -> None:
     first = released(sql)
     text = released_to_text(first)
@@ -102,7 +102,7 @@ def test_what_is_read_back_is_what_was_released(sql: str) -> None:
         assert np.array_equal(one, other)
     assert released_to_text(again) == text
     confidence = first.plan.confidence
-    finished = [finish(first.plan.question, each, confidence=confidence) for each in (first, again)]
+    finished = [finish(first.plan.query, each, confidence=confidence) for each in (first, again)]
     assert finished[0].values == finished[1].values
     assert finished[0].intervals() == finished[1].intervals()
 

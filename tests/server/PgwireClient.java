@@ -6,7 +6,7 @@ import java.sql.ResultSet;
 import java.sql.Statement;
 import java.util.Properties;
 
-/** Asks a question by JDBC, with a parameter and in pieces, and looks at the metadata. */
+/** Asks a query by JDBC, with a parameter and in pieces, and looks at the metadata. */
 class PgwireClient {
     public static void main(String[] words) throws Exception {
         Properties settings = new Properties();
@@ -14,8 +14,8 @@ class PgwireClient {
         settings.setProperty("password", words[2]);
         settings.setProperty("options", "-c tacit.epsilon=0.5");
         try (Connection connection = DriverManager.getConnection(words[0], settings)) {
-            String question = "SELECT ward, COUNT(*) AS n FROM visits WHERE cost < ? GROUP BY ward";
-            try (PreparedStatement prepared = connection.prepareStatement(question)) {
+            String query = "SELECT ward, COUNT(*) AS n FROM visits WHERE cost < ? GROUP BY ward";
+            try (PreparedStatement prepared = connection.prepareStatement(query)) {
                 prepared.setInt(1, 90);
                 show(prepared.executeQuery());
             }

@@ -68,12 +68,12 @@ class Pages:
         return told
 
 
-def chart(dataset: int, **question: Any) -> dict[str, Any]:
-    """The question behind a chart."""
+def chart(dataset: int, **query: Any) -> dict[str, Any]:
+    """The query behind a chart."""
     plain = {"columns": [], "metrics": [], "orderby": [], "filters": [], "row_limit": 100}
     return {
         "datasource": {"id": dataset, "type": "table"}, "force": True, "result_format": "json", "result_type": "full",
-        "queries": [plain | question],
+        "queries": [plain | query],
     }  # fmt: skip
 
 

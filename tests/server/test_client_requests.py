@@ -39,7 +39,7 @@ from tacit.curator.curator import Curator
 from tacit.ledger.errors import BusyError, ConflictError, LedgerError, RollbackError
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.refusal import Refusal
-from tacit.query.request import Request as Question
+from tacit.query.request import Request as Query
 from tacit.query.types import DATE, DOUBLE, INTEGER, TEXT, decimal
 
 DAYS = (dt.date(2024, 1, 1), dt.date(2024, 12, 31))
@@ -222,11 +222,11 @@ def test_numbers_without_an_exact_text_are_refused_here(number: Any) -> None:
 
 def test_what_is_not_a_request_is_refused_here() -> None:
     with pytest.raises(InputError, match="sql"):
-        query_body(Question(sql=b"SELECT"))  # type: ignore[arg-type]
+        query_body(Query(sql=b"SELECT"))  # type: ignore[arg-type]
     with pytest.raises(InputError, match="weights"):
-        query_body(Question(sql=COUNT, weights={1: 1}))  # type: ignore[dict-item]
+        query_body(Query(sql=COUNT, weights={1: 1}))  # type: ignore[dict-item]
     with pytest.raises(InputError, match="max_groups"):
-        query_body(Question(sql=COUNT, max_groups=1.5))  # type: ignore[arg-type]
+        query_body(Query(sql=COUNT, max_groups=1.5))  # type: ignore[arg-type]
 
 
 def test_a_quote_is_the_local_quote(remote: RemoteCurator, curator: Curator) -> None:
@@ -242,9 +242,9 @@ def test_budget_tables_and_history_are_the_local_ones(remote: RemoteCurator, cur
     answers = [remote.sql(COUNT, epsilon=f"0.{i}") for i in range(1, 6)]
     near, far = curator.budget(answers_of(curator)), remote.budget(answers[0])
     assert (far.lines, far.guarantee, far.balances) == (near.lines, near.guarantee, near.balances)
-    assert far.questions == near.questions == int((1000 - Fraction(15, 10)) / Fraction(1, 10))
-    assert remote.budget(remote.explain(COUNT, epsilon="0.1")).questions == near.questions
-    assert remote.budget().questions is None
+    assert far.queries == near.queries == int((1000 - Fraction(15, 10)) / Fraction(1, 10))
+    assert remote.budget(remote.explain(COUNT, epsilon="0.1")).queries == near.queries
+    assert remote.budget().queries is None
     assert [info.table for info in remote.tables()] == [info.table for info in curator.tables()]
     assert remote.history() == curator.history()
     assert len(remote.history()) == 5, "of three pages"
@@ -535,9 +535,7 @@ def test_an_answer_whose_receipt_does_not_fit_is_an_error(
         remote.sql(COUNT, epsilon=1)
 
 
-def test_the_receipt_of_another_question_is_an_error(
-    remote: RemoteCurator, server: TinyServer, curator: Curator
-) -> None:
+def test_the_receipt_of_another_query_is_an_error(remote: RemoteCurator, server: TinyServer, curator: Curator) -> None:
     other = curator.sql("SELECT SUM(cost) AS s FROM visits", epsilon=1)
     dearer = curator.sql(COUNT, epsilon=2)
 

@@ -109,7 +109,7 @@ def test_what_is_remembered_grows_with_answers_and_never_shrinks(machine: Machin
         assert kept.stat().st_mode & 0o077 == 0
         with tacit.connect(server.url, "t") as again:
             assert again._witness.known == curator.ledger.head
-        # One request more at a connection, none more at a question.
+        # One request more at a connection, none more at a query.
         assert len(server.asked("/v1/key")) == 3
         assert [len(r.headers.get("tacit-seen", "")) > 64 for r in server.asked("/v1/query")] == [True] * 3
 

@@ -122,7 +122,7 @@ def test_an_answer_a_chart_and_a_free_repeat(opens: Opens, hospital: Served) -> 
     assert "Free repeat" in again
     assert page.inner_text("#price .price") == "Free"
     assert hospital.spent() == tacit.PureDP("0.5").epsilon
-    # Below another question the answer says which it belongs to.
+    # Below another query the answer says which it belongs to.
     assert not page.is_visible("#result .asked")
     before = page.input_value("#sql")
     page.fill("#sql", "SELECT 1")
@@ -394,7 +394,7 @@ def written(page: Any, text: str) -> None:
     raise AssertionError(f"{text!r} is not in {page.input_value('#sql')!r}")
 
 
-def test_a_question_is_built_by_keys_alone(opens: Opens, hospital: Served) -> None:
+def test_a_query_is_built_by_keys_alone(opens: Opens, hospital: Served) -> None:
     page = opens("alice")
     page.focus("#build summary")
     page.keyboard.press("Enter")
@@ -465,16 +465,16 @@ def test_long_answers_come_in_pages_and_whole(opens: Opens) -> None:
     assert found.value.suggested_filename == "answer.parquet"
 
 
-def test_a_question_is_saved_shared_and_opened(opens: Opens) -> None:
+def test_a_query_is_saved_shared_and_opened(opens: Opens) -> None:
     page = opens("alice")
     quoted(page)
     page.click("summary:has-text('Save this')")
     page.fill("#title", "Wards")
     page.check("input[name=shared]")
-    page.click("button[formaction='/console/questions']")
-    page.wait_for_url("**/console/questions")
+    page.click("button[formaction='/console/queries']")
+    page.wait_for_url("**/console/queries")
     olga = opens("olga")
-    olga.click("text=Questions")
+    olga.click("text=Queries")
     olga.click("a:has-text('Open')")
     assert olga.input_value("#sql") == COUNT
     assert olga.input_value("#amount") == "0.5"

@@ -1,4 +1,4 @@
-"""The question builder and the curve of prices: texts that are accepted, whatever is chosen or typed."""
+"""The query builder and the curve of prices: texts that are accepted, whatever is chosen or typed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ ODD_TABLES = [TableInfo(table) for table in ODD.tables]
 
 
 def _choices(tables: list[TableInfo]) -> Iterator[str]:
-    """Questions in which every entry of every list occurs."""
+    """Queries in which every entry of every list occurs."""
     for info in tables:
         view = view_builder({"table": info.name}, tables)
         assert view is not None
@@ -62,7 +62,7 @@ def _choices(tables: list[TableInfo]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("catalog", [CATALOG, ODD], ids=["hospital", "odd"])
-def test_every_choice_of_the_lists_is_a_question_that_is_accepted(catalog: Catalog) -> None:
+def test_every_choice_of_the_lists_is_a_query_that_is_accepted(catalog: Catalog) -> None:
     found = list(_choices([TableInfo(table) for table in catalog.tables]))
     assert len(found) > 10
     refused = [sql for sql in found if not is_accepted(sql, catalog)]
@@ -104,7 +104,7 @@ def test_nothing_typed_becomes_sql(text: str) -> None:
     try:
         sql = build(chosen, ODD_TABLES)
     except InputError:
-        assert any(unicodedata.category(sign) in ("Cc", "Cs") for sign in text), "only what no question may hold"
+        assert any(unicodedata.category(sign) in ("Cc", "Cs") for sign in text), "only what no query may hold"
         return
     if not text:
         assert "WHERE" not in sql

@@ -89,7 +89,7 @@ def ask(visitor: Visitor, sql: str = COUNT, amount: str = "0.5", **more: str) ->
 
 PAGES = (
     "ask",
-    "questions",
+    "queries",
     "datasets",
     "history",
     "budget",
@@ -171,8 +171,8 @@ def test_sign_out_ends_the_session_itself(visit: Any) -> None:
     assert copy.get("/console/history").status_code == 303
 
 
-FORMS = ("ask", "quote", "build", "curve", "again", "table.csv", "table.parquet", "questions", "questions/share",
-         "questions/delete", "sign-out", "people", "people/revoke", "people/token", "people/quota",
+FORMS = ("ask", "quote", "build", "curve", "again", "table.csv", "table.parquet", "queries", "queries/share",
+         "queries/delete", "sign-out", "people", "people/revoke", "people/token", "people/quota",
          "ledger/verify")  # fmt: skip
 
 
@@ -188,7 +188,7 @@ def test_a_form_without_the_token_does_nothing(visit: Any, served: Served, path:
     assert person is not None
     assert person.active
     assert olga.get("/console/history").status_code == 200
-    assert served.people.questions.seen(served.access("olga").person) == ()
+    assert served.people.queries.seen(served.access("olga").person) == ()
 
 
 @pytest.mark.parametrize(
@@ -378,7 +378,7 @@ def test_no_file_for_a_spreadsheet_has_a_formula(visit: Any, start: str) -> None
         assert head[0].startswith("'")
 
 
-def test_a_question_of_the_history_is_asked_again_for_nothing_or_not_at_all(visit: Any, served: Served) -> None:
+def test_a_query_of_the_history_is_asked_again_for_nothing_or_not_at_all(visit: Any, served: Served) -> None:
     alice = visit("alice")
     ask(alice)
     spent = served.spent()
@@ -398,7 +398,7 @@ def test_a_question_of_the_history_is_asked_again_for_nothing_or_not_at_all(visi
     assert f"/console/ask?like={position.group(1)}" in page
 
 
-def test_a_link_fills_the_question_in_and_asks_nothing(visit: Any, served: Served) -> None:
+def test_a_link_fills_the_query_in_and_asks_nothing(visit: Any, served: Served) -> None:
     alice = visit("alice")
     found = alice.get(f"/console/ask?sql={quote_plus(COUNT)}&epsilon=0.25&confidence=0.9")
     assert "Nothing is asked before you press Ask" in found.text
@@ -428,13 +428,13 @@ def test_public_tables_are_viewed_and_used_as_keys(visit: Any, served: Served) -
         assert 'class="trouble"' not in page.text, link
 
 
-def test_another_analyst_never_sees_a_private_question(visit: Any, served: Served) -> None:
-    """A private question, one about other people, a deleted one and none at all look the same to others."""
+def test_another_analyst_never_sees_a_private_query(visit: Any, served: Served) -> None:
+    """A private query, one about other people, a deleted one and none at all look the same to others."""
     alice, carol, dan = (visit(name) for name in ("alice", "carol", "dan"))
     fields = {"sql": COUNT + " -- of Zelda", "pay": "epsilon", "amount": "0.5"}
-    saved = alice.post("/console/questions", title="Zelda's wards", **fields)
-    assert saved.headers["location"] == "/console/questions"
-    page = alice.get("/console/questions").text
+    saved = alice.post("/console/queries", title="Zelda's wards", **fields)
+    assert saved.headers["location"] == "/console/queries"
+    page = alice.get("/console/queries").text
     assert "Zelda&#39;s wards" in page
     identity = re.search(r"/console/ask\?saved=([0-9a-f]{32})", page)
     assert identity is not None
@@ -443,15 +443,15 @@ def test_another_analyst_never_sees_a_private_question(visit: Any, served: Serve
     never = "0" * 32
 
     def hidden_from(visitor: Visitor) -> bool:
-        """Whether it is for a visitor what a question that never was is, to the letter."""
-        assert "Zelda" not in visitor.get("/console/questions").text
+        """Whether it is for a visitor what a query that never was is, to the letter."""
+        assert "Zelda" not in visitor.get("/console/queries").text
         told = []
         for each in (key, never):
             found = [
                 visitor.get(f"/console/ask?saved={each}"),
-                visitor.post("/console/questions/share", id=each, shared="yes"),
-                visitor.post("/console/questions/share", id=each, shared="no"),
-                visitor.post("/console/questions/delete", id=each),
+                visitor.post("/console/queries/share", id=each, shared="yes"),
+                visitor.post("/console/queries/share", id=each, shared="no"),
+                visitor.post("/console/queries/delete", id=each),
             ]
             told.append([(page.status_code, page.text) for page in found])
         assert {status for status, _ in told[0]} == {404}
@@ -460,29 +460,29 @@ def test_another_analyst_never_sees_a_private_question(visit: Any, served: Serve
     assert hidden_from(carol)
     for other in ("bob", "olga"):
         assert hidden_from(visit(other)), "not even the owner of the data"
-    assert alice.post("/console/questions/share", id=key, shared="yes").status_code == 303
-    assert "Zelda" in carol.get("/console/questions").text
+    assert alice.post("/console/queries/share", id=key, shared="yes").status_code == 303
+    assert "Zelda" in carol.get("/console/queries").text
     assert "of Zelda" in carol.get(f"/console/ask?saved={key}").text
-    assert carol.post("/console/questions/delete", id=key).status_code == 404, "seeing is not owning"
+    assert carol.post("/console/queries/delete", id=key).status_code == 404, "seeing is not owning"
     assert hidden_from(dan), "it is about patients, whom he may not see"
-    assert alice.post("/console/questions/delete", id=key).status_code == 303
+    assert alice.post("/console/queries/delete", id=key).status_code == 303
     assert hidden_from(carol)
     assert served.spent() == 0
 
 
 def test_what_cannot_be_asked_is_saved_and_not_shared(visit: Any) -> None:
     alice = visit("alice")
-    assert alice.post("/console/questions", title="later", sql="SELECT", pay="epsilon", amount="1").status_code == 303
-    refused = alice.post("/console/questions", title="x", sql="SELECT", shared="yes", pay="epsilon", amount="1")
+    assert alice.post("/console/queries", title="later", sql="SELECT", pay="epsilon", amount="1").status_code == 303
+    refused = alice.post("/console/queries", title="x", sql="SELECT", shared="yes", pay="epsilon", amount="1")
     assert refused.status_code == 422
-    key = re.search(r"saved=([0-9a-f]{32})", alice.get("/console/questions").text)
+    key = re.search(r"saved=([0-9a-f]{32})", alice.get("/console/queries").text)
     assert key is not None
-    assert alice.post("/console/questions/share", id=key.group(1), shared="yes").status_code == 422
+    assert alice.post("/console/queries/share", id=key.group(1), shared="yes").status_code == 422
     audrey = visit("audrey")
-    assert audrey.get("/console/questions").status_code == 404, "an auditor asks nothing"
+    assert audrey.get("/console/queries").status_code == 404, "an auditor asks nothing"
 
 
-def test_the_builder_writes_the_question_without_scripts_too(visit: Any, served: Served) -> None:
+def test_the_builder_writes_the_query_without_scripts_too(visit: Any, served: Served) -> None:
     alice = visit("alice")
     fields = {"table": "visits", "measure0": "rows", "group0": "ward", "where0": "street", "is0": "is"}
     page = alice.post("/console/build", **fields, value0="</textarea><b>")
@@ -503,7 +503,7 @@ def test_a_refusal_names_the_rule_and_charges_nothing(visit: Any, served: Served
     found = ask(visit("alice"), "SELECT * FROM visits")
     assert found.status_code == 422
     assert "cannot be answered as written" in found.text
-    assert found.text.count("query.not_aggregated") == 1, "said once, below the question"
+    assert found.text.count("query.not_aggregated") == 1, "said once, below the query"
     assert "Rule: a protected column" in found.text
     assert served.spent() == 0
 
@@ -755,9 +755,9 @@ def test_hostile_text_stays_text(visit: Any, served: Served, text: str) -> None:
         olga.post("/console/build", table="visits", where0="street", is0="is", value0=text),
         olga.post("/console/curve", sql=text, pay=text, amount=text),
         olga.post("/console/again", position=text),
-        olga.post("/console/questions", title=text, sql=text, pay=text, amount=text),
-        olga.get("/console/questions"),
-        olga.post("/console/questions/share", id=text, shared="yes"),
+        olga.post("/console/queries", title=text, sql=text, pay=text, amount=text),
+        olga.get("/console/queries"),
+        olga.post("/console/queries/share", id=text, shared="yes"),
         visit().get(f"/console/sign-in?next={quote_plus(text)}"),
         visit().get(f"/console/sign-in/{quote_plus(text)}"),
         visit().get(f"/console/link/{quote_plus(text)}"),
@@ -835,7 +835,7 @@ def test_a_client_that_comes_too_often_is_told_to_wait() -> None:
 
 
 @pytest.mark.parametrize("partly", [{}, {"tacit-part": "1"}])
-def test_a_question_that_came_too_soon_or_found_no_room_says_when_to_come_back(partly: dict[str, str]) -> None:
+def test_a_query_that_came_too_soon_or_found_no_room_says_when_to_come_back(partly: dict[str, str]) -> None:
     served = serve(asks_per_minute=1, threads=1, queue=0)
     alice = Visitor(served)
     alice.sign_in("alice")

@@ -84,7 +84,7 @@ def budget(spent: str, cap: str, share: tuple[str, str] | None = None) -> Budget
     return Budget("patients", PureDP(cap), tuple(balances))
 
 
-def test_gauges_show_what_is_limited_and_what_a_question_would_add() -> None:
+def test_gauges_show_what_is_limited_and_what_a_query_would_add() -> None:
     whole, share = gauges(budget("1", "4", ("0.5", "1")), charge={"epsilon": Fraction(1)}, analyst="alice")
     assert (whole.share, whole.width, whole.pending, whole.fits) == ("", "25.000%", "25.000%", True)
     assert (share.share, share.width, share.pending, share.fits) == ("your share", "50.000%", "50.000%", False)
@@ -99,11 +99,11 @@ def test_gauges_show_what_is_limited_and_what_a_question_would_add() -> None:
 def test_what_is_left_names_every_share_that_has_an_end() -> None:
     alone, shared = budget("1", "3"), budget("1", "3", ("0.5", "2"))
     assert left_words(alone, "alice") == "Of the budget ε 2 of 3 is left."
-    assert left_words(replace(alone, questions=4), "alice").endswith("ε 2 of 3 is left: enough for 4 more like this.")
-    assert left_words(replace(shared, questions=1), "alice") == (
+    assert left_words(replace(alone, queries=4), "alice").endswith("ε 2 of 3 is left: enough for 4 more like this.")
+    assert left_words(replace(shared, queries=1), "alice") == (
         "Of the budget ε 2 of 3 is left, of your share ε 1.5 of 2: enough for one more like this."
     )
-    assert left_words(replace(shared, questions=0), "alice").endswith(": not enough for another question like this.")
+    assert left_words(replace(shared, queries=0), "alice").endswith(": not enough for another query like this.")
 
 
 @settings(derandomize=True, deadline=None)
@@ -303,11 +303,9 @@ def test_the_ceilings_of_a_table_are_shown() -> None:
     columns = (Column("id", INTEGER), Column("x", INTEGER))
     plain = Table("visits", columns, population="patients", unit="id", max_rows=2, max_groups=3)
     assert view_table(TableInfo(plain)).about.endswith(
-        "A person counts with at most 2 rows in each of at most 3 groups. A question may state other numbers."
+        "A person counts with at most 2 rows in each of at most 3 groups. A query may state other numbers."
     )
     limited = replace(plain, max_rows_limit=5, max_groups_limit=3)
-    assert view_table(TableInfo(limited)).about.endswith(
-        "A question may state other numbers, up to 5 rows and 3 groups."
-    )
+    assert view_table(TableInfo(limited)).about.endswith("A query may state other numbers, up to 5 rows and 3 groups.")
     rows = Table("visits", columns, population="patients", unit="row")
     assert view_table(TableInfo(rows)).about.endswith("group.")

@@ -1,4 +1,4 @@
-"""No user starves others: a limit of running questions for each, turns among those who wait, room for first ones."""
+"""No user starves others: a limit of running queries for each, turns among those who wait, room for first ones."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_the_queue_of_one_never_delays_the_first_of_another_by_more_than_what_ru
     assert taken(one, 2) == ["b0", "a1"], "the first of b goes before the second of a"
 
 
-def test_the_queue_of_one_keeps_no_first_question_out() -> None:
+def test_the_queue_of_one_keeps_no_first_query_out() -> None:
     lane, work = FairExecutor("test", 2, 4, 1), Stepped()
 
     async def story() -> None:
@@ -172,7 +172,7 @@ def test_what_no_caller_waits_for_any_more_is_done_all_the_same() -> None:
 
 
 class Gate(ToyEngine):
-    """An engine that waits to be let on, for questions of one price."""
+    """An engine that waits to be let on, for queries of one price."""
 
     def __init__(self) -> None:
         super().__init__(rows())
@@ -192,7 +192,7 @@ async def _query(served: Served, name: str, epsilon: str, groups: int) -> tuple[
     return await raw(served.app, "POST", "/v1/query", headers=headers, body=body)
 
 
-def test_twenty_slow_questions_of_one_analyst_do_not_delay_another() -> None:
+def test_twenty_slow_queries_of_one_analyst_do_not_delay_another() -> None:
     """However long they run: the other one's answer comes while none of them has ended."""
     engine = Gate()
     served = serve(engine=engine, threads=4, queue=64, asks_per_minute=1000)

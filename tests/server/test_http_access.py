@@ -153,7 +153,7 @@ def test_a_token_may_do_less_than_its_person(served: Served) -> None:
     assert "engine_sql" not in body
 
 
-#: Questions about a table; {} is its name.
+#: Queries about a table; {} is its name.
 ABOUT = [
     "SELECT COUNT(*) FROM {}",
     "SELECT SUM(salary) FROM {}",
@@ -316,7 +316,7 @@ def _ask(sql: str) -> Any:
 
 
 def test_what_is_logged_about_a_request(served: Served) -> None:
-    """Public things only, and never the text of a question."""
+    """Public things only, and never the text of a query."""
     import asyncio
 
     async def about(path: str, body: bytes, name: str) -> dict[str, Any]:

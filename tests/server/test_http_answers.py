@@ -75,7 +75,7 @@ def test_dates_that_a_condition_lists_are_public_keys(served: Served) -> None:
     assert set(response.json()["charge"]["amounts"]) == {"epsilon"}
 
 
-def test_a_question_with_several_parts_is_one_charge_and_one_receipt(served: Served) -> None:
+def test_a_query_with_several_parts_is_one_charge_and_one_receipt(served: Served) -> None:
     share = f"WITH t AS ({COUNT}) SELECT ward, n, n * 1.0 / (SELECT COUNT(DISTINCT patient) FROM visits) AS s FROM t"
     response = served.ask(share, epsilon=0.125)
     assert response.status_code == 200, response.text
@@ -159,7 +159,7 @@ def test_a_key_that_is_none(served: Served, key: str) -> None:
 
 
 def test_a_caller_who_leaves_is_answered_later(served: Served) -> None:
-    """A question that was begun is finished; sent again with its key it is the same, for one charge."""
+    """A query that was begun is finished; sent again with its key it is the same, for one charge."""
     body = json.dumps({"sql": COUNT, "epsilon": 0.5}).encode()
     headers = [
         (b"content-type", b"application/json"),
@@ -184,7 +184,7 @@ def test_a_caller_who_leaves_is_answered_later(served: Served) -> None:
     assert served.spent() == Fraction(1, 2)
 
 
-def test_equal_questions_at_once_are_one_release(served: Served) -> None:
+def test_equal_queries_at_once_are_one_release(served: Served) -> None:
     async def all_at_once() -> list[Any]:
         async with served.client() as alice, served.client("bob") as bob:
             return await asyncio.gather(
@@ -292,14 +292,14 @@ def test_a_quote(served: Served) -> None:
     assert body["population"] == "patients"
     assert body["releases"][0]["mechanism"] == "laplace"
     assert body["errors"][0]["bound"]
-    assert body["questions_left"] == 20
+    assert body["queries_left"] == 20
     assert "engine_sql" not in body
     assert served.engine.measured == 0
     assert served.spent() == 0
     served.ask(epsilon=0.5)
-    assert served.call("POST", "/v1/explain", json={"sql": COUNT, "epsilon": 0.5}).json()["questions_left"] == 19
+    assert served.call("POST", "/v1/explain", json={"sql": COUNT, "epsilon": 0.5}).json()["queries_left"] == 19
     quoted = served.call("POST", "/v1/explain", "olga", json={"sql": COUNT, "epsilon": 0.5}).json()
-    assert {**body, "questions_left": 19, "engine_sql": None} == quoted
+    assert {**body, "queries_left": 19, "engine_sql": None} == quoted
 
 
 def test_how_many_more_fit_is_what_a_budget_says(served: Served) -> None:
@@ -307,8 +307,8 @@ def test_how_many_more_fit_is_what_a_budget_says(served: Served) -> None:
     for name, words in (("alice", {"epsilon": 0.3}), ("bob", {"epsilon": 0.3}), ("bob", {"within": 30})):
         body = served.call("POST", "/v1/explain", name, json={"sql": COUNT, **words}).json()
         quote = served.curator.explain(COUNT, **{word: str(value) for word, value in words.items()})
-        assert body["questions_left"] == served.curator.budget(quote, analyst=name).questions
-    assert served.call("POST", "/v1/explain", "bob", json={"sql": COUNT, "epsilon": 0.3}).json()["questions_left"] == 6
+        assert body["queries_left"] == served.curator.budget(quote, analyst=name).queries
+    assert served.call("POST", "/v1/explain", "bob", json={"sql": COUNT, "epsilon": 0.3}).json()["queries_left"] == 6
 
 
 def test_budgets(served: Served) -> None:

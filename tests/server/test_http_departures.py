@@ -25,7 +25,7 @@ SLOT = 0.25
 
 
 def shifted(number: int) -> str:
-    """One of many questions that are the same but for their text."""
+    """One of many queries that are the same but for their text."""
     return COUNT.replace("GROUP", f"WHERE units <> {number + 10**6} GROUP")
 
 
@@ -134,7 +134,7 @@ def test_what_is_not_ready_at_its_last_departure_is_delivered_later_under_its_ch
     served.close()
 
 
-def test_fresh_questions_are_refused_where_too_many_answers_were_late_and_repeats_are_not() -> None:
+def test_fresh_queries_are_refused_where_too_many_answers_were_late_and_repeats_are_not() -> None:
     served = serve(slot=SLOT, late_per_analyst=2)
     served.app.state.runtime.slots = TestedSlots(SLOT)
 
@@ -159,7 +159,7 @@ def test_fresh_questions_are_refused_where_too_many_answers_were_late_and_repeat
 
 
 def test_the_order_of_looks_is_that_of_departures_and_not_of_ends() -> None:
-    """Else the data would decide which stream a question is compared in."""
+    """Else the data would decide which stream a query is compared in."""
     engine = Gate()
     served = serve(engine=engine, slot=SLOT, threads=4)
 
@@ -247,7 +247,7 @@ def seen(there: bool, more: float) -> list[Any]:
 
 
 def test_the_work_of_one_person_shows_nowhere() -> None:
-    """Not in the answer's time, nor in when another analyst's question begins, is answered, and stands in a history."""
+    """Not in the answer's time, nor in when another analyst's query begins, is answered, and stands in a history."""
     served = serve(slot=SLOT)
     most = decided(served).unit_ticks / TICKS
     served.close()

@@ -28,8 +28,8 @@ from tacit.server.api.openapi import description
 from tacit.server.api.routes import ROUTES
 
 FREE = 10**8
-#: Questions that can be answered, refused, or that cost more than there is.
-QUESTIONS = (
+#: Queries that can be answered, refused, or that cost more than there is.
+QUERIES = (
     COUNT,
     STAFF,
     "SELECT ward, AVG(cost) AS a, SUM(units) AS s FROM visits GROUP BY ward",
@@ -111,7 +111,7 @@ def try_out(shared: Served, method: str, path: str, mode: GenerationMode) -> Non
         if mode is GenerationMode.POSITIVE and isinstance(case.body, dict):
             if "sql" in case.body and data.draw(st.booleans()):
                 case.body = {
-                    "sql": data.draw(st.sampled_from(QUESTIONS)),
+                    "sql": data.draw(st.sampled_from(QUERIES)),
                     "epsilon": data.draw(st.sampled_from([0.5, 1, 3])),
                 }
             if path in ("/v1/tokens", "/v1/quotas") and data.draw(st.booleans()):

@@ -40,7 +40,7 @@ TOLD = re.compile(r"it could not be done; the operator's log has the reason unde
         TimeoutError(SECRET),
     ],
 )
-def test_a_question_whose_engine_fails(served: Served, caplog: pytest.LogCaptureFixture, problem: Exception) -> None:
+def test_a_query_whose_engine_fails(served: Served, caplog: pytest.LogCaptureFixture, problem: Exception) -> None:
     """One status, one code and one sentence for whatever went wrong: which of them it was would be told by data."""
     served.engine.fail = problem
     with caplog.at_level(logging.ERROR, "tacit.operator"):
@@ -49,7 +49,7 @@ def test_a_question_whose_engine_fails(served: Served, caplog: pytest.LogCapture
     assert (response.status_code, told["code"]) == (500, "engine.failed")
     assert told["id"] in told["message"]
     assert re.sub(r"charge \d+|[0-9a-f]{12}", "", told["message"]) == (
-        "the question failed when it ran:  stays charged, nothing was released, and asking it again gives this failure "
+        "the query failed when it ran:  stays charged, nothing was released, and asking it again gives this failure "
         "for nothing; to pay for another run, ask at another price; the operator's log has the reason under "
     )
     assert "HIV" not in response.text + str(response.headers)
@@ -84,7 +84,7 @@ def test_a_question_whose_engine_fails(served: Served, caplog: pytest.LogCapture
 
 
 async def _job(served: Served) -> Job | None:
-    """Outcome of a question in the background; on one loop, or its lease has to run out before it is taken up."""
+    """Outcome of a query in the background; on one loop, or its lease has to run out before it is taken up."""
     async with served.client() as client:
         words = {"json": {"sql": COUNT, "epsilon": 0.5}, "headers": {"Prefer": "respond-async"}}
         put = await client.post("/v1/query", **words)

@@ -1,4 +1,4 @@
-"""Questions that are polled for: nothing is lost, nothing is charged twice, and no other user sees them."""
+"""Queries that are polled for: nothing is lost, nothing is charged twice, and no other user sees them."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_job_sent_again_is_one_job(served: Served) -> None:
     assert job == same
     other, _ = put(served, headers=key, epsilon=0.25)
     assert (other.status_code, error(other.content)["code"]) == (409, "input.conflict")
-    # The key stands for the question, whichever way it is sent.
+    # The key stands for the query, whichever way it is sent.
     assert served.ask(epsilon=0.5, headers={"Idempotency-Key": "k"}).json() == job["answer"]
     theirs, _ = put(served, "bob", headers=key)
     assert theirs.json()["id"] != job["id"]

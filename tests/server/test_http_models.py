@@ -104,7 +104,7 @@ def test_a_client_fits_as_if_it_were_local(tmp_path: Path, monkeypatch: pytest.M
         assert fitted.charge.text.startswith("Charged epsilon 0.5")
         again = remote.released(fitted.receipt.position)
         assert again.text == fitted.text
-        assert again.charge.text == "A repeated question: charged nothing"
+        assert again.charge.text == "A repeated query: charged nothing"
         assert [each.position for each in remote.releases("model")] == [fitted.receipt.position]
         fitted.save(tmp_path / "model.json")
         rows = np.array([[1.0], [50.0], [99.0]])

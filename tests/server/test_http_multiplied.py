@@ -14,7 +14,7 @@ SELF_JOIN = (
     "SELECT COUNT(*) AS n FROM visits a JOIN visits b ON a.patient = b.patient JOIN visits c ON b.patient = c.patient "
     "JOIN visits d ON c.patient = d.patient WHERE a.patient = 17"
 )
-QUESTIONS = [
+QUERIES = [
     f"SELECT COUNT(*) AS n FROM visits v{LISTS} WHERE v.patient = 17",
     f"SELECT COUNT(*) AS n FROM (SELECT * FROM visits WHERE patient = 17) v{LISTS}",
     f"SELECT ward, COUNT(*) AS n FROM visits v{LISTS} WHERE v.patient = 17 GROUP BY ward",
@@ -38,7 +38,7 @@ def seen(sql: str, *, there: bool) -> tuple[Any, ...]:
         served.close()
 
 
-@pytest.mark.parametrize("sql", QUESTIONS)
+@pytest.mark.parametrize("sql", QUERIES)
 def test_a_gated_multiplication_is_refused_alike_on_neighbours(sql: str) -> None:
     told, history, spent, measured = found = seen(sql, there=True)
     assert found == seen(sql, there=False)

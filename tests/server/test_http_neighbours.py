@@ -21,7 +21,7 @@ from tacit.core.errors import EngineError
 from tacit.noise import entropy
 from tacit.server.api.request import ARROW
 
-QUESTIONS = [
+QUERIES = [
     COUNT,
     STAFF,
     "SELECT ward, COUNT(*) AS n, AVG(cost) AS a, SUM(units) AS s FROM visits WHERE cost > 3 GROUP BY ward",
@@ -109,11 +109,11 @@ def seen(response: Any) -> Any:
     return response.status_code, headers, size, blanked(response.json())
 
 
-async def _visit(served: Served, questions: list[str]) -> list[Any]:
+async def _visit(served: Served, queries: list[str]) -> list[Any]:
     found = []
     async with served.client() as alice, served.client("bob") as bob, served.client("olga") as olga:
-        for i, sql in enumerate(questions):
-            # Accuracies and budgets that do not suffice are a matter of planning, and a few questions show it.
+        for i, sql in enumerate(queries):
+            # Accuracies and budgets that do not suffice are a matter of planning, and a few queries show it.
             for words in WORDS[: 3 if i < 3 else 1]:
                 body = {"sql": sql, **words}
                 ways: list[tuple[Any, str, dict[str, str]]] = [
@@ -142,7 +142,7 @@ async def _visit(served: Served, questions: list[str]) -> list[Any]:
     return [*found, served.engine.measured]
 
 
-def everything(engine: ToyEngine, monkeypatch: pytest.MonkeyPatch, questions: list[str] = QUESTIONS) -> list[Any]:
+def everything(engine: ToyEngine, monkeypatch: pytest.MonkeyPatch, queries: list[str] = QUERIES) -> list[Any]:
     """All that analysts can see of a database, with repeatable noise."""
     bits = SeededBits(20261116)
     monkeypatch.setattr(entropy, "current", lambda: bits)
@@ -151,7 +151,7 @@ def everything(engine: ToyEngine, monkeypatch: pytest.MonkeyPatch, questions: li
         engine=engine, budgets=budgets, asks_per_minute=10**6, quotes_per_minute=10**6, reads_per_minute=10**6
     )
     try:
-        return asyncio.run(_visit(served, questions))
+        return asyncio.run(_visit(served, queries))
     finally:
         served.close()
 

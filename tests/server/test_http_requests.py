@@ -18,7 +18,7 @@ def post(served: Served, body: bytes | list[bytes], path: str = "/v1/query", *he
 
 
 def refused(served: Served, body: bytes, *, status: int = 400) -> dict[str, Any]:
-    """On both endpoints that take questions; nothing is charged."""
+    """On both endpoints that take queries; nothing is charged."""
     found, _, told = post(served, body)
     again, _, same = post(served, body, "/v1/explain")
     assert (found, told) == (again, same)
@@ -76,7 +76,7 @@ def test_an_epsilon_that_is_none(served: Served, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["0.5", "5e-1", "5E-1", "0.50", "50e-2", "0.005e2", "0.5" + "0" * 30])
-def test_one_number_in_many_spellings_is_one_question(served: Served, text: str) -> None:
+def test_one_number_in_many_spellings_is_one_query(served: Served, text: str) -> None:
     status, headers, body = post(served, with_epsilon(text))
     assert status == 200
     assert json.loads(body)["charge"]["amounts"] == {"epsilon": "0.5"}
@@ -140,7 +140,7 @@ def test_numbers_are_read_from_their_digits(served: Served) -> None:
         b'{"sql": ["SELECT 1"]}',
     ],
 )
-def test_a_body_that_is_no_question(served: Served, body: bytes) -> None:
+def test_a_body_that_is_no_query(served: Served, body: bytes) -> None:
     assert refused(served, body)["code"] in ("input", "request.body")
 
 

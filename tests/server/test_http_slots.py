@@ -65,7 +65,7 @@ def test_answers_refusals_and_failures_are_held_alike() -> None:
     served.engine.fail = EngineError("x")
     assert served.ask(epsilon=0.9).status_code == 500
     assert left_alike(slots) == len(cases) + 1
-    # What is refused before it is a question, and what reads no data, is not held.
+    # What is refused before it is a query, and what reads no data, is not held.
     served.raw("POST", "/v1/query", headers=[(b"content-type", b"application/json")], body=b"{")
     served.call("POST", "/v1/explain", json={"sql": COUNT, "epsilon": 1})
     served.get("/v1/budget")

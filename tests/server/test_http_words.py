@@ -1,4 +1,4 @@
-"""The words of a question belong to its author: others who ask the same get the release, and none of the words."""
+"""The words of a query belong to its author: others who ask the same get the release, and none of the words."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_no_guess_about_a_charge_can_be_tried_out_on_its_hash(served: Served) ->
     assert link(place["previous"], canonical(body)) == place["hash"], "a reader who knows all of it can compute it"
     del body["quote"]["salt"]
     assert link(place["previous"], canonical(body)) != place["hash"]
-    # Another question, or another person, has another one.
+    # Another query, or another person, has another one.
     served.service.ask(served.access("bob"), Request(sql="SELECT COUNT(*) AS n FROM visits", epsilon="0.5"))
     other = charge_at(served.curator.ledger, served.curator.ledger.head.seq - 1)
     assert other is not None

@@ -249,7 +249,7 @@ def test_a_client_that_leaves_has_paid_and_finds_the_answer_later(server: Server
         told = json.loads(post(server, call("budget"), tokens["alice"], **words)[2])["result"]["structuredContent"]
         return next(each["spent"] for each in told["left"] if each["of"] == "conversation alice/leaving")
 
-    until(lambda: spent() == "0.25", "the question is charged")
+    until(lambda: spent() == "0.25", "the query is charged")
     told = json.loads(post(server, call("ask", **fresh(901)), tokens["alice"], **words)[2])["result"]
     assert (told["isError"], told["structuredContent"]["charged_now"]) == (False, {})
     assert spent() == "0.25"

@@ -45,7 +45,7 @@ def hospital() -> Iterator[Served]:
     served.close()
 
 
-def test_the_arguments_of_a_question_are_those_of_the_one_table() -> None:
+def test_the_arguments_of_a_query_are_those_of_the_one_table() -> None:
     for name in ("quote", "ask"):
         assert {"sql", *OPTIONS} == set(TOOLS[name].schema["properties"])
         assert TOOLS[name].schema["required"] == ["sql"]
@@ -88,7 +88,7 @@ def test_a_quote_is_free_and_an_answer_says_price_interval_bias_and_what_is_left
     assert not quoted.failed
     assert quoted.content["price"]["amounts"] == {"epsilon": "0.4"}
     assert quoted.content["errors"]
-    assert quoted.content["questions_left"] == 2
+    assert quoted.content["queries_left"] == 2
     assert hospital.spent() == before
     told = ask("ask", sql=COUNT, epsilon=0.4)
     assert not told.failed
@@ -166,7 +166,7 @@ def test_where_nothing_near_is_accepted_nothing_is_proposed(hospital: Served, sq
     assert "Accepted is" not in refused.text
 
 
-def test_a_question_without_a_price_is_proposed_with_one(hospital: Served) -> None:
+def test_a_query_without_a_price_is_proposed_with_one(hospital: Served) -> None:
     refused = Assistant(hospital, talk="price")("ask", sql=COUNT)
     assert refused.content["nearest"]["arguments"] == {"sql": COUNT, "epsilon": 0.1}
 

@@ -1,4 +1,4 @@
-"""Questions that are answered later: seen by their owner alone, taken by one worker, lost by no restart."""
+"""Queries that are answered later: seen by their owner alone, taken by one worker, lost by no restart."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def put(crowd: Crowd, analyst: str = "alice", request: str = '{"sql": "…"}') -
     return job
 
 
-def test_the_way_of_a_question(crowd: Crowd) -> None:
+def test_the_way_of_a_query(crowd: Crowd) -> None:
     job = put(crowd)
     worker = crowd.again()
     assert worker.jobs.unfinished() == (job,)
@@ -70,7 +70,7 @@ def test_a_worker_that_died_is_replaced(crowd: Crowd) -> None:
     assert (found.state, found.worker) == ("failed", "worker 2")
 
 
-def test_a_question_is_taken_once(crowd: Crowd) -> None:
+def test_a_query_is_taken_once(crowd: Crowd) -> None:
     jobs = [put(crowd) for _ in range(5)]
     views = [crowd.people, *(crowd.again() for _ in range(3))]
     start = threading.Barrier(len(views))

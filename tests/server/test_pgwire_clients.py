@@ -71,7 +71,7 @@ def test_psql_asks_and_is_told_the_charge(pg: PgServed) -> None:
     assert "NOTICE:  Charged epsilon 0.5 to patients; epsilon " in told
     assert " n_low | n_high" in told
     assert "DETAIL" not in told
-    assert "more such questions fit" in told
+    assert "more such queries fit" in told
     assert "population" in told
     assert "ERROR" not in told
 
@@ -190,9 +190,9 @@ def test_sqlalchemy_reflects_and_asks(engine: Any) -> None:
     tables = sa.MetaData()
     tables.reflect(engine)
     visits = tables.tables["visits"]
-    question = sa.select(visits.c.ward, sa.func.count().label("n")).where(visits.c.cost > 10).group_by(visits.c.ward)
+    query = sa.select(visits.c.ward, sa.func.count().label("n")).where(visits.c.cost > 10).group_by(visits.c.ward)
     with engine.connect() as connection:
-        assert len(connection.execute(question).fetchall()) == 3
+        assert len(connection.execute(query).fetchall()) == 3
 
 
 def test_frames(engine: Any) -> None:
@@ -206,7 +206,7 @@ def test_frames(engine: Any) -> None:
 
 
 def test_a_dashboard_looks_around(pg: PgServed) -> None:
-    """Questions by which dashboards find schemas, tables, columns and keys."""
+    """Queries by which dashboards find schemas, tables, columns and keys."""
     with psycopg.connect(**pg.words(options=OPTIONS), autocommit=True) as connection:
         ask = connection.execute
         tables = ask(

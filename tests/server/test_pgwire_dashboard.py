@@ -1,4 +1,4 @@
-"""Apache Superset, a dashboard with questions of its own about the catalogue, on the real protocol."""
+"""Apache Superset, a dashboard with queries of its own about the catalogue, on the real protocol."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def test_superset_connects_looks_around_charts_and_is_stopped(tmp_path: Path) ->
     # Rows of people are refused in words that a person at the dashboard reads.
     assert told["rows"]["status"] == 400
     assert "a row per person" in told["rows"]["message"]
-    # A dashboard that is opened again asks the same question: the same numbers, for nothing.
+    # A dashboard that is opened again asks the same query: the same numbers, for nothing.
     assert rows("board again") == rows("bars")
     assert {row["ward"] for row in told["lab"]["data"]} == {"a", "b", "c"}
     assert "the charge does not fit" in told["dear"]["errors"][0]["message"]
-    # The list of wards is declared, and costs nothing; three charts and a question of the lab cost what was stated.
+    # The list of wards is declared, and costs nothing; three charts and a query of the lab cost what was stated.
     charged = [about.get("charge", {}).get("epsilon") for about in asked]
     assert charged == [None, "0.5", "0.5", "0.5", None, "0.5"]
     assert spent == 2

@@ -65,7 +65,7 @@ def test_what_two_readers_read_differently_is_refused(text: str) -> None:
         print(split_statements(text)[0].words)
 
 
-def test_a_question_with_parameters_side_by_side(ask: psycopg.Connection) -> None:
+def test_a_query_with_parameters_side_by_side(ask: psycopg.Connection) -> None:
     made = ask.pgconn.exec_params(
         b"SELECT ward, COUNT(*) AS n FROM visits WHERE ward IN ($1,$2) GROUP BY ward", [b"a", b"b"], [0, 0]
     )

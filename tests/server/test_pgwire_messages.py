@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.pg_served import PgServed, pg_serve
-from support.wire_fuzz import BUDGET, PRICE, QUESTIONS, Fuzzer
+from support.wire_fuzz import BUDGET, PRICE, QUERIES, Fuzzer
 from tacit.server.pgwire.messages import (
     BINARY,
     TEXT,
@@ -277,7 +277,7 @@ def test_clients_that_leave_in_start_up_leave_nothing_behind(pg: PgServed) -> No
 
 
 def test_conversations_changed_at_random_end_well_and_are_never_charged_or_drawn_twice() -> None:
-    """A bounded run of :mod:`support.wire_fuzz`; the second time every question is a repeat."""
+    """A bounded run of :mod:`support.wire_fuzz`; the second time every query is a repeat."""
     with pg_serve(budgets=BUDGET) as made:
         heard: set[bytes] = set()
         spent = []
@@ -288,5 +288,5 @@ def test_conversations_changed_at_random_end_well_and_are_never_charged_or_drawn
             assert not heard or fuzzer.counts == heard
             heard = fuzzer.counts
             spent.append(made.served.spent())
-        assert spent[0] == spent[1] >= len(QUESTIONS) * PRICE
+        assert spent[0] == spent[1] >= len(QUERIES) * PRICE
         assert len(made.places) == 0

@@ -24,7 +24,7 @@ from support.serving import certificate
 from support.timers import TestedSlots
 from support.toy_engine import ToyEngine
 from tacit.query.parsing.parse import _tokens
-from tacit.server.pgwire.client_questions import ClientQuestions, readable
+from tacit.server.pgwire.client_queries import ClientQueries, readable
 from tacit.server.pgwire.statements import StatementKind, split_statements
 from tacit.server.pgwire.types import TEXT_OID
 
@@ -170,7 +170,7 @@ def test_transactions_and_savepoints_give_nothing_back_and_draw_nothing_anew(pg:
         assert pg.served.engine.measured == 2
 
 
-def test_a_cancelled_question_stays_charged_and_its_answer_is_kept(pg: PgServed) -> None:
+def test_a_cancelled_query_stays_charged_and_its_answer_is_kept(pg: PgServed) -> None:
     gate = pg.served.engine
     gate.open.clear()
     with connect(pg) as connection:
@@ -184,7 +184,7 @@ def test_a_cancelled_question_stays_charged_and_its_answer_is_kept(pg: PgServed)
         notices: list[str] = []
         connection.add_notice_handler(lambda told: notices.append(str(told.message_primary)))
         assert len(connection.execute(COUNT).fetchall()) == 3
-        assert [words.partition(";")[0] for words in notices] == ["A repeated question: charged nothing"]
+        assert [words.partition(";")[0] for words in notices] == ["A repeated query: charged nothing"]
         assert (pg.served.spent(), gate.measured) == (Fraction(1, 2), 1)
 
 
@@ -242,13 +242,13 @@ def test_an_exhausted_budget_is_a_refusal_and_quotes_stay_free(pg: PgServed) -> 
         with pytest.raises(psycopg.errors.ConfigurationLimitExceeded):
             connection.execute("SELECT COUNT(*) AS n FROM visits")
         plan = "\n".join(row[0] for row in connection.execute("EXPLAIN SELECT COUNT(*) AS n FROM visits"))
-        assert "0 more such questions fit" in plan
+        assert "0 more such queries fit" in plan
         ((told,),) = connection.execute("EXPLAIN (FORMAT JSON) SELECT COUNT(*) AS n FROM visits").fetchall()
-        assert (told["price"]["amounts"]["epsilon"], told["questions_left"]) == ("9.9", 0)
+        assert (told["price"]["amounts"]["epsilon"], told["queries_left"]) == ("9.9", 0)
         # Statements of the engine are for owners.
         assert "Engine" not in plan
         assert "engine_sql" not in told
-        with pytest.raises(psycopg.errors.FeatureNotSupported, match="would ask the question"):
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="would ask the query"):
             connection.execute("EXPLAIN ANALYZE SELECT COUNT(*) AS n FROM visits")
         assert pg.served.spent() == Fraction("9.9")
 
@@ -303,7 +303,7 @@ def test_rounded_ends_contain_what_the_ends_contained(value: float, below: float
     assert readable(value, None, None) == [value, None, None]
 
 
-def test_a_question_of_which_no_group_is_left_says_so(pg: PgServed) -> None:
+def test_a_query_of_which_no_group_is_left_says_so(pg: PgServed) -> None:
     with connect(pg, options="-c tacit.epsilon=0.01") as connection:
         told: list[Any] = []
         connection.add_notice_handler(lambda e: told.append((e.severity_nonlocalized, e.sqlstate, e.message_primary)))
@@ -318,7 +318,7 @@ def test_a_question_of_which_no_group_is_left_says_so(pg: PgServed) -> None:
 # -- statements
 
 
-def test_settings_are_those_of_a_question_and_end_with_rollback(pg: PgServed) -> None:
+def test_settings_are_those_of_a_query_and_end_with_rollback(pg: PgServed) -> None:
     with connect(pg, options="") as connection:
         with pytest.raises(psycopg.errors.InvalidParameterValue, match="state what the query may cost"):
             connection.execute(COUNT)
@@ -376,7 +376,7 @@ def test_several_statements_stop_at_the_first_that_fails(pg: PgServed) -> None:
                 connection.execute(refused)  # type: ignore[call-overload]
 
 
-def test_schemas_of_tables_are_taken_off_and_questions_stay_as_written(pg: PgServed) -> None:
+def test_schemas_of_tables_are_taken_off_and_queries_stay_as_written(pg: PgServed) -> None:
     with connect(pg) as connection:
         plain = connection.execute(COUNT).fetchall()
         for text in (
@@ -392,7 +392,7 @@ def test_schemas_of_tables_are_taken_off_and_questions_stay_as_written(pg: PgSer
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40))
 def test_a_text_parameter_is_one_constant_whatever_it_holds(value: str) -> None:
     (statement,) = split_statements("SELECT COUNT(*) FROM visits WHERE ward = $1 AND street <> '$1' -- $1")
-    assert (statement.kind, statement.parameters) == (StatementKind.QUESTION, 1)
+    assert (statement.kind, statement.parameters) == (StatementKind.QUERY, 1)
     text = statement.bound([value], [TEXT_OID])
     strings = [token.text for token in _tokens(text) if token.token_type.name == "STRING"]
     assert strings == [value, "$1"]
@@ -509,12 +509,12 @@ def test_what_reads_no_data_leaves_at_ticks(pg: PgServed, sql: str) -> None:
 def test_a_long_query_of_the_catalogue_ends_at_a_doubled_tick(pg: PgServed, monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = pg.served.app.state.runtime.ticks = TestedSlots(0.01)
 
-    def slow(self: ClientQuestions, *args: object) -> object:
+    def slow(self: ClientQueries, *args: object) -> object:
         ticks.clock.now += 0.015
         return looked_up(self, *args)
 
-    looked_up: Any = ClientQuestions._looked_up
-    monkeypatch.setattr(ClientQuestions, "_looked_up", slow)
+    looked_up: Any = ClientQueries._looked_up
+    monkeypatch.setattr(ClientQueries, "_looked_up", slow)
     with connect(pg) as connection:
         connection.execute("SELECT 1")
         began = ticks.clock.now

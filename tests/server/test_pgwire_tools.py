@@ -12,7 +12,7 @@ import pytest
 
 from support.pg_served import PgServed, pg_serve
 from support.served import BUDGETS, COUNT
-from tacit.server.pgwire import client_questions
+from tacit.server.pgwire import client_queries
 
 BUDGET = {**BUDGETS, "patients": {"accounting": "approx", "epsilon": "100000", "delta": "1e-6"}}
 NAMES = "SELECT relname FROM pg_class WHERE relnamespace = 2200 AND relkind = 'r' ORDER BY 1"
@@ -115,7 +115,7 @@ def test_settings_and_budgets_are_never_kept(pg: PgServed) -> None:
 
 
 def test_a_change_of_rights_reaches_the_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_questions, "_FRESH", 0.2)
+    monkeypatch.setattr(client_queries, "_FRESH", 0.2)
     with pg_serve(budgets=BUDGET) as pg:
         people, role = pg.served.people, pg.served.people.person("bob").role
         with psycopg.connect(**pg.words("bob"), autocommit=True) as connection:
@@ -143,7 +143,7 @@ def test_kept_statements_do_not_grow_without_end(pg: PgServed) -> None:
     assert len(kept.statements) < 300
 
 
-def test_the_questions_of_a_dashboard_with_a_tree_of_objects(pg: PgServed) -> None:
+def test_the_queries_of_a_dashboard_with_a_tree_of_objects(pg: PgServed) -> None:
     """Tables, columns and functions that pgAdmin 9 needs to connect, browse and describe, as seen on the wire."""
     with psycopg.connect(**pg.words(), autocommit=True) as connection:
         ask = connection.execute

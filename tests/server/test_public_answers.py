@@ -1,4 +1,4 @@
-"""Questions about public tables alone at every door of a server: exact, free, without a receipt, and marked so."""
+"""Queries about public tables alone at every door of a server: exact, free, without a receipt, and marked so."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_over_http(shop: Served) -> None:
     assert shop.ask(BEDS, headers={"Tacit-Repeat": "only"}).json() == body
     quote = shop.call("POST", "/v1/explain", json={"sql": BEDS}).json()
     assert (quote["public"], quote["price"]["amounts"], quote["releases"]) == (True, {}, [])
-    assert (quote["questions_left"], quote["leaves_after"]) == (None, 0.0)
+    assert (quote["queries_left"], quote["leaves_after"]) == (None, 0.0)
     assert "public" not in shop.call("POST", "/v1/explain", json={"sql": COUNT, "epsilon": 1}).json()
     # carol sees one population, and public tables all the same.
     assert shop.ask(BEDS, name="carol").json() == body
@@ -70,7 +70,7 @@ def test_tools_of_an_assistant(shop: Served) -> None:
     assert "charged nothing" in reply.text
     assert door.about["public"] is True
     quote = asyncio.run(AssistantTools(door).call("quote", {"sql": BEDS}))
-    assert (quote.content["public"], quote.content["questions_left"]) == (True, None)
+    assert (quote.content["public"], quote.content["queries_left"]) == (True, None)
     assert quote.text.startswith("Price: nothing: public tables alone")
 
 

@@ -1,4 +1,4 @@
-"""Memory that workers keep between questions."""
+"""Memory that workers keep between queries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tacit.project.project_file import LimitsModel, Project
 from tacit.query.catalog import Catalog
 from tacit.server.serve.worker import machine_memory, with_shared_memory
 
-# Arrays of some megabytes, made and dropped in a thread, as questions do; how often the system had to give a page.
+# Arrays of some megabytes, made and dropped in a thread, as queries do; how often the system had to give a page.
 _WORK = """
 import resource, sys, threading
 import numpy as np
@@ -20,16 +20,16 @@ from tacit.server.serve.worker import keep_memory
 if sys.argv[1] == "keep":
     assert keep_memory()
 
-def questions(count):
+def queries(count):
     for _ in range(count):
         made = [np.ones(2**18) for _ in range(8)]
         del made
 
 def watched():
     # In one thread: another one may have a heap of its own, which is new to it.
-    questions(3)
+    queries(3)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    questions(20)
+    queries(20)
     print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 thread = threading.Thread(target=watched)
@@ -44,8 +44,8 @@ def faults(how: str) -> int:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="about glibc")
-def test_a_question_uses_the_memory_of_the_one_before() -> None:
-    """Twenty questions of sixteen megabytes are 80,000 pages; kept, the first one's do for all."""
+def test_a_query_uses_the_memory_of_the_one_before() -> None:
+    """Twenty queries of sixteen megabytes are 80,000 pages; kept, the first one's do for all."""
     assert faults("keep") < 1_000
     assert faults("give back") > 40_000
 
@@ -59,7 +59,7 @@ def test_workers_share_the_memory_of_the_machine() -> None:
         return with_shared_memory(project, workers, machine).limits.memory
 
     assert [share(n, 10 * gigabyte) for n in (1, 2, 4)] == ["6144MiB", "3072MiB", "1536MiB"]
-    assert share(64, 10 * gigabyte) == "512MiB", "a least size, below which ordinary questions fail"
+    assert share(64, 10 * gigabyte) == "512MiB", "a least size, below which ordinary queries fail"
     assert share(4, 0) is None
     said = LimitsModel(memory="3GB")
     assert share(4, 10 * gigabyte, Project("clinic", Catalog((), ()), {}, {}, limits=said)) == "3GB"

@@ -103,7 +103,7 @@ def test_metrics_count_what_any_client_could_count(server: Server, token: str) -
     assert fetch(f"{server.address}/metrics")[0] in (307, 404), "not where analysts come in"
 
 
-def test_logs_name_people_and_charges_but_no_question_and_no_number(server: Server, token: str) -> None:
+def test_logs_name_people_and_charges_but_no_query_and_no_number(server: Server, token: str) -> None:
     sql = "SELECT SUM(cost) AS total_of_costs FROM visits WHERE ward = 'surgery'"
     for strange in (
         b"words of a stranger\r\n\r\n",
@@ -186,7 +186,7 @@ def _is_alive(pid: int) -> bool:
 # Stopping and starting again.
 
 
-def test_a_question_in_flight_is_answered_before_the_server_stops(tmp_path: Path) -> None:
+def test_a_query_in_flight_is_answered_before_the_server_stops(tmp_path: Path) -> None:
     project = make_clinic(tmp_path / "own", patients=30)
     token = make_tokens(project, ["alice"])["alice"]
     with Server(project, "--workers", "1", "--slot", "1.5") as running:

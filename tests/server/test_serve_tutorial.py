@@ -76,6 +76,6 @@ def test_two_colleagues_follow_the_page(tmp_path: Path, monkeypatch: pytest.Monk
             server.kill()
     assert printed["bella"].startswith("epsilon 0.5\n")
     assert "emergency" in printed["bella"]
-    assert "2 more such questions fit" in printed["bella"], "of her own share"
-    assert printed["boris"] == "A repeated question: charged nothing\n"
+    assert "2 more such queries fit" in printed["bella"], "of her own share"
+    assert printed["boris"] == "A repeated query: charged nothing\n"
     assert "The receipt holds." in tacit("receipt", "verify", "receipt.json", "--key", key)

@@ -21,7 +21,7 @@ from tacit.server.serve import access_log as metrics
 from tacit.server.serve import worker
 from tacit.server.serve.access_log import AccessLog, Counters, Lines, MetricsPage
 
-QUESTIONS: list[dict[str, Any]] = [
+QUERIES: list[dict[str, Any]] = [
     {"sql": COUNT, "epsilon": 0.5},
     {"sql": COUNT, "epsilon": 0.5},
     {"sql": "SELECT SUM(cost) AS s FROM visits WHERE ward = 'a'", "epsilon": 0.25},
@@ -34,7 +34,7 @@ QUESTIONS: list[dict[str, Any]] = [
 
 
 class Failing(ToyEngine):
-    """Fails at one question, in words that quote a person."""
+    """Fails at one query, in words that quote a person."""
 
     def measure(self, work: Any) -> Any:
         if "units" in work.final.text:
@@ -52,9 +52,9 @@ def watched(tables: dict[str, list[dict[str, Any]]]) -> tuple[list[dict[str, Any
         shown = {"authorization": f"Bearer {served.tokens['alice']}"}
         transport = httpx2.ASGITransport(watch)
         async with httpx2.AsyncClient(transport=transport, base_url="http://tacit", headers=shown) as client:
-            for question in QUESTIONS:
-                await client.post("/v1/explain", json=question)
-                await client.post("/v1/query", json=question)
+            for query in QUERIES:
+                await client.post("/v1/explain", json=query)
+                await client.post("/v1/query", json=query)
             await client.post("/v1/query", json={"sql": "SELECT SUM(units) AS u FROM visits", "epsilon": 0.5})
             for path in ("/v1/budget", "/v1/tables", "/v1/history", "/v1/receipts/9", "/v1/x", "/nowhere?secret=1"):
                 await client.get(path)
@@ -93,12 +93,12 @@ def test_neighbours_leave_the_same_lines_and_counts() -> None:
     found = [watched(tables) for tables in (all_people, heavy, without)]
     assert plain(found[0][0]) == plain(found[1][0]) == plain(found[2][0])
     assert found[0][1] == found[1][1] == found[2][1]
-    assert len(found[0][0]) == 2 * len(QUESTIONS) + 8
+    assert len(found[0][0]) == 2 * len(QUERIES) + 8
     failed = next(line for line in found[0][0] if line.get("code") == "engine.failed")
     assert len(failed["id"]) == 12
 
 
-def test_lines_hold_no_question_and_nothing_that_was_released() -> None:
+def test_lines_hold_no_query_and_nothing_that_was_released() -> None:
     lines, page, text = watched(rows())
     for word in ("SELECT", "FROM", "ward", "street", "secret", "convert", "value", "rows"):
         assert word not in text, word

@@ -14,7 +14,7 @@ from support.command_line import run_command
 from support.serving import Server, make_clinic, make_tokens
 from tacit.audit import server_audit as audited_server
 from tacit.audit.checks import run_checks
-from tacit.audit.server_audit import AuditQuestion, server_checks
+from tacit.audit.server_audit import AuditQuery, server_checks
 
 COUNT = "SELECT COUNT(*) AS n FROM visits"
 
@@ -53,7 +53,7 @@ def test_without_a_price_nothing_is_paid(served: tuple[str, str]) -> None:
 @pytest.mark.deep
 def test_two_servers_with_equal_noise_are_told_apart_no_better_than_promised(served: tuple[str, str]) -> None:
     url, token = served
-    with server_checks(url, token, AuditQuestion(COUNT, "1"), second=(url, token), samples=200) as checks:
+    with server_checks(url, token, AuditQuery(COUNT, "1"), second=(url, token), samples=200) as checks:
         assert next(run_checks(checks[-1:])).passed
 
 
@@ -93,7 +93,7 @@ def test_a_server_that_is_not_sound_is_caught(
         return reply if path.startswith("/v1/history") else broken(reply)
 
     monkeypatch.setattr(audited_server._Probe, "_send", changed)
-    with server_checks(url, token, AuditQuestion(COUNT, "0.5")) as checks:
+    with server_checks(url, token, AuditQuery(COUNT, "0.5")) as checks:
         outcomes = {outcome.check.name: outcome.passed for outcome in run_checks(checks)}
     refusals = [passed for name, passed in outcomes.items() if "refused" in name]
     alike = [passed for name, passed in outcomes.items() if "alike" in name]
@@ -109,7 +109,7 @@ def test_a_charge_that_should_not_be_is_seen(served: tuple[str, str], monkeypatc
     url, token = served
     spent = iter(range(1000))
     monkeypatch.setattr(audited_server._Probe, "_spent", lambda _: str(next(spent)))
-    with server_checks(url, token, AuditQuestion(COUNT, "0.5")) as checks:
+    with server_checks(url, token, AuditQuery(COUNT, "0.5")) as checks:
         outcomes = list(run_checks(checks))
     costly = [o for o in outcomes if "cost nothing" in o.check.name or "charged" in o.check.name]
     assert len(costly) == 4

@@ -22,8 +22,8 @@ from tacit.core.errors import EngineError
 from tacit.engines.protocol import Measurements, MeasurementTask
 
 SLOT = 0.25
-QUESTIONS = 40
-#: Row operations of one person that the text of every question here allows, at least.
+QUERIES = 40
+#: Row operations of one person that the text of every query here allows, at least.
 WORK = 500
 ROWS = 150
 #: One person has so many more rows.
@@ -47,9 +47,9 @@ class TimedEngine(ToyEngine):
 
 
 def latencies(*, heavy: bool, slot: float, each: float = 8e-4, fails: bool = False) -> tuple[list[float], list[float]]:
-    """Times of fresh questions on one of two neighbours, by the clock, and the size of the noise.
+    """Times of fresh queries on one of two neighbours, by the clock, and the size of the noise.
 
-    Shares of the time at which the question was to leave; with a slot of 0, seconds.
+    Shares of the time at which the query was to leave; with a slot of 0, seconds.
     """
     clock = Clock()
     tables = rows()
@@ -66,7 +66,7 @@ def latencies(*, heavy: bool, slot: float, each: float = 8e-4, fails: bool = Fal
 
     async def ask() -> None:
         async with served.client() as client:
-            for number in range(QUESTIONS):
+            for number in range(QUERIES):
                 sql = COUNT.replace("GROUP", f"WHERE units <> {number + 10**6} GROUP")
                 begin = clock.now
                 reply = await client.post("/v1/query", json={"sql": sql, "epsilon": 0.01})
@@ -85,7 +85,7 @@ async def _leaves(client: Any, sql: str) -> float:
 
 
 def test_without_slots_the_heavy_person_shows() -> None:
-    """The power of the test: the same questions, the same classifier, no slots."""
+    """The power of the test: the same queries, the same classifier, no slots."""
     there, _ = latencies(heavy=True, slot=0)
     gone, _ = latencies(heavy=False, slot=0)
     assert auc(there, gone) > 0.95
@@ -98,14 +98,14 @@ def test_with_slots_every_answer_leaves_when_its_quote_said() -> None:
     assert {round(each, 9) for each in there} == {round(each, 9) for each in gone} == {1}
     assert abs(auc(there, gone) - 0.5) <= 0.02
     assert abs(trained_auc(there, gone) - 0.5) <= 0.02
-    assert len(noises) == QUESTIONS
+    assert len(noises) == QUERIES
     assert abs(spearman(there, noises)) <= 0.02
 
 
 def test_a_failure_leaves_when_an_answer_would() -> None:
     there, answers = latencies(heavy=True, slot=SLOT, fails=True)
     gone, _ = latencies(heavy=False, slot=SLOT)
-    assert not answers, "every question failed"
+    assert not answers, "every query failed"
     assert {round(each, 9) for each in there} == {round(each, 9) for each in gone} == {1}
 
 

@@ -51,7 +51,7 @@ def test_persons_who_see_the_same_share_their_plans(served: Served) -> None:
 
 @pytest.mark.parametrize("name", ["alice", "carol"])
 def test_plans_are_the_same_whatever_else_a_person_sees(served: Served, name: str) -> None:
-    """Also of questions with joins, keys and public tables; so that what they release is shared."""
+    """Also of queries with joins, keys and public tables; so that what they release is shared."""
     for sql in (
         COUNT,
         "SELECT w.beds, COUNT(*) AS n FROM visits AS v JOIN wards AS w ON v.ward = w.name GROUP BY w.beds",

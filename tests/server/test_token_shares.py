@@ -21,7 +21,7 @@ from tacit.server.mcp.tools import AssistantTools
 BUDGET = {**BUDGETS, "patients": {"accounting": "approx", "epsilon": "100", "delta": "1e-6"}}
 
 
-def question(number: int) -> str:
+def query(number: int) -> str:
     return f"SELECT ward, COUNT(*) AS n FROM visits WHERE cost < {number} GROUP BY ward"
 
 
@@ -36,32 +36,32 @@ def pg() -> Iterator[PgServed]:
 
 def test_every_door_counts_to_the_share_of_the_token(pg: PgServed) -> None:
     served = pg.served
-    assert served.ask(question(1), "shared", epsilon=0.4).status_code == 200
+    assert served.ask(query(1), "shared", epsilon=0.4).status_code == 200
     words = pg.words("shared", user="alice", options="-c tacit.epsilon=0.4")
     with psycopg.connect(**words, autocommit=True) as connection:
         notices: list[str] = []
         connection.add_notice_handler(lambda said: notices.append(said.message_primary or ""))
-        connection.execute(question(2))
+        connection.execute(query(2))
         assert "Charged epsilon 0.4 to patients; epsilon 0.2 of 1 left" in notices[0]
         told = connection.execute("SELECT owner, remaining FROM tacit.budget").fetchall()
         assert any("token" in owner and left == "0.2" for owner, left in told)
-        assert "0 more such questions" in str(connection.execute(f"EXPLAIN {question(3)}").fetchall())
+        assert "0 more such queries" in str(connection.execute(f"EXPLAIN {query(3)}").fetchall())
         with pytest.raises(psycopg.errors.ConfigurationLimitExceeded, match=r"has 0.2 of 1 left"):
-            connection.execute(question(3))
-        connection.execute(question(1))
+            connection.execute(query(3))
+        connection.execute(query(1))
     tools = AssistantTools(ServerDoor(served.app.state.runtime, served.access("shared"), None, {}))
-    refused = asyncio.run(tools.call("ask", {"sql": question(4), "epsilon": 0.4}))
+    refused = asyncio.run(tools.call("ask", {"sql": query(4), "epsilon": 0.4}))
     assert refused.failed
     assert "0.2 of 1 left" in refused.text
-    answered = asyncio.run(tools.call("ask", {"sql": question(4), "epsilon": 0.2}))
+    answered = asyncio.run(tools.call("ask", {"sql": query(4), "epsilon": 0.2}))
     assert not answered.failed
     assert answered.content["stop"]
-    late = served.ask(question(5), "shared", epsilon=0.1)
+    late = served.ask(query(5), "shared", epsilon=0.1)
     assert late.json()["error"]["code"] == "budget"
     assert served.spent() == 1
     # The person's own token is not limited by it, and a repeat stays free.
-    assert served.ask(question(5), "alice", epsilon=0.1).status_code == 200
-    assert served.ask(question(1), "shared", epsilon=0.4).status_code == 200
+    assert served.ask(query(5), "alice", epsilon=0.1).status_code == 200
+    assert served.ask(query(1), "shared", epsilon=0.4).status_code == 200
     assert served.spent() == Fraction(11, 10)
 
 

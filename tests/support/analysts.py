@@ -25,7 +25,7 @@ class Findings:
     """Responses that all analysts saw together.
 
     Args:
-        answers: the body that each fresh question got, by its idempotency key; it may come more than once.
+        answers: the body that each fresh query got, by its idempotency key; it may come more than once.
         charged: keys whose answer said that it was charged.
         counts: responses by kind and status.
         wrong: what must not happen, in words.
@@ -83,7 +83,7 @@ class Line:
 
 
 class Analyst:
-    """Analyst who mixes quotes, repeats, refusals and fresh questions, and asks again whenever a response is lost."""
+    """Analyst who mixes quotes, repeats, refusals and fresh queries, and asks again whenever a response is lost."""
 
     def __init__(self, number: int, line: Line, known: dict[bytes, bytes], findings: Findings, patients: int) -> None:
         self._number = number
@@ -153,7 +153,7 @@ class Analyst:
         status, headers, content = await self._ask("fresh", "/v1/query", body, key)
         if status == 402:
             return
-        self._findings.check(status == 200, f"a question: {status} {content!r}")
+        self._findings.check(status == 200, f"a query: {status} {content!r}")
         if status != 200:
             return
         self._findings.answers[key] = content
@@ -170,7 +170,7 @@ class Analyst:
             )
 
     def truth(self, most: int) -> list[int]:
-        """True answer of the fresh question, in the clinic of :func:`support.serving.make_clinic`."""
+        """True answer of the fresh query, in the clinic of :func:`support.serving.make_clinic`."""
         counts = dict.fromkeys(WARDS, 0)
         for patient in range(self._patients):
             for visit in range(3):
@@ -194,7 +194,7 @@ async def crowd(
     enough: Callable[[], bool] = lambda: True,
     begun: Callable[[], None] = lambda: None,
 ) -> Findings:
-    """Run all analysts at once, after asking known questions.
+    """Run all analysts at once, after asking known queries.
 
     Args:
         port: of the server on this machine.
@@ -203,7 +203,7 @@ async def crowd(
         patients: of the clinic.
         most: seconds after which they stop though the budget is not gone or ``enough`` has not happened.
         enough: whether what else must happen has happened.
-        begun: called when they begin, after the known questions.
+        begun: called when they begin, after the known queries.
     """
     findings = Findings()
     first = Line(port, tokens[0])
@@ -211,7 +211,7 @@ async def crowd(
     for number in range(_KNOWN):
         body = json.dumps({"sql": f"{COUNT} LIMIT {number + 1}", "epsilon": EPSILON, "max_groups": 3}).encode()
         status, _, content = await first.send("/v1/query", body)
-        findings.check(status == 200, f"a known question: {status} {content!r}")
+        findings.check(status == 200, f"a known query: {status} {content!r}")
         known[body] = content
     first.hang_up()
     begun()

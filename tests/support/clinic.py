@@ -59,7 +59,7 @@ def _die(*_: Any, **__: Any) -> None:
 
 
 def main(ledger: str, killed_at: str, sql: str) -> None:
-    """Ask one question."""
+    """Ask one query."""
     curator, engine = open_clinic(ledger)
     if killed_at == "measure":
         engine.measure = _die  # type: ignore[method-assign]

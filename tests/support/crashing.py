@@ -10,21 +10,21 @@ from support.ledgers import Place, asking
 from tacit.core.errors import BudgetError
 from tacit.ledger import Ledger, Outcome
 
-#: Number of questions that the budget allows.
+#: Number of queries that the budget allows.
 FITS = 60
 
 
-def answer_all(ledger: Ledger, pipe: int, questions: list[str]) -> None:
+def answer_all(ledger: Ledger, pipe: int, queries: list[str]) -> None:
     """Ask and send each answer away, as a server does."""
-    for question in questions:
+    for query in queries:
         try:
-            held = ledger.reserve(asking("0.1", analyst="alice", idempotency_key=question, repeat_key=question))
+            held = ledger.reserve(asking("0.1", analyst="alice", idempotency_key=query, repeat_key=query))
         except BudgetError:
             continue
         if not isinstance(held, Outcome):
             noise = os.urandom(4).hex().encode()
             held = ledger.commit(held, noise, receipt=b"receipt")
-        os.write(pipe, b"%s %d %s\n" % (question.encode(), held.reservation.seq, held.result))
+        os.write(pipe, b"%s %d %s\n" % (query.encode(), held.reservation.seq, held.result))
 
 
 def child(work: Callable[[int], None]) -> tuple[int, int]:
@@ -58,9 +58,9 @@ class Tally:
         self.answers: dict[bytes, tuple[int, bytes]] = {}
 
     def add(self, answers: list[list[bytes]]) -> None:
-        for question, seq, result in answers:
-            known = self.answers.setdefault(question, (int(seq), result))
-            assert known == (int(seq), result), "two answers to one question"
+        for query, seq, result in answers:
+            known = self.answers.setdefault(query, (int(seq), result))
+            assert known == (int(seq), result), "two answers to one query"
 
     def check(self) -> None:
         with self.place.open() as ledger:

@@ -17,18 +17,18 @@ from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.protocol import Engine, Measurements, MeasurementTask
 from tacit.query.catalog import Catalog
 from tacit.query.planning.measures import MeasureKind
-from tacit.query.question import FinalAggregation
+from tacit.query.query import FinalAggregation
 from tacit.query.refusal import Refusal
 from tacit.query.resolve import resolve
 from tacit.query.types import DECIMAL_DIGITS, Kind
 
 SECRET = b"an owner's secret"
-#: Questions that were resolved, by the catalog's identity and their text; the catalog is held so that it keeps it.
+#: Queries that were resolved, by the catalog's identity and their text; the catalog is held so that it keeps it.
 _RESOLVED: dict[tuple[int, str], tuple[Catalog, FinalAggregation]] = {}
 
 
 def final_of(sql: str, catalog: Catalog) -> FinalAggregation:
-    """A question of a corpus, resolved once in a process: many modules ask the same ones."""
+    """A query of a corpus, resolved once in a process: many modules ask the same ones."""
     key = (id(catalog), sql)
     if key not in _RESOLVED:
         _RESOLVED[key] = (catalog, resolve(sql, catalog).final)
@@ -118,7 +118,7 @@ def shown(found: Measurements) -> str:
 
 
 def refusal(engine: Engine, final: FinalAggregation) -> str | None:
-    """The reason for which an engine refuses a question, or nothing."""
+    """The reason for which an engine refuses a query, or nothing."""
     try:
         engine.check(final)
     except Refusal as refused:
@@ -126,12 +126,12 @@ def refusal(engine: Engine, final: FinalAggregation) -> str | None:
     return None
 
 
-#: Questions that an engine does not answer, and why. A question stands here by its text; nothing is silently different.
+#: Queries that an engine does not answer, and why. A query stands here by its text; nothing is silently different.
 NOT_DONE: dict[str, dict[str, str]] = {"postgres": {}}
 
 
 def agree(name: str, one: Engine, two: Engine, finals: Iterator[tuple[str, FinalAggregation]]) -> int:
-    """Ask both; how many questions had a measure that was not zero throughout."""
+    """Ask both; how many queries had a measure that was not zero throughout."""
     told = 0
     for sql, final in finals:
         work = MeasurementTask(final, SECRET)

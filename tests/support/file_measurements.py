@@ -1,4 +1,4 @@
-"""Exact integers of questions about files, as text that two processes can compare; needs no Arrow."""
+"""Exact integers of queries about files, as text that two processes can compare; needs no Arrow."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ["measure_files"]
 _SECRET = b"an owner's secret"
 
 
-def measure_files(catalog: Catalog, folder: Path, questions: Sequence[str]) -> dict[str, list[str]]:
-    """Measurements of each question on Parquet files, on CSV files and on tables of a DuckDB file."""
+def measure_files(catalog: Catalog, folder: Path, queries: Sequence[str]) -> dict[str, list[str]]:
+    """Measurements of each query on Parquet files, on CSV files and on tables of a DuckDB file."""
     kinds = {
         "parquet": lambda name: DataSource("parquet", str(folder / f"{name}.parquet")),
         "csv": lambda name: DataSource("csv", str(folder / f"{name}.csv")),
@@ -28,7 +28,7 @@ def measure_files(catalog: Catalog, folder: Path, questions: Sequence[str]) -> d
     found = {}
     for kind, source in kinds.items():
         with DuckDBEngine(catalog, {table.name: source(table.name) for table in catalog.tables}) as engine:
-            finals = [resolve(sql, catalog).final for sql in questions]
+            finals = [resolve(sql, catalog).final for sql in queries]
             found[kind] = [
                 _shown(engine.measure(MeasurementTask(final, _SECRET, left_out=loss_table(final)))) for final in finals
             ]

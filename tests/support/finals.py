@@ -1,4 +1,4 @@
-"""Questions made by hand, for tests of pricing and noise that need no parser and no data."""
+"""Queries made by hand, for tests of pricing and noise that need no parser and no data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tacit.query.planning.measures import (
     leaves_measure,
     sum_measure,
 )
-from tacit.query.question import Aggregate, FinalAggregation, GroupKey, OutputColumn, Question
+from tacit.query.query import Aggregate, FinalAggregation, GroupKey, OutputColumn, Query
 from tacit.query.relational.algebra import Field, Scan
 from tacit.query.relational.expressions import Expression, Reference
 from tacit.query.types import DOUBLE, INTEGER, TEXT, Domain, Range, Value, finite
@@ -104,7 +104,7 @@ class Builder:
             source(max_groups), listed, tuple(self.measures), tuple(self.aggregates), most, public, groups
         )
 
-    def question(self, *, keys: str = "none", max_groups: int = 4, options: Options | None = None) -> Question:
+    def query(self, *, keys: str = "none", max_groups: int = 4, options: Options | None = None) -> Query:
         final = self.final(keys=keys, max_groups=max_groups)
         names = [key.name for key in final.keys] + [f"c{i}" for i in range(len(final.aggregates))]
         types = [key.expression.type for key in final.keys] + [a.type for a in final.aggregates]
@@ -112,7 +112,7 @@ class Builder:
             OutputColumn(n, t, i >= len(final.keys), Domain())
             for i, (n, t) in enumerate(zip(names, types, strict=True))
         )
-        return Question(final, (), columns, options or Options())
+        return Query(final, (), columns, options or Options())
 
 
 def measured(final: FinalAggregation, keys: list[tuple[Value | None, ...]] | None = None, fill: int = 1000) -> Any:

@@ -70,11 +70,11 @@ def spearman(one: Sequence[float], other: Sequence[float]) -> float:
 def late_probability(lateness: int, epsilon: float) -> float:
     """P(lateness + ν >= ρ), from the two laws, computed without any of the code that runs."""
     first = epsilon / (1 + 2 ** (2 / 3))
-    threshold, question = STEPS / first, 2 * STEPS / (epsilon - first)
+    threshold, query = STEPS / first, 2 * STEPS / (epsilon - first)
 
     def tail(k: int) -> float:
         """P(ν >= k)."""
-        q = math.exp(-1 / question)
+        q = math.exp(-1 / query)
         return q**k / (1 + q) if k > 0 else 1 - q ** (1 - k) / (1 + q)
 
     q = math.exp(-1 / threshold)

@@ -82,7 +82,7 @@ def asking(epsilon: object = "0.1", **words: Any) -> Order:
 
 
 def answered(ledger: Ledger, order: Order, result: bytes = b"an answer") -> Outcome:
-    """The whole way of a question."""
+    """The whole way of a query."""
     held = ledger.reserve(order)
     return held if isinstance(held, Outcome) else ledger.commit(held, result, receipt=b"a receipt")
 

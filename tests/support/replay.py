@@ -100,7 +100,7 @@ def replay(tape: Sequence[Call], run: Callable[[], Result], see: Callable[[Resul
 
     Args:
         tape: the recorded run.
-        run: the same question to the neighbouring database.
+        run: the same query to the neighbouring database.
         see: all that an analyst can see of a result.
         seen: that of the recorded run.
     """

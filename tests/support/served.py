@@ -19,7 +19,7 @@ from tacit.project.project_file import PopulationModel
 from tacit.query.catalog import Catalog, Column, ForeignKey, Population, Table
 from tacit.query.types import DATE, INTEGER, TEXT, decimal
 from tacit.releases.accounts import account_kind, filter_of
-from tacit.releases.planner import QuestionContext
+from tacit.releases.planner import QueryContext
 from tacit.server.api.app import App, create_app
 from tacit.server.identity import People, Role
 from tacit.server.identity.oidc import OpenIDProvider
@@ -141,7 +141,7 @@ class Served:
         return self.call("GET", path, name, **words)
 
     def ask(self, sql: str = COUNT, name: str = "alice", *, headers: Any = None, **words: Any) -> httpx2.Response:
-        """A question to ``/v1/query``."""
+        """A query to ``/v1/query``."""
         return self.call("POST", "/v1/query", name, json={"sql": sql, **words}, headers=headers)
 
     def raw(self, *args: Any, name: str = "alice", headers: Any = (), **words: Any) -> tuple[int, Any, bytes]:
@@ -188,7 +188,7 @@ def serve(
         limit = filter_of(name, model)
         opened.ledger.ensure_account(name, limit)
         accounts[name] = account_kind(name, model, limit)
-    context = QuestionContext("hospital", catalog, engine, opened.ledger, opened.keys, accounts, version)
+    context = QueryContext("hospital", catalog, engine, opened.ledger, opened.keys, accounts, version)
     chosen = Settings(**{"slot": 0.0, **settings})
     people = People.open(opened.ledger, ledger, iterations=4096)
     service = CuratorService(Curator(context, "owner"), people, chosen)

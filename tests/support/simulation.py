@@ -128,14 +128,14 @@ class World:
         seed: decides everything.
         store: the disk under the ledger.
         clients: processes.
-        questions: each asks so many.
+        queries: each asks so many.
         fits: for how many charges the budget lasts.
     """
 
     seed: int
     store: Store = field(default_factory=MemoryStore)
     clients: int = 3
-    questions: int = 3
+    queries: int = 3
     fits: int = 4
     trouble: float = 0.04
     disk: MemoryDisk = field(default_factory=MemoryDisk)
@@ -204,7 +204,7 @@ class World:
         self._turns[number].acquire()
         try:
             process: list[Ledger] = []
-            for order in [self._order(number) for _ in range(self.questions)]:
+            for order in [self._order(number) for _ in range(self.queries)]:
                 self._insist(order, process)
         except BaseException as problem:
             self._failure = self._failure or problem

@@ -1,7 +1,7 @@
-"""One Spark for all tests of a process, set up for many small questions; starts when the first test asks for it.
+"""One Spark for all tests of a process, set up for many small queries; starts when the first test asks for it.
 
 Small tables cost Spark its preparations and next to nothing else, so tests run in one partition and without generated
-code. Those that say ``generated=True`` run as a user's questions do.
+code. Those that say ``generated=True`` run as a user's queries do.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Spark beside DuckDB: many questions at once, every different statement once."""
+"""Spark beside DuckDB: many queries at once, every different statement once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tacit.engines.sql.engine import Answered, read_measurements, with_cells
 from tacit.engines.sql.statements import Statement
 from tacit.query.catalog import Catalog
 from tacit.query.planning.left_out import loss_table
-from tacit.query.question import FinalAggregation
+from tacit.query.query import FinalAggregation
 
 
 def _statements(engine: SparkEngine, final: FinalAggregation, left_out: bool) -> tuple[Statement, ...]:
@@ -30,13 +30,13 @@ def _statements(engine: SparkEngine, final: FinalAggregation, left_out: bool) ->
 
 
 def measured(
-    engine: SparkEngine, catalog: Catalog, questions: Iterable[str], *, left_out: bool = False
+    engine: SparkEngine, catalog: Catalog, queries: Iterable[str], *, left_out: bool = False
 ) -> dict[str, Measurements]:
-    """Measurements of Spark, by question; every different statement runs once.
+    """Measurements of Spark, by query; every different statement runs once.
 
     With ``left_out``, statements that can count what bounding leaves out as well.
     """
-    finals = {sql: final_of(sql, catalog) for sql in questions}
+    finals = {sql: final_of(sql, catalog) for sql in queries}
     tables = {sql: loss_table(final) if left_out else None for sql, final in finals.items()}
     planned = {sql: _statements(engine, final, left_out) for sql, final in finals.items()}
     texts = list(dict.fromkeys(part.sql for parts in planned.values() for part in parts))
@@ -57,17 +57,15 @@ def measured(
     return found
 
 
-def compare(
-    catalog: Catalog, frames: Mapping[str, pa.Table], questions: Iterable[str], *, left_out: bool = False
-) -> int:
-    """Compare both on all questions; the number of those with a measure that is not zero throughout.
+def compare(catalog: Catalog, frames: Mapping[str, pa.Table], queries: Iterable[str], *, left_out: bool = False) -> int:
+    """Compare both on all queries; the number of those with a measure that is not zero throughout.
 
     With ``left_out``, also the units by what bounding left out of them, where one statement counts both.
     """
     told = 0
     with MAKERS["duckdb"](catalog, frames) as duckdb, spark_engine(catalog, frames) as spark:
         asked = []
-        for sql in questions:
+        for sql in queries:
             final = final_of(sql, catalog)
             refused = refusal(duckdb, final)
             assert refused == refusal(spark, final), sql

@@ -1,4 +1,4 @@
-"""Questions to curators of every kind over one database, recorded there and replayed on a neighbouring one."""
+"""Queries to curators of every kind over one database, recorded there and replayed on a neighbouring one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tacit.project.project_file import PopulationModel, Project
 from tacit.project.source import Source
 from tacit.query.catalog import Catalog
 from tacit.query.planning.left_out import LossTable
-from tacit.query.question import FinalAggregation
+from tacit.query.query import FinalAggregation
 from tacit.query.relational.algebra import RelationNode
 from tacit.query.resolve import resolve
 from tacit.query.types import Value
@@ -38,7 +38,7 @@ __all__ = [
     "bench_on",
     "findings",
     "population_of",
-    "question_of",
+    "query_of",
     "report",
     "reports",
 ]
@@ -94,14 +94,14 @@ class Held(Engine):
 
 @dataclass
 class Bench:
-    """Curators of every kind of account over one database, and options of all questions."""
+    """Curators of every kind of account over one database, and options of all queries."""
 
     engine: Engine
     curators: dict[str, Curator]
     options: dict[str, Any] = field(default_factory=dict)
 
     def ask(self, sql: str, kind: str, number: int) -> Answer:
-        """Prices take turns, so that few questions are taken for repeats of others."""
+        """Prices take turns, so that few queries are taken for repeats of others."""
         priced = any(f"{word} =" in sql or f"{word}=" in sql for word in ("epsilon", "rho", "within"))
         price: dict[str, Any] = {} if priced else {"epsilon": Fraction(100 + number // 4 % 12, 100)}
         return self.curators[kind].sql(sql, **price, **self.options)
@@ -134,7 +134,7 @@ def kind_of(number: int, sql: str) -> str:
     if "rho" in sql:
         return "zcdp"
     kind = tuple(BUDGETS)[number % 4]
-    private = not question_of(sql).public_keys
+    private = not query_of(sql).public_keys
     return ("approx", "zcdp")[number % 2] if private and kind in ("pure", "gdp") else kind
 
 
@@ -170,14 +170,14 @@ def report(one: Bench, other: Bench, sql: str, number: int, *, whole: bool = Tru
 def reports(
     one: hostile.Rows,
     other: hostile.Rows,
-    questions: Sequence[str],
+    queries: Sequence[str],
     catalog: Catalog = CATALOG,
     engine: type[DuckDBEngine] = Steady,
     *,
     whole: bool = True,
 ) -> dict[str, Report]:
     first, second = bench(one, catalog, engine), bench(other, catalog, engine)
-    made = {sql: report(first, second, sql, number, whole=whole) for number, sql in enumerate(questions)}
+    made = {sql: report(first, second, sql, number, whole=whole) for number, sql in enumerate(queries)}
     assert not whole or _histories(first, catalog) == _histories(second, catalog)
     for each in (first, second):
         assert isinstance(each.engine, DuckDBEngine)
@@ -186,7 +186,7 @@ def reports(
 
 
 def _histories(bench: Bench, catalog: Catalog) -> list[object]:
-    """Read all charges as analysts can, once for all questions: an entry never changes after it is written."""
+    """Read all charges as analysts can, once for all queries: an entry never changes after it is written."""
     return [
         (kind, e.population, e.amounts, e.sql, e.digest)
         for kind, curator in bench.curators.items()
@@ -196,16 +196,16 @@ def _histories(bench: Bench, catalog: Catalog) -> list[object]:
 
 
 def findings(made: Mapping[str, Report]) -> dict[str, tuple[Finding, ...]]:
-    """Findings by question; empty where there are none."""
+    """Findings by query; empty where there are none."""
     return {sql: each.findings for sql, each in made.items() if each.findings}
 
 
 @cache
-def question_of(sql: str) -> FinalAggregation:
-    """A question of the corpus, resolved once in a process."""
+def query_of(sql: str) -> FinalAggregation:
+    """A query of the corpus, resolved once in a process."""
     return resolve(sql, CATALOG).final
 
 
 def population_of(sql: str) -> str:
-    """The population of a question of the corpus."""
-    return question_of(sql).population
+    """The population of a query of the corpus."""
+    return query_of(sql).population

@@ -32,7 +32,7 @@ class TestedSlots(ResponseSlots):
     Attributes:
         held: how many things were held for a slot.
         rung: how many departures rang.
-        departures: whose, when their question began, and when they rang.
+        departures: whose, when their query began, and when they rang.
     """
 
     __test__ = False

@@ -11,7 +11,7 @@ from tacit.ledger.memory import MEMORY
 from tacit.project.project_file import PopulationModel
 from tacit.query.catalog import Catalog
 from tacit.releases.accounts import account_kind, filter_of
-from tacit.releases.planner import QuestionContext
+from tacit.releases.planner import QueryContext
 
 
 def toy_curator(
@@ -24,5 +24,5 @@ def toy_curator(
     opened = open_ledger(str(ledger))
     opened.ledger.ensure_account(population.name, limit)
     accounts = {population.name: account_kind(population.name, model, limit)}
-    context = QuestionContext("clinic", catalog, engine, opened.ledger, opened.keys, accounts, lambda tables: "1")
+    context = QueryContext("clinic", catalog, engine, opened.ledger, opened.keys, accounts, lambda tables: "1")
     return Curator(context, analyst)

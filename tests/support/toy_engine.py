@@ -19,7 +19,7 @@ from tacit.query.planning.measures import Measure, MeasureKind, quantise
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.plan import Plan
 from tacit.query.planning.quantile_tree import NoisyTree
-from tacit.query.question import FinalAggregation
+from tacit.query.query import FinalAggregation
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import FilterRows, ProjectColumns, RelationNode, Scan, is_public_throughout
 from tacit.query.relational.functions import evaluate
@@ -40,7 +40,7 @@ class ToyEngine(Engine):
     """Measures tables given as lists of mappings from column name to canonical value."""
 
     def __init__(self, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
-        #: Number of questions measured, the search for AUTO bounds counting as one.
+        #: Number of queries measured, the search for AUTO bounds counting as one.
         self.tables = {name.lower(): list(rows) for name, rows in tables.items()}
         self.measured = 0
         self.fail: BaseException | None = None
@@ -56,7 +56,7 @@ class ToyEngine(Engine):
         self.closed = True
 
     def measure(self, work: MeasurementTask) -> Measurements:
-        # The table of what is left out belongs to the question before it.
+        # The table of what is left out belongs to the query before it.
         self.measured += not is_loss_table(work.final)
         if self.closed:
             raise EngineError("closed")

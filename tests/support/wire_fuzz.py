@@ -18,14 +18,14 @@ from typing import Any
 from support.pg_served import PgServed, pg_serve
 from support.served import BUDGETS
 from tacit.server.errors import Unauthenticated
-from tacit.server.pgwire.client_questions import ClientQuestions
+from tacit.server.pgwire.client_queries import ClientQueries
 from tacit.server.pgwire.messages import CANCEL, GSS, TLS, MessageReader, WireFault
 from tacit.server.pgwire.session import WireSession
 from tacit.server.pgwire.variables import SessionVariables
 
 BUDGET = {**BUDGETS, "patients": {"accounting": "approx", "epsilon": "100000", "delta": "1e-6"}}
-#: All questions that cost something, each at one price.
-QUESTIONS = (
+#: All queries that cost something, each at one price.
+QUERIES = (
     "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward",
     "SELECT ward, COUNT(*) AS n FROM public.visits WHERE cost < 50 GROUP BY ward",
     "SELECT COUNT(DISTINCT patient) AS n, AVG(cost) AS c FROM visits WHERE ward = 'a'",
@@ -39,11 +39,11 @@ _OTHERS = (
     "SET tacit.epsilon = '0.5'", "SET tacit.intervals = on", "RESET tacit.intervals",
     "SET LOCAL tacit.intervals = on", "SET statement_timeout = 5", "SET role = x", "SET nothing = 1",
     "SET search_path = tacit", "SHOW ALL", "SHOW tacit.budget", "SHOW tacit.epsilon", "RESET ALL", "DISCARD ALL",
-    "DEALLOCATE ALL", "DEALLOCATE a", "CLOSE ALL", "CLOSE c", "UNLISTEN *", "DECLARE c CURSOR FOR {question}",
-    "DECLARE c CURSOR WITH HOLD FOR {question}", "FETCH 1 FROM c", "FETCH ALL c", "FETCH BACKWARD 1 FROM c",
-    "MOVE 1 FROM c", "COPY ({question}) TO STDOUT", "COPY visits FROM STDIN", "EXPLAIN {question}",
-    "EXPLAIN (FORMAT JSON) {question}",
-    "EXPLAIN ANALYZE {question}", "EXPLAIN", "PREPARE a AS SELECT 1",
+    "DEALLOCATE ALL", "DEALLOCATE a", "CLOSE ALL", "CLOSE c", "UNLISTEN *", "DECLARE c CURSOR FOR {query}",
+    "DECLARE c CURSOR WITH HOLD FOR {query}", "FETCH 1 FROM c", "FETCH ALL c", "FETCH BACKWARD 1 FROM c",
+    "MOVE 1 FROM c", "COPY ({query}) TO STDOUT", "COPY visits FROM STDIN", "EXPLAIN {query}",
+    "EXPLAIN (FORMAT JSON) {query}",
+    "EXPLAIN ANALYZE {query}", "EXPLAIN", "PREPARE a AS SELECT 1",
     "SELECT relname, oid FROM pg_class WHERE relname = $1", "SELECT current_setting('tacit.epsilon')",
     "SELECT set_config('tacit.intervals', 'on', true)", "SELECT * FROM tacit.budget", "SELECT * FROM tacit.history",
     "SELECT * FROM duckdb_settings()", "WITH duckdb_tables AS (SELECT 1 FROM pg_am) SELECT * FROM duckdb_tables",
@@ -78,8 +78,8 @@ class Grammar:
         """A statement."""
         pick = self._chance.choice
         if self._chance.random() < 0.3:
-            return pick((*QUESTIONS, WITH_PARAMETERS))
-        return pick(_OTHERS).replace("{question}", pick(QUESTIONS))
+            return pick((*QUERIES, WITH_PARAMETERS))
+        return pick(_OTHERS).replace("{query}", pick(QUERIES))
 
     def message(self) -> bytes:
         """A message of any kind."""
@@ -250,10 +250,10 @@ class Fuzzer:
         variables.set("tacit.epsilon", "0.5")
         key = server._keys.new(self.chance.choice((0, 2)))
         runtime = self.pg.served.app.state.runtime
-        questions = ClientQuestions(
+        queries = ClientQueries(
             runtime, self._access, variables, server._catalogues, server._keys, key, lambda *_: None
         )
-        session = WireSession(questions, heard, variables)  # type: ignore[arg-type]
+        session = WireSession(queries, heard, variables)  # type: ignore[arg-type]
         reader, asked = MessageReader(65_536), 0
         for message in self.grammar.conversation():
             if self.chance.random() < 0.05:

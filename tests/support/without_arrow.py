@@ -1,4 +1,4 @@
-"""Questions and first steps in a process that cannot import Arrow; run by ``tests/engines/test_without_arrow.py``.
+"""Queries and first steps in a process that cannot import Arrow; run by ``tests/engines/test_without_arrow.py``.
 
 Its argument is a folder with the tables of the corpus in ``files/`` and ``visits.csv``; it prints JSON.
 """

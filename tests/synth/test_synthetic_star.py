@@ -23,7 +23,7 @@ from tacit.client.release_responses import ReleaseResponse
 from tacit.core.errors import InputError, QueryError, TacitError
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation
 from tacit.curator.curator import Curator
-from tacit.releases import query as synthetic_questions
+from tacit.releases import query as synthetic_queries
 from tacit.releases.synthesis import SYNTHESIS, SyntheticTableRequest
 from tacit.releases.synthetic_table import SyntheticStar
 from tacit.server.api.request import job_back, job_text, read_body
@@ -149,7 +149,7 @@ def test_one_charge_pays_for_both_and_asking_them_is_free(
     # Rows that are asked about are as many as were estimated; those in hand are as many as were asked for.
     again = curator.released("visits_synthetic")
     assert sum(row[1] for row in first.finished.values) == again.to_arrow()["visits_synthetic"].num_rows
-    monkeypatch.setattr(synthetic_questions, "_READERS", synthetic_questions._Readers())
+    monkeypatch.setattr(synthetic_queries, "_READERS", synthetic_queries._Readers())
     assert curator.sql(sql).finished.values == first.finished.values
     assert star.sql(sql).num_rows == 2
     assert [name for each in curator.releases() for name in each.names] == ["patients_synthetic", "visits_synthetic"]

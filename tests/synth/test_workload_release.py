@@ -72,7 +72,7 @@ def test_the_engine_counts_exactly(exact: list[tuple[Any, np.ndarray]]) -> None:
 
 @pytest.mark.parametrize(("unit", "most"), [("integer", 1), ("integer", 3), ("text", 3)])
 def test_marginals_of_more_cells_than_16_bits_count_are_exact(unit: str, most: int) -> None:
-    """A marginal may have 250,000 cells, and a question in SQL 20,000 groups, whose numbers have 15 bits."""
+    """A marginal may have 250,000 cells, and a query in SQL 20,000 groups, whose numbers have 15 bits."""
     values = [f"{number:03}" for number in range(300)]
     made = np.random.default_rng(2).integers(0, 300, (2, 900))
     people = [f"{'p' * (unit == 'text')}{at // most}" for at in range(900)]

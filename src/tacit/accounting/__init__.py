@@ -9,7 +9,7 @@ Modules:
 * :mod:`.composed` — Result of a composition: an (ε, δ) guarantee, the method that found it, and how tight it is
 * :mod:`.composition_plan` — Normal form of a plan to compose: single releases, each with its number of repetitions
 * :mod:`.currencies` — Currencies of accounts: pure, approx, zcdp and gdp, one object each
-* :mod:`.filters` — Privacy filters: stopping rules that stay valid when every question depends on earlier answers
+* :mod:`.filters` — Privacy filters: stopping rules that stay valid when every query depends on earlier answers
 * :mod:`.gaussian` — Exact composition of Gaussian mechanisms in closed form
 * :mod:`.optimal` — Optimal composition of equal (ε, δ) releases: exact, by Kairouz, Oh and Viswanath
 * :mod:`.pld` — Privacy loss distributions, certified: an upper and a lower bound on ε that provably enclose the

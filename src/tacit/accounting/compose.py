@@ -14,7 +14,7 @@ best        the smallest of all that apply
 =========== ============================================= ============================================================
 
 All are theorems about releases whose *parameters* are fixed beforehand (the releases themselves may depend on earlier
-answers). They price planned batches. A running account whose next question is chosen by an analyst needs a filter:
+answers). They price planned batches. A running account whose next query is chosen by an analyst needs a filter:
 :mod:`tacit.accounting.filters`.
 """
 

@@ -5,7 +5,7 @@ that an account is charged for it, the price of a charge, the event that says no
 for people. All other packages ask the object and name no currency themselves, so that another one is added here.
 
 ======== ============ ==================== ================= =============================================
-kind     guarantee    numbers              amounts           prices of a question may be stated in
+kind     guarantee    numbers              amounts           prices of a query may be stated in
 ======== ============ ==================== ================= =============================================
 pure     PureDP       epsilon              epsilon           epsilon
 approx   ApproxDP     epsilon, delta       epsilon, delta    epsilon
@@ -47,7 +47,7 @@ class Currency(ABC):
         numbers: the parameters that state a guarantee, the main one first.
         optional: those of them that are shown only where they are not zero.
         amounts: the lines of an account.
-        prices: the numbers in which a question may state its price.
+        prices: the numbers in which a query may state its price.
         budgets: the sets of numbers by which a project file may state an account.
         relaxed: whether the guarantee is not an (ε, δ) itself, and is shown as one besides.
     """
@@ -128,12 +128,12 @@ class Currency(ABC):
         pair: ApproxDP = guarantee.to_approx(_SHOWN_DELTA)
         return pair
 
-    def largest_question(self, left: Mapping[str, Fraction], account: Any) -> ApproxDP | None:  # noqa: ARG002
-        """(ε, δ) of the dearest question that amounts still pay for; None where accounts count ε itself.
+    def largest_query(self, left: Mapping[str, Fraction], account: Any) -> ApproxDP | None:  # noqa: ARG002
+        """(ε, δ) of the dearest query that amounts still pay for; None where accounts count ε itself.
 
         Args:
             left: amounts, by name.
-            account: guarantee of the account, which knows the δ that questions have by default.
+            account: guarantee of the account, which knows the δ that queries have by default.
         """
         return None
 
@@ -194,7 +194,7 @@ class _ZCDP(Currency):
     def filter(self, numbers: Mapping[str, Any], relation: Relation | str = ADD_REMOVE) -> Filter:
         if "epsilon" not in numbers:
             return super().filter(numbers, relation)
-        # Half of delta pays for the conversion, the other half for questions that choose groups privately.
+        # Half of delta pays for the conversion, the other half for queries that choose groups privately.
         return ZCDPFilter.for_target(**numbers, own_delta=Fraction(numbers["delta"]) / 2, relation=relation)
 
     def caps(self, epsilon: Fraction, delta: Fraction, own_delta: Fraction) -> dict[str, Fraction]:
@@ -202,9 +202,9 @@ class _ZCDP(Currency):
         share = ZCDPFilter.for_target(epsilon=epsilon, delta=delta, own_delta=part)
         return {"rho": share.rho, **({"delta": part} if own_delta else {})}
 
-    def largest_question(self, left: Mapping[str, Fraction], account: ZCDP) -> ApproxDP | None:
-        # A question is noise of the Gaussian law, whose ε is below that of any release of the same ρ. Half of an
-        # account's δ is its own (``filter``); a question may have all of it.
+    def largest_query(self, left: Mapping[str, Fraction], account: ZCDP) -> ApproxDP | None:
+        # A query is noise of the Gaussian law, whose ε is below that of any release of the same ρ. Half of an
+        # account's δ is its own (``filter``); a query may have all of it.
         rho = left.get("rho")
         return GDP(sqrt_bounds(2 * rho)[0]).to_approx(2 * account.delta or _SHOWN_DELTA) if rho else None
 
@@ -240,7 +240,7 @@ class _GDP(Currency):
     def caps(self, epsilon: Fraction, delta: Fraction, own_delta: Fraction) -> dict[str, Fraction]:  # noqa: ARG002
         return {"mu squared": GDPFilter.for_target(epsilon=epsilon, delta=delta).mu ** 2}
 
-    def largest_question(self, left: Mapping[str, Fraction], account: GDP) -> ApproxDP | None:  # noqa: ARG002
+    def largest_query(self, left: Mapping[str, Fraction], account: GDP) -> ApproxDP | None:  # noqa: ARG002
         squared = left.get("mu squared")
         return GDP(sqrt_bounds(squared)[0]).to_approx(_SHOWN_DELTA) if squared else None
 

@@ -1,6 +1,6 @@
-"""Privacy filters: stopping rules that stay valid when every question depends on earlier answers.
+"""Privacy filters: stopping rules that stay valid when every query depends on earlier answers.
 
-An analyst may choose not only the next question but also its privacy parameters after seeing all earlier answers.
+An analyst may choose not only the next query but also its privacy parameters after seeing all earlier answers.
 Composition theorems for parameters fixed beforehand do not cover that; the rules here do. Each filter adds up one
 currency and admits a charge when the sum stays within the cap; whatever the analyst does, and whenever the
 interaction ends, the whole transcript has the guarantee :attr:`Filter.guarantee`.
@@ -17,9 +17,9 @@ filter                      admits while                              the whole 
 ==========================  ========================================  ==============================================
 
 There is no filter that composes a privacy loss distribution or an optimal-composition curve: "the exact curve still
-fits" is not a valid stop. ``docs/composition.md`` has a two-question counterexample with exact numbers.
+fits" is not a valid stop. ``docs/composition.md`` has a two-query counterexample with exact numbers.
 
-*Concurrency.* Questions that overlap, each answered once, are covered by all filters: charges are taken in some order
+*Concurrency.* Queries that overlap, each answered once, are covered by all filters: charges are taken in some order
 under a lock, and an answer that is shown late might have been drawn at its charge. Charges that are themselves
 interactive streams and stay open beside others are covered by PureFilter, ApproxFilter, RenyiFilter, GDPFilter and
 ZCDPFilter with δ = 0; by ZCDPFilter with δ > 0 and PureOrZCDPFilter if every charge with a δ of its own is answered at
@@ -113,7 +113,7 @@ class Filter(ABC):
     @property
     @abstractmethod
     def guarantee(self) -> Guarantee:
-        """Guarantee of the whole transcript, however the questions were chosen and whenever it ends."""
+        """Guarantee of the whole transcript, however the queries were chosen and whenever it ends."""
 
     @abstractmethod
     def price(self, charge: Charge) -> tuple[Extended, ...]:
@@ -311,7 +311,7 @@ class RenyiFilter(Filter):
     Privacy: D_α of the transcript under neighbours is at most ``epsilon``.
     Sensitivity: that of the charges; all about the filter's ``relation``.
     Error: none beyond the rounding of the charges' own bounds.
-    Assumes: the order is fixed before the first question. "Some order still fits" is another rule, and not covered.
+    Assumes: the order is fixed before the first query. "Some order still fits" is another rule, and not covered.
     References: Feldman and Zrnic, "Individual privacy accounting via a Renyi filter", NeurIPS 2021.
     """
 

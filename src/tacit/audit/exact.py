@@ -125,7 +125,7 @@ class ExactLoss:
     """Exact privacy loss of a mechanism, beside the claimed one.
 
     Args:
-        mechanism: the table, with every question it can answer.
+        mechanism: the table, with every query it can answer.
         claimed: the guarantee under test.
         excess: by how much the claim is broken and where, in words; ``None`` if it holds.
         waste: by how much the claim is larger than needed, in words, if a ``within`` was broken.

@@ -3,7 +3,7 @@
 
 Every mechanism of a plan gives what it gave before; then values, intervals, charge and notes must be the same, and no
 mechanism's input may have moved by more than its plan declares. :func:`sql_checks` is part of the standing self-audit;
-:func:`project_checks` does the same for the tables, budgets and questions of a project, on made-up people.
+:func:`project_checks` does the same for the tables, budgets and queries of a project, on made-up people.
 """
 
 from __future__ import annotations
@@ -230,8 +230,8 @@ def _nth(kind: SqlType, n: int) -> Value:
             return f"name {n}"
 
 
-def questions_of(catalog: Catalog, population: str) -> Iterator[str]:
-    """Questions about every table of a population and what is declared of its columns; not all can be answered."""
+def queries_of(catalog: Catalog, population: str) -> Iterator[str]:
+    """Queries about every table of a population and what is declared of its columns; not all can be answered."""
     for table in catalog.tables:
         if table.population != population:
             continue
@@ -260,7 +260,7 @@ _VISITS: Final = [
     *({"person": 99, "ward": "heart", "town": "a hamlet", "cost": 5000.0} for _ in range(30)),
     {"person": 8, "ward": None, "town": None, "cost": None},
 ]
-_QUESTIONS: Final = {
+_QUERIES: Final = {
     "one count": "SELECT COUNT(*) FROM data",
     "persons": "SELECT COUNT(DISTINCT person) FROM data WHERE cost > 10",
     "sums and means by public keys": "SELECT ward, COUNT(*), SUM(cost), AVG(cost) FROM data GROUP BY ward",
@@ -268,51 +268,51 @@ _QUESTIONS: Final = {
     "private keys": "SELECT town, COUNT(*) FROM data GROUP BY town",
     "a filter that divides by zero": "SELECT SUM(cost) FROM data WHERE 1 / (person - 99) > 0",
 }
-#: Of a population's budget, what a question under audit costs.
+#: Of a population's budget, what a query under audit costs.
 _PART: Final = 4
 _CONFIDENCE: Final = 0.9999
-#: At which the loss of a question is bounded whose account has no delta of its own for it.
+#: At which the loss of a query is bounded whose account has no delta of its own for it.
 _DELTA: Final = Fraction(1, 10**6)
 
 
 def sql_checks() -> Iterator[AuditCheck]:
-    """One replay on many neighbours for each question."""
-    for name, sql in _QUESTIONS.items():
+    """One replay on many neighbours for each query."""
+    for name, sql in _QUERIES.items():
         yield AuditCheck(f"SQL: {name}", "replay", partial(_replayed_table, sql))
 
 
 def project_checks(
-    project: Project, questions: Sequence[str] = (), *, asked: Sequence[str] = (), samples: int = 1000
+    project: Project, queries: Sequence[str] = (), *, asked: Sequence[str] = (), samples: int = 1000
 ) -> tuple[list[AuditCheck], int]:
     """Check a project as far as possible without its data and without its budget.
 
     Its tables are filled with made-up people (:mod:`tacit.audit.project_audit`), its public ones are read as
     they are;
     DuckDB measures them, whatever engine has the data.
-    Questions that follow from the declarations, and those given, are each recorded and replayed without one person at
+    Queries that follow from the declarations, and those given, are each recorded and replayed without one person at
     a time; one of each population is also asked many times from outside.
 
     Args:
         project: as its file describes it.
-        questions: more of them; each must be one that can be answered.
-        asked: what stands in its history: questions, labels, and questions to tables as they once were.
-        samples: how often the question that is audited from outside is asked of each neighbour.
+        queries: more of them; each must be one that can be answered.
+        asked: what stands in its history: queries, labels, and queries to tables as they once were.
+        samples: how often the query that is audited from outside is asked of each neighbour.
 
     Returns:
         the checks, and how many of ``asked`` cannot be asked of the project.
 
     Raises:
-        TacitError: one of ``questions`` cannot be answered.
+        TacitError: one of ``queries`` cannot be answered.
     """
     project = brought_here(project)
     pairs = {name: neighbours_of(project.catalog, name) for name in project.populations}
     checks = []
     with open_project(rehearsed(project, next(iter(pairs.values()))[0].first)) as curator:
-        given = {sql: _trial(project, curator, sql) for sql in questions}
+        given = {sql: _trial(project, curator, sql) for sql in queries}
         past = {sql: _possible(project, curator, sql) for sql in asked}
         trials: dict[str, _Trial] = {}
         for name, near in pairs.items():
-            made = {sql: _possible(project, curator, sql) for sql in questions_of(project.catalog, name)}
+            made = {sql: _possible(project, curator, sql) for sql in queries_of(project.catalog, name)}
             able = [trial for trial in made.values() if trial is not None]
             trials |= {trial.sql: trial for trial in able}
             checks += [_outside_check(trial, near, samples) for trial in able[:1]]
@@ -323,7 +323,7 @@ def project_checks(
 
 @dataclass(frozen=True)
 class _Trial:
-    """A question to made-up people of a project, with the words of its price where its text states none."""
+    """A query to made-up people of a project, with the words of its price where its text states none."""
 
     project: Project
     sql: str
@@ -349,7 +349,7 @@ def _trial(project: Project, curator: Curator, sql: str) -> _Trial:
 
 
 def _planned(quote: Quote) -> Plan:
-    """The plan of a question about people.
+    """The plan of a query about people.
 
     Raises:
         InputError: it reads public tables alone.
@@ -360,7 +360,7 @@ def _planned(quote: Quote) -> Plan:
 
 
 def _possible(project: Project, curator: Curator, sql: str) -> _Trial | None:
-    """A question that followed from declarations alone, unless it needs something that this project does not have."""
+    """A query that followed from declarations alone, unless it needs something that this project does not have."""
     try:
         return _trial(project, curator, sql)
     except (QueryError, InputError):

@@ -112,7 +112,7 @@ def seams() -> Iterator[Hook]:
     yield Hook(RandomizedResponse, "release", _read_response)
     yield Hook(RandomizedResponse, "release_many", _read_responses)
     for method in ("ask", "ask_value"):
-        yield Hook(SparseVector, method, _read_question, leaving=_one_yes_less)
+        yield Hook(SparseVector, method, _read_query, leaving=_one_yes_less)
     for choice in (Exponential, NoisyMax, PermuteAndFlip, TopK):
         yield Hook(choice, "release", _read_scores)
     for kind in _below(Mechanism):
@@ -179,7 +179,7 @@ def _read_scores(self: Selection[Any], scores: Any, candidates: Any = None) -> C
     return CallInputs(public, entries, declared, guarantee=self.guarantee)
 
 
-def _read_question(self: SparseVector, value: Any) -> CallInputs:
+def _read_query(self: SparseVector, value: Any) -> CallInputs:
     declared = {"linf": self._sensitivity}
     return CallInputs(repr(self), _numbers(value), declared, guarantee=self.guarantee, stream=self)
 
@@ -448,7 +448,7 @@ class Tape:
 
     @property
     def guarantees(self) -> list[Guarantee]:
-        """Guarantees declared by the mechanisms that ran; a stream of questions that has one price counts once."""
+        """Guarantees declared by the mechanisms that ran; a stream of queries that has one price counts once."""
         streams: list[object] = []
         found = []
         for reading in (call.reading for call in self.calls):

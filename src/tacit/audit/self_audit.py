@@ -1,6 +1,6 @@
 """Self-audit: Tacit's mechanisms, fits, ledger and units checked by its own tools.
 
-Four questions: do exact tables of small mechanisms keep their guarantee; can black-box audits refute any mechanism's
+Four queries: do exact tables of small mechanisms keep their guarantee; can black-box audits refute any mechanism's
 claim; does anything but noise move when code that uses all mechanisms is replayed on neighbours; is what is said around
 releases (order, lower ends, the price of one) true.
 """
@@ -533,7 +533,7 @@ _UNIT_ROWS: Final = [
     *({"person": 7, "table": "visits", "cost": 9} for _ in range(20)),
 ]
 _WITH: Final = "WITH v AS (SELECT id, cost FROM visits UNION ALL SELECT id, cost FROM letters) "
-_QUESTIONS: Final = {
+_QUERIES: Final = {
     "rows of two tables": "SELECT COUNT(*), SUM(cost) FROM v",
     "a median over two tables": "SELECT MEDIAN(cost) FROM v",
     "keys of two tables": "SELECT cost, COUNT(*) FROM v GROUP BY cost",
@@ -544,7 +544,7 @@ _TYPES: Final = ("integer", "decimal", "text", "date", "boolean", "row")
 
 def unit_checks() -> Iterator[AuditCheck]:
     """One person in two stores that write ids otherwise; kinds of ids that must be refused; a unit that moves."""
-    for name, sql in _QUESTIONS.items():
+    for name, sql in _QUERIES.items():
         yield AuditCheck(f"SQL: {name}", "replay", partial(_replayed_query, _WITH + sql))
     yield AuditCheck("units of two kinds in one population", "refusals", _mixed)
     yield AuditCheck("a unit that moves after it was fixed", "refusals", _moved)

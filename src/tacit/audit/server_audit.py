@@ -1,7 +1,7 @@
 """Audit of a running server with an analyst's access only: an address and a token.
 
-Visible from there: whether strange bytes, strange numbers and hostile questions are refused, in one shape and
-for nothing; whether unknown and forbidden look alike; whether anything tells on the machinery. With a question and its
+Visible from there: whether strange bytes, strange numbers and hostile queries are refused, in one shape and
+for nothing; whether unknown and forbidden look alike; whether anything tells on the machinery. With a query and its
 price, also whether an answer is charged once, repeats are free and equal, and receipts hold. And with a second server
 that has one person less, what :func:`tacit.audit.lower_bound` says of the answers of both.
 """
@@ -66,8 +66,8 @@ _TELLING_WORDS: Final = ("traceback", "duckdb", "psycopg", "pyspark", "site-pack
 
 
 @dataclass(frozen=True)
-class AuditQuestion:
-    """A question that may be paid for."""
+class AuditQuery:
+    """A query that may be paid for."""
 
     sql: str
     epsilon: Number
@@ -77,7 +77,7 @@ class AuditQuestion:
 def server_checks(
     url: str,
     token: str,
-    question: AuditQuestion | None = None,
+    query: AuditQuery | None = None,
     *,
     second: tuple[str, str] | None = None,
     public_key: str | None = None,
@@ -89,8 +89,8 @@ def server_checks(
     Args:
         url: its address.
         token: of an analyst.
-        question: what to pay for; without it nothing is charged.
-        second: address and token of a server whose data lacks one person; then the question is paid for ``samples``
+        query: what to pay for; without it nothing is charged.
+        second: address and token of a server whose data lacks one person; then the query is paid for ``samples``
             times on each.
         public_key: that of the receipts, if it is known.
         ca_file: certificates to trust instead of the system's.
@@ -102,28 +102,28 @@ def server_checks(
         checks = [
             AuditCheck("strange numbers are refused and cost nothing", "probe", probe.numbers),
             AuditCheck("strange bodies are refused and cost nothing", "probe", probe.bodies),
-            AuditCheck("hostile questions are refused and cost nothing", "probe", probe.hostile),
+            AuditCheck("hostile queries are refused and cost nothing", "probe", probe.hostile),
             AuditCheck("tokens that are not known all look alike", "probe", probe.tokens),
             AuditCheck("unknown names and names of other users look alike", "probe", probe.unknown),
         ]
-        if question is not None:
+        if query is not None:
             name = "charged once, repeats free and equal, receipts hold"
-            checks.append(AuditCheck(name, "probe", partial(probe.paid, question)))
-        if question is not None and second is not None:
+            checks.append(AuditCheck(name, "probe", partial(probe.paid, query)))
+        if query is not None and second is not None:
             other = stack.enter_context(connect(*second, ca_file=ca_file))
-            run = partial(_apart, remote, other, question, samples)
+            run = partial(_apart, remote, other, query, samples)
             checks.append(AuditCheck("two servers, one person apart", "lower_bound", run))
         yield checks
 
 
-def _apart(one: RemoteCurator, other: RemoteCurator, question: AuditQuestion, samples: int) -> Verdict:
+def _apart(one: RemoteCurator, other: RemoteCurator, query: AuditQuery, samples: int) -> Verdict:
     """Pay again and again, each time a hair less, so that nothing is a repeat."""
-    price, hairs = exact_positive(question.epsilon, "epsilon"), count()
-    claim = one.explain(question.sql, epsilon=price).guarantee
+    price, hairs = exact_positive(query.epsilon, "epsilon"), count()
+    claim = one.explain(query.sql, epsilon=price).guarantee
     delta = getattr(claim, "delta", 0) or (0 if isinstance(claim, PureDP) else _DELTA)
 
     def ask(remote: RemoteCurator) -> Any:
-        answer = remote.sql(question.sql, epsilon=price * (1 - Fraction(next(hairs), 10**9)))
+        answer = remote.sql(query.sql, epsilon=price * (1 - Fraction(next(hairs), 10**9)))
         return answer.to_arrow().to_pylist()
 
     return judged(lower_bound(ask, one, other, claimed=claim, delta=delta, samples=samples, confidence=_CONFIDENCE))
@@ -182,14 +182,14 @@ class _Probe:
         return self._refused([(number[:20], body) for number, body in zip(_NUMBERS, bodies, strict=True)])
 
     def bodies(self) -> Verdict:
-        """Bodies that are not questions."""
+        """Bodies that are not queries."""
         return self._refused([(repr(body[:20]), body) for body in _BODIES])
 
     def hostile(self) -> Verdict:
-        """Questions that would reveal a person's data, or the machine's."""
+        """Queries that would reveal a person's data, or the machine's."""
         table, column = self._table()
-        questions = [sql.format(table=table, column=column) for sql in _HOSTILE]
-        return self._refused([(sql, query_body(Request(sql=sql, epsilon="0.001")).encode()) for sql in questions])
+        queries = [sql.format(table=table, column=column) for sql in _HOSTILE]
+        return self._refused([(sql, query_body(Request(sql=sql, epsilon="0.001")).encode()) for sql in queries])
 
     def tokens(self) -> Verdict:
         """Tokens that belong to no user."""
@@ -216,15 +216,15 @@ class _Probe:
         found += ["receipts that do not exist can be told from those of others"] if len(kinds) > 1 else []
         return _verdict(found, f"{len(seen)} requests")
 
-    def paid(self, question: AuditQuestion) -> Verdict:
+    def paid(self, query: AuditQuery) -> Verdict:
         """Charge once, whatever is sent again."""
-        request = Request(sql=question.sql, epsilon=question.epsilon)
+        request = Request(sql=query.sql, epsilon=query.epsilon)
         body = query_body(request).encode()
         other = query_body(replace(request, confidence="0.9")).encode()
         key = {"Idempotency-Key": f"audit-{entropy.current().bits(64):016x}"}
         first, again = self._send("POST", "/v1/query", body, key), self._send("POST", "/v1/query", body, key)
         if first.status != 200:
-            return _verdict([f"the question was not answered: {first.body.decode(errors='replace')[:300]}"], "")
+            return _verdict([f"the query was not answered: {first.body.decode(errors='replace')[:300]}"], "")
         spent = self._spent()
         conflict, repeat = self._send("POST", "/v1/query", other, key), self._send("POST", "/v1/query", body)
         found = [problem for reply in (first, again, repeat) for problem in reply.tells()]
@@ -241,7 +241,7 @@ class _Probe:
         return _verdict(found, "one charge, one receipt, and it holds")
 
     def _refused(self, bodies: list[tuple[str, bytes]]) -> Verdict:
-        """Send bodies as questions; each must be refused in the one shape, and nothing be charged."""
+        """Send bodies as queries; each must be refused in the one shape, and nothing be charged."""
         before = self._spent()
         found = []
         for name, body in bodies:

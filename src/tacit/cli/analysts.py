@@ -29,7 +29,7 @@ _Name = Annotated[str, typer.Argument(help="Name of the person.", show_default=F
 ShareOption = Annotated[
     str | None,
     typer.Option(
-        help="Most epsilon that all questions with the token may cost, of each budget; such a token may only ask."
+        help="Most epsilon that all queries with the token may cost, of each budget; such a token may only ask."
     ),
 ]
 ExpiresOption = Annotated[

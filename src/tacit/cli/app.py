@@ -67,4 +67,4 @@ def _root(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and stop.")
     ] = False,
 ) -> None:
-    """Answer questions about a population without revealing individuals."""
+    """Answer queries about a population without revealing individuals."""

@@ -39,8 +39,8 @@ def audit(
         str | None, typer.Option(help="The epsilon to test; by default that which the mechanism states.")
     ] = None,
     delta: Annotated[str, typer.Option(help="The delta of the claim.")] = "0",
-    sql: Annotated[list[str] | None, typer.Option(help="For a project or server: a question to audit as well.")] = None,
-    epsilon: Annotated[str | None, typer.Option(help="For a server: the price of that question, each time.")] = None,
+    sql: Annotated[list[str] | None, typer.Option(help="For a project or server: a query to audit as well.")] = None,
+    epsilon: Annotated[str | None, typer.Option(help="For a server: the price of that query, each time.")] = None,
     token: Annotated[
         str | None,
         typer.Option(envvar="TACIT_TOKEN", help="For a server: the token of an analyst.", show_default=False),
@@ -60,10 +60,10 @@ def audit(
 
     A mechanism is run on two neighbouring databases, and its privacy loss is bounded from below.
 
-    A project is audited on made-up people: its tables, its budgets and every question that it was ever asked. Its data
+    A project is audited on made-up people: its tables, its budgets and every query that it was ever asked. Its data
     is not read and its budget not touched.
 
-    A server is audited as an analyst sees it: what it refuses, what it reveals, and, with a question and its price,
+    A server is audited as an analyst sees it: what it refuses, what it reveals, and, with a query and its price,
     what it charges. With `--second`, another server whose data lacks one person, the answers of both are compared.
 
     Exit code 1 when a claim is refuted, or when the self-audit fails.
@@ -109,10 +109,10 @@ def audit(
         raise typer.Exit(1)
 
 
-# A project: rules on synthetic people, past questions, the ledger. Nothing is charged and no protected table is read.
+# A project: rules on synthetic people, past queries, the ledger. Nothing is charged and no protected table is read.
 
 
-def _project_checks(project: Path, questions: list[str], samples: int) -> list[AuditCheck]:
+def _project_checks(project: Path, queries: list[str], samples: int) -> list[AuditCheck]:
     from tacit.audit.checks import AuditCheck
     from tacit.audit.project_audit import project_checks
     from tacit.ledger import Ledger
@@ -123,11 +123,11 @@ def _project_checks(project: Path, questions: list[str], samples: int) -> list[A
     if place is not None:
         with Ledger.open(place.ledger, anchor=place.anchor, create=False) as ledger:
             asked = list(dict.fromkeys(record.sql for record in ledger.history()))
-    checks, strange = project_checks(load(project), questions, asked=asked, samples=samples)
+    checks, strange = project_checks(load(project), queries, asked=asked, samples=samples)
     if place is not None:
         checks.append(AuditCheck("the ledger and every receipt in it", "verify", lambda: _verified(place)))
     if strange:
-        typer.echo(f"Left out: {strange} entries of the history are no questions to the present project.", err=True)
+        typer.echo(f"Left out: {strange} entries of the history are no queries to the present project.", err=True)
     return checks
 
 
@@ -167,19 +167,19 @@ class _ServerOptions(NamedTuple):
 
 
 def _server_checks(said: _ServerOptions) -> AbstractContextManager[list[AuditCheck]]:
-    from tacit.audit.server_audit import AuditQuestion, server_checks
+    from tacit.audit.server_audit import AuditQuery, server_checks
 
     if len(said.sql) > 1 or bool(said.sql) != (said.epsilon is not None):
-        raise InputError("sql", "for a server state one question and with --epsilon what it may cost, or neither")
+        raise InputError("sql", "for a server state one query and with --epsilon what it may cost, or neither")
     if said.second is not None and not said.sql:
-        raise InputError("second", "two servers are compared by a question: state --sql and --epsilon")
-    question = None if said.epsilon is None else AuditQuestion(said.sql[0], said.epsilon)
+        raise InputError("second", "two servers are compared by a query: state --sql and --epsilon")
+    query = None if said.epsilon is None else AuditQuery(said.sql[0], said.epsilon)
     second = None
     if said.second is not None:
         # A token of the other server may stand before its address; else both know the same one.
         other, _, url = said.second.rpartition("@")
         second = (url, other or said.token)
-    return server_checks(said.url, said.token, question, second=second, ca_file=said.ca_file, samples=said.samples)
+    return server_checks(said.url, said.token, query, second=second, ca_file=said.ca_file, samples=said.samples)
 
 
 # A mechanism, or a callable

@@ -1,7 +1,7 @@
 """``tacit demo``: the story of an example hospital; each scene prints itself and returns what it showed.
 
 *Differencing attack.* "How many patients were in oncology?" and "how many, apart from patient 10042?" are both fair
-questions. Asked of the bare table, their difference is 10042's secret. Asked of a curator, it is noise: an attacker who
+queries. Asked of the bare table, their difference is 10042's secret. Asked of a curator, it is noise: an attacker who
 guesses from answers that cost ε together is right with probability at most e^ε / (1 + e^ε), one half for a small ε.
 """
 
@@ -83,7 +83,7 @@ class Stage:
         self.code(text.strip() + (f"   -- {note}" if note else ""), "sql")
 
     def code(self, text: str, language: str) -> None:
-        """Coloured lines of a question or of a project file."""
+        """Coloured lines of a query or of a project file."""
         from rich.syntax import Syntax
 
         self.show(Syntax(text, language, theme="ansi_dark", background_color="default", word_wrap=True))
@@ -187,7 +187,7 @@ class Guess:
 
 
 def all_but(patient_id: int) -> str:
-    """The second question: the first without one patient."""
+    """The second query: the first without one patient."""
     return f"{EVERYONE} AND patient_id <> {patient_id}"
 
 
@@ -203,7 +203,7 @@ def choose_victims(hospital: Hospital, count: int) -> list[tuple[int, bool]]:
 
 
 def difference(ask: Callable[[str], int], victims: Sequence[tuple[int, bool]]) -> list[Guess]:
-    # The first in other words each time, so that it is computed afresh: a repeated question would get its old answer.
+    # The first in other words each time, so that it is computed afresh: a repeated query would get its old answer.
     first = f"{EVERYONE} AND patient_id <> -{{}}"
     return [Guess(each, ask(first.format(each)), ask(all_but(each)), truth) for each, truth in victims]
 
@@ -248,7 +248,7 @@ def tell(stage: Stage, folder: Path) -> dict[str, Any]:
     with open_curator(project, analyst="alice") as curator:
         at = Scenery(stage, hospital, curator, _unprotected(folder))
         answers = [_wards(at), _ages(at), _costs(at), _long(at)]
-        told["questions"] = [answer_json(curator, answer) for answer in answers]
+        told["queries"] = [answer_json(curator, answer) for answer in answers]
         told["repeat"] = _repeat(at)
         told["refused"] = _refused(at)
         told["attack"] = _attack(at)
@@ -346,7 +346,7 @@ def _repeat(at: Scenery) -> dict[str, Any]:
 def _refused(at: Scenery) -> list[dict[str, str]]:
     from tacit.core.errors import QueryError
 
-    at.stage.scene("Questions that would reveal a person are refused", "free")
+    at.stage.scene("Queries that would reveal a person are refused", "free")
     refused = []
     for sql in (
         "SELECT * FROM visits WHERE cost > 5000",
@@ -495,7 +495,7 @@ def demo(
     keep: Annotated[Path | None, typer.Option(help="Write the hospital's files to this folder and keep them.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """See it at work: a made-up hospital, questions with error bars, a budget, an attack that fails.
+    """See it at work: a made-up hospital, queries with error bars, a budget, an attack that fails.
 
     Takes a few seconds. The files are removed afterwards unless --keep names a folder.
     """

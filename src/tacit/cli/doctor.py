@@ -175,7 +175,7 @@ def _declared(loaded: Project) -> Iterator[DoctorCheck]:
         auto = [name for name in ("max_groups", "max_rows") if getattr(table, name) == AUTO]
         if auto:
             words = (
-                f"{' and '.join(auto)}: AUTO, found privately within the price of each question, as where none is "
+                f"{' and '.join(auto)}: AUTO, found privately within the price of each query, as where none is "
                 "stated; a number costs nothing"
             )
             yield DoctorCheck(f"limits {table.name}", True, words)

@@ -59,7 +59,7 @@ def init(
     ] = None,
     unit: Annotated[str | None, typer.Option(help='The column that identifies the person, or "row".')] = None,
     population: Annotated[str, typer.Option(help="Name of the protected population.")] = "people",
-    epsilon: Annotated[str | None, typer.Option(help="Budget of all questions together, such as 4.")] = None,
+    epsilon: Annotated[str | None, typer.Option(help="Budget of all queries together, such as 4.")] = None,
     delta: Annotated[
         str | None, typer.Option(help=f"Delta of the budget, by default {DELTA}; 0 for a pure account.")
     ] = None,
@@ -203,14 +203,14 @@ def _show(draft: Draft, output: Path, places: list[str]) -> None:
     say(f"\nThen: tacit doctor --project {output}")
     for sql, more in _examples(draft):
         say(f'      tacit explain "{sql}" --epsilon 0.5{more} --project {output}')
-    say("      which is free: what a question costs, and how far off it is for the bounds you state.")
+    say("      which is free: what a query costs, and how far off it is for the bounds you state.")
     unbounded = [column.name for table in draft.tables if not table.public for column in _quantities(table)]
     if unbounded:
         say(f"      Sums and averages can be asked once bounds are stated: {', '.join(unbounded)}.")
 
 
 def _examples(draft: Draft) -> Iterator[tuple[str, str]]:
-    """Questions to try: a count, and an average of the first number with bounds."""
+    """Queries to try: a count, and an average of the first number with bounds."""
     for table in draft.tables:
         if table.public:
             continue
@@ -228,7 +228,7 @@ def _quantities(table: DraftTable) -> list[DraftColumn]:
     return [c for c in numbers if c.name not in units and not c.name.lower().endswith("id")]
 
 
-# -- the questions of an interview
+# -- the queries of an interview
 
 
 def interview(draft: Draft, files: Mapping[str, Path], *, pure: bool = False) -> Draft:
@@ -241,12 +241,12 @@ def interview(draft: Draft, files: Mapping[str, Path], *, pure: bool = False) ->
     """
     typer.echo("Enter keeps the value in brackets; open places are marked in the file.\n")
     if draft.epsilon is None:
-        draft = replace(draft, epsilon=_ask_number("Epsilon of all questions together, such as 4", "epsilon"))
+        draft = replace(draft, epsilon=_ask_number("Epsilon of all queries together, such as 4", "epsilon"))
     _caution(draft)
     if draft.delta is None and not pure:
         if draft.epsilon is not None:
-            typer.echo("  A delta allows more questions for the same epsilon, and groups whose names are not public.")
-        delta = DELTA if draft.epsilon is None else _ask_number("Delta of all questions; 0 for none", "delta", DELTA)
+            typer.echo("  A delta allows more queries for the same epsilon, and groups whose names are not public.")
+        delta = DELTA if draft.epsilon is None else _ask_number("Delta of all queries; 0 for none", "delta", DELTA)
         draft = replace(draft, delta=None if delta == "0" else delta)
         _caution(replace(draft, epsilon=None))
     tables, sampled = [], []
@@ -409,10 +409,10 @@ def _bounds(name: str) -> tuple[str, str] | None:
         typer.echo("    Two numbers with a comma between them, the lower one first.")
 
 
-def _ask_number(question: str, name: str, default: str | None = None) -> str | None:
+def _ask_number(query: str, name: str, default: str | None = None) -> str | None:
     check = exact_positive if name == "epsilon" else exact_probability
     while True:
-        said = _ask(question, default)
+        said = _ask(query, default)
         try:
             if said is not None and (name, said) != ("delta", "0"):
                 check(said, name)
@@ -421,18 +421,18 @@ def _ask_number(question: str, name: str, default: str | None = None) -> str | N
             typer.echo(f"    {problem}")
 
 
-def _ask_count(question: str, default: ContributionNumber, name: str) -> ContributionNumber:
+def _ask_count(query: str, default: ContributionNumber, name: str) -> ContributionNumber:
     while True:
-        said = _ask(question, str(default)) or str(default)
+        said = _ask(query, str(default)) or str(default)
         try:
             return contribution_number(int(said) if said.isdecimal() else said, name)
         except InputError:
             typer.echo("    A whole number, at least 1, or auto.")
 
 
-def _ask(question: str, default: str | None) -> str | None:
+def _ask(query: str, default: str | None) -> str | None:
     """Text typed at the prompt; None for nothing, which stands for the default where there is one."""
-    said = str(typer.prompt(question, default=default or "", show_default=default is not None)).strip()
+    said = str(typer.prompt(query, default=default or "", show_default=default is not None)).strip()
     return said or None
 
 

@@ -71,7 +71,7 @@ def show(
     every: Annotated[bool, typer.Option("--all", help="Every kind of entry, not only charges.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show the newest charges: when, who, what it cost, and the question."""
+    """Show the newest charges: when, who, what it cost, and the query."""
     with reported(as_json=as_json):
         if every:
             if population or analyst:
@@ -305,13 +305,13 @@ def _show_entries(entries: list[dict[str, Any]]) -> None:
         console().print("Nothing was charged yet.")
         return
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for name in ("entry", "time", "who", "what", "question"):
+    for name in ("entry", "time", "who", "what", "query"):
         table.add_column(
-            name, overflow="ellipsis", no_wrap=name != "question", justify="right" if name == "entry" else "left"
+            name, overflow="ellipsis", no_wrap=name != "query", justify="right" if name == "entry" else "left"
         )
     for entry in entries:
-        who, what, question = map(visible, _words(entry))
-        table.add_row(Text(str(entry["position"])), Text(entry["time"]), Text(who), Text(what), Text(question))
+        who, what, query = map(visible, _words(entry))
+        table.add_row(Text(str(entry["position"])), Text(entry["time"]), Text(who), Text(what), Text(query))
     console().print(table)
 
 

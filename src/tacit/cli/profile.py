@@ -8,12 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from tacit.cli.open_project import DEFAULT_PROJECT, AnalystOption, ProjectOption, opened
-from tacit.cli.query import request_of, with_question_options
+from tacit.cli.query import request_of, with_query_options
 from tacit.cli.terminal import JsonFlag, print_json, reported, say
 from tacit.core.text_files import replace_file
 
 
-@with_question_options
+@with_query_options
 def profile(
     table: Annotated[str, typer.Argument(help="A protected table.", show_default=False)],
     project: ProjectOption = DEFAULT_PROJECT,

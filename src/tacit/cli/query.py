@@ -22,7 +22,7 @@ from tacit.core.errors import InputError, TacitError
 from tacit.core.extras import load_arrow
 from tacit.core.numbers import with_noun
 from tacit.core.text_files import csv_text, json_line, visible
-from tacit.query.request import OPTIONS, OptionKind, QuestionOption, Request
+from tacit.query.request import OPTIONS, OptionKind, QueryOption, Request
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
 
     _State = tuple[list[Budget], list[Entry], list[Override]]
 
-SqlArgument = Annotated[str | None, typer.Argument(help='The question in SQL; "-" reads it from standard input.')]
-SqlFile = Annotated[Path | None, typer.Option("--file", "-f", help="A file that holds the question.")]
+SqlArgument = Annotated[str | None, typer.Argument(help='The query in SQL; "-" reads it from standard input.')]
+SqlFile = Annotated[Path | None, typer.Option("--file", "-f", help="A file that holds the query.")]
 
-#: More than any question may have; what is longer is refused by its length, not by memory.
+#: More than any query may have; what is longer is refused by its length, not by memory.
 _LONGEST = 2**20
 
 
-def with_question_options(command: Callable[..., None]) -> Callable[..., None]:
-    """A command with a parameter ``options`` and, in its place, an option for each option of a question."""
+def with_query_options(command: Callable[..., None]) -> Callable[..., None]:
+    """A command with a parameter ``options`` and, in its place, an option for each option of a query."""
     shown = inspect.signature(command, eval_str=True)
     parameters: list[inspect.Parameter] = []
     for each in shown.parameters.values():
@@ -69,7 +69,7 @@ def request_of(options: Mapping[str, Any], sql: str = "") -> Request:
     return Request.of(sql, typed)
 
 
-def _parameter(option: QuestionOption) -> inspect.Parameter:
+def _parameter(option: QueryOption) -> inspect.Parameter:
     kind: Any = list[str] | None if option.named else int | None if option.kind is OptionKind.COUNT else str | None
     example = f"{option.example}, or column={option.example}" if option.kind is OptionKind.AMOUNTS else option.example
     told = typer.Option(help=f"{option.help[0].upper()}{option.help[1:]}: {example}.")
@@ -78,9 +78,9 @@ def _parameter(option: QuestionOption) -> inspect.Parameter:
 
 
 def read_sql(sql: str | None, file: Path | None) -> str | None:
-    """The question from where it was put: argument, file, or standard input if it is a pipe; None if nowhere."""
+    """The query from where it was put: argument, file, or standard input if it is a pipe; None if nowhere."""
     if sql is not None and file is not None:
-        raise InputError("file", "a question was given as well; give one of them")
+        raise InputError("file", "a query was given as well; give one of them")
     if file is not None:
         try:
             with file.open("rb") as stream:
@@ -96,10 +96,10 @@ def _decoded(content: bytes, parameter: str) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise InputError(parameter, "the question is not UTF-8 text") from None
+        raise InputError(parameter, "the query is not UTF-8 text") from None
 
 
-@with_question_options
+@with_query_options
 def query(
     sql: SqlArgument = None,
     project: ProjectOption = DEFAULT_PROJECT,
@@ -115,9 +115,9 @@ def query(
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Ask a question in SQL and pay for it.
+    """Ask a query in SQL and pay for it.
 
-    Prints the answer with its errors, what was charged and what is left. Without a question, on a terminal, it opens a
+    Prints the answer with its errors, what was charged and what is left. Without a query, on a terminal, it opens a
     prompt that shows every price before it asks.
 
     tacit query "SELECT ward, COUNT(*) AS visits FROM visits GROUP BY ward" --epsilon 0.5
@@ -137,7 +137,7 @@ def query(
         asked = sql is not None or file is not None or not is_interactive()
         text = read_sql(sql, file) if asked else None
         if text is None and (form != "table" or output is not None):
-            raise InputError("sql", "say what to ask: a question in SQL, --file, or a pipe")
+            raise InputError("sql", "say what to ask: a query in SQL, --file, or a pipe")
         with opened(project, analyst=analyst) as curator:
             if text is None:
                 Prompt(curator, price, console()).run()
@@ -151,7 +151,7 @@ def query(
                 _save(lambda: answer.paid[1].save(receipt), receipt, "receipt")
 
 
-@with_question_options
+@with_query_options
 def explain(
     sql: SqlArgument = None,
     project: ProjectOption = DEFAULT_PROJECT,
@@ -161,7 +161,7 @@ def explain(
     engine: Annotated[bool, typer.Option("--engine", help="Also show the SQL that the database would run.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show what a question would release, its price and its expected error. Free; reads no data.
+    """Show what a query would release, its price and its expected error. Free; reads no data.
 
     tacit explain "SELECT AVG(cost) AS cost FROM visits" --epsilon 0.5 --suppose 1000
     """
@@ -169,7 +169,7 @@ def explain(
         price = request_of(options)
         text = read_sql(sql, file)
         if text is None:
-            raise InputError("sql", "say what to explain: a question in SQL, --file, or a pipe")
+            raise InputError("sql", "say what to explain: a query in SQL, --file, or a pipe")
         with opened(project, analyst=analyst) as curator:
             quote = curator.explain(text, **price.options)
             budget = None if quote.is_public else curator.budget(quote)
@@ -204,9 +204,9 @@ def _save(write: Callable[[], object], path: Path, option: str) -> None:
         raise InputError(option, f"cannot write {path}: {problem.strerror}; ask again, free") from None
 
 
-@with_question_options
+@with_query_options
 def budget(
-    sql: Annotated[str | None, typer.Argument(help="A question, to count how many more like it fit.")] = None,
+    sql: Annotated[str | None, typer.Argument(help="A query, to count how many more like it fit.")] = None,
     project: ProjectOption = DEFAULT_PROJECT,
     population: Annotated[str | None, typer.Option(help="Which population's account; by default all.")] = None,
     options: Any = None,
@@ -215,14 +215,14 @@ def budget(
 ) -> None:
     """Show what is spent and what is left of each population's budget.
 
-    With a question and its price, also how many more such questions fit.
+    With a query and its price, also how many more such queries fit.
 
     tacit budget "SELECT COUNT(*) FROM visits" --epsilon 0.1
     """
     with reported("sql", as_json=as_json):
         price = request_of(options)
         if sql is None and price.is_priced:
-            raise InputError("sql", "a price needs a question beside it")
+            raise InputError("sql", "a price needs a query beside it")
         state = _read(project, population, analyst) if sql is None else None
         accounts, waiting, decided = state or _asked(project, population, analyst, sql, price.options)
     if as_json:
@@ -261,8 +261,8 @@ def show_budget(screen: Console, account: Budget) -> None:
         screen.print(sentence, style="yellow" if sentence.startswith("Warning") else "", soft_wrap=True)
     for sentence in account.cautions:
         screen.print(f"Caution: {sentence}", style="yellow", soft_wrap=True)
-    if account.questions is not None:
-        screen.print(f"{with_noun(account.questions, 'more such question fits', 'more such questions fit')}.")
+    if account.queries is not None:
+        screen.print(f"{with_noun(account.queries, 'more such query fits', 'more such queries fit')}.")
 
 
 def budget_table(rows: Iterable[tuple[str, Sequence[Line], EpsilonSpent | None]]) -> Table:
@@ -302,12 +302,12 @@ def budget_table(rows: Iterable[tuple[str, Sequence[Line], EpsilonSpent | None]]
 def _asked(
     project: Path, population: str | None, analyst: str | None, sql: str | None, options: Mapping[str, Any]
 ) -> _State:
-    """The accounts of an opened project; with a question, the one that it is charged to."""
+    """The accounts of an opened project; with a query, the one that it is charged to."""
     with opened(project, analyst=analyst) as curator:
         if sql is not None:
             quote = curator.explain(sql, **options)
             if quote.is_public:
-                raise InputError("sql", "reads public tables alone and costs nothing: any number of such questions fit")
+                raise InputError("sql", "reads public tables alone and costs nothing: any number of such queries fit")
             accounts = [curator.budget(quote)]
         else:
             found = dict.fromkeys(each.table.population for each in curator.tables())
@@ -459,11 +459,11 @@ def _write(curator: Curator, answer: Answer, form: str, output: Path | None) -> 
 
 # -- the prompt
 
-_HELP = r"""Write a question in SQL, to a semicolon. Its price is shown, and you are asked before it is paid.
-\epsilon 0.5     what a question may cost; also \rho, \mu, \delta
+_HELP = r"""Write a query in SQL, to a semicolon. Its price is shown, and you are asked before it is paid.
+\epsilon 0.5     what a query may cost; also \rho, \mu, \delta
 \within 50       instead of a price, how far off answers may be; also \within column=50
 \confidence .99  of the intervals; also \max_groups, \max_rows, \weights, \suppose
-\explain         more about the next question: each release, its noise, its error
+\explain         more about the next query: each release, its noise, its error
 \d               the tables; \d visits: one table and what is known about its columns
 \budget          what is spent and what is left
 \history         what was asked, and what it cost
@@ -492,7 +492,7 @@ class Prompt:
 
     def run(self) -> None:
         history = _remember(completions(self._words()))
-        self._say(f"{self._curator.name}: questions end with a semicolon; help explains, exit leaves.", style="bold")
+        self._say(f"{self._curator.name}: queries end with a semicolon; help explains, exit leaves.", style="bold")
         try:
             while self._turn():
                 pass
@@ -500,7 +500,7 @@ class Prompt:
             history()
 
     def _turn(self) -> bool:
-        """One question or one command; False when it is time to leave."""
+        """One query or one command; False when it is time to leave."""
         try:
             text = self._text()
         except KeyboardInterrupt:
@@ -549,7 +549,7 @@ class Prompt:
             self._show_budgets()
         elif word in ("e", "explain"):
             self._explain = True
-            self._say("The next question is explained in full.")
+            self._say("The next query is explained in full.")
         elif word in OPTIONS:
             self._set(word, rest)
         else:

@@ -38,7 +38,7 @@ def verify(
 
     With --key it needs nothing else, and no network. Without, the key is that of the project here, as it was at the
     receipt's place in the ledger, and the receipt is compared with the one that the ledger holds there: released
-    numbers, question and amounts. Exit code 1 if it does not hold.
+    numbers, query and amounts. Exit code 1 if it does not hold.
     """
     from tacit.releases.receipt import Receipt, ReceiptReport, against_ledger, verify_receipt
 
@@ -88,7 +88,7 @@ def table(
     name: Annotated[str, typer.Option(help="Name of the table, for a planned release.")] = "",
     plan: Annotated[Path | None, typer.Option(help="The plan of a planned release.")] = None,
     confidence: Annotated[
-        str | None, typer.Option(help="Confidence of its intervals, if not that of the question.")
+        str | None, typer.Option(help="Confidence of its intervals, if not that of the query.")
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -249,7 +249,7 @@ def _show(receipt: Receipt) -> None:
         line("Protects", f"{receipt['population']}: {receipt['unit']} ({receipt['relation'].replace('_', '/', 1)})")
         line("Project", str(receipt["project"]))
         for answer in receipt["answers"]:
-            line("Question", " ".join(str(answer["query"] or answer["name"]).split()))
+            line("Query", " ".join(str(answer["query"] or answer["name"]).split()))
             line("Bounding", str(answer["bounding"]))
             for mechanism in answer["mechanisms"]:
                 noise = _amounts({word: mechanism[word] for word in _NOISE if mechanism.get(word)})

@@ -64,7 +64,7 @@ def deliver(
 
 
 def release(
-    plan: Annotated[Path, typer.Argument(help="The plan file: one total, and named questions.", show_default=False)],
+    plan: Annotated[Path, typer.Argument(help="The plan file: one total, and named queries.", show_default=False)],
     project: ProjectOption = DEFAULT_PROJECT,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The folder to write to.")] = None,
     quote: Annotated[bool, typer.Option("--quote", help="Only show how the total would be divided. Free.")] = False,
@@ -121,7 +121,7 @@ def release(
 
 
 def measure(
-    plan: Annotated[Path, typer.Argument(help="The plan file: one total, and named questions.", show_default=False)],
+    plan: Annotated[Path, typer.Argument(help="The plan file: one total, and named queries.", show_default=False)],
     dialect: Annotated[
         str, typer.Option(help="duckdb, postgresql, spark, databricks, snowflake, bigquery, trino or clickhouse.")
     ],

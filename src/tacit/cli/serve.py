@@ -83,7 +83,7 @@ def serve(
 ) -> None:
     """Serve an HTTP API and a console in the browser, on one shared privacy account.
 
-    The first start prints a link by which the owner signs in. Stop it with Ctrl-C: questions under way are
+    The first start prints a link by which the owner signs in. Stop it with Ctrl-C: queries under way are
     finished first.
 
     Each option may be a variable of the environment instead: --behind-proxy is TACIT_SERVE_BEHIND_PROXY=1.
@@ -231,7 +231,7 @@ def _tell_demo(started: Started) -> None:
         _say("Or with psql, or any tool that speaks to PostgreSQL, with the token as the password:\n")
         _say(f"  PGPASSWORD={links['token']} PGOPTIONS='-c tacit.epsilon=0.1' \\")
         _say(f"  psql -h {host} -p {port} -U {_DEMO_ANALYST} -d hospital\n")
-        _say("A dashboard or a notebook takes an address; the price of each of its questions is in it:\n")
+        _say("A dashboard or a notebook takes an address; the price of each of its queries is in it:\n")
         options = "?options=-ctacit.epsilon%3D0.1"
         _say(f"  postgresql://{_DEMO_ANALYST}:{links['token']}@{host}:{port}/hospital{options}\n")
     learns = "" if find_spec("sklearn") is not None else f" (after {install_command('learn')})"

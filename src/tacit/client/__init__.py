@@ -12,7 +12,7 @@ Modules:
 * :mod:`.remote_curator` — ``tacit.connect``: the methods of a curator over HTTP
 * :mod:`.remote_releases` — Releases of a server: facts, a checked receipt, and files that are fetched
 * :mod:`.requests` — Requests of the API that make no release: queries, people, tokens and quotas
-* :mod:`.responses` — Bodies of responses to questions: one class writes a body (``of``), reads it (``read``,
+* :mod:`.responses` — Bodies of responses to queries: one class writes a body (``of``), reads it (``read``,
   ``to_domain``), describes it
 * :mod:`.server_identity` — Identity of a server: its ledger, its signing key and the succession of keys
 * :mod:`.values` — Exact numbers, types and cells in JSON, written and read

@@ -81,7 +81,7 @@ class BudgetResponse(ResponseModel):
     promise: GuaranteeResponse = Field(description="the same, exactly")
     currencies: list[LineResponse]
     shares: list[BalanceResponse]
-    questions_left: int | None
+    queries_left: int | None
     durable: bool
     notes: list[str] = maybe(description="the policy of the owner, and warnings where much is spent")
 
@@ -96,7 +96,7 @@ class BudgetResponse(ResponseModel):
             promise=GuaranteeResponse.of(budget.guarantee),
             currencies=own.currencies,
             shares=shares,
-            questions_left=budget.questions,
+            queries_left=budget.queries,
             durable=budget.durable,
             **notes,
         )
@@ -108,9 +108,9 @@ class BudgetResponse(ResponseModel):
             Balance(share.owner, share.limited, tuple(line.to_domain() for line in share.currencies))
             for share in (own, *self.shares)
         )
-        questions = self.questions_left if charge is None else _fitting(balances, charge)
+        queries = self.queries_left if charge is None else _fitting(balances, charge)
         notes = tuple(self.notes or ())
-        return Budget(self.population, self.promise.to_domain(), balances, questions, self.durable, notes)
+        return Budget(self.population, self.promise.to_domain(), balances, queries, self.durable, notes)
 
 
 def _fitting(balances: tuple[Balance, ...], charge: tuple[Amount, ...]) -> int | None:
@@ -180,10 +180,10 @@ class TableResponse(ResponseModel):
     public: bool
     population: str | None
     unit: str | None
-    max_groups: int | Literal["auto"] = Field(description='"auto" where it is found privately for each question')
+    max_groups: int | Literal["auto"] = Field(description='"auto" where it is found privately for each query')
     max_rows: int | Literal["auto"] = Field(description="likewise")
     unit_rows: int
-    max_groups_limit: int | None = Field(description="the most groups that a question may state; null for any number")
+    max_groups_limit: int | None = Field(description="the most groups that a query may state; null for any number")
     max_rows_limit: int | None = Field(description="likewise the most rows")
     columns: list[ColumnResponse]
     foreign_keys: list[ForeignKeyResponse]

@@ -2,7 +2,7 @@
 
 A server's own anchor lies on the server. A machine that is put back whole, from a snapshot or a backup, has an old
 ledger and an equally old anchor, and cannot notice by itself that charges are missing. A client can: it keeps an anchor
-of its own (:mod:`tacit.ledger.anchor`), one for each ledger, in the user's state folder. Every question names the entry
+of its own (:mod:`tacit.ledger.anchor`), one for each ledger, in the user's state folder. Every query names the entry
 that is remembered, in the header ``Tacit-Seen``. The server refuses, before anything is charged, if its ledger does not
 hold that entry; and says, if it does, which hash it has at that place. The anchor then moves on to the entry of the
 receipt. It never moves to a ledger that was not shown to hold what was remembered before.
@@ -73,7 +73,7 @@ class Witness:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Header of a question that names it."""
+        """Header of a query that names it."""
         return {SEEN: head_text(self._known)} if self._known.seq else {}
 
     def check(self, sent: str | None, echoed: str | None) -> None:

@@ -14,7 +14,7 @@ from tacit.core.numbers import Number, exact_probability
 from tacit.query.planning.explain import Explanation
 from tacit.query.postprocess.bounding_loss import LeftOut
 from tacit.query.postprocess.cells import Ends, as_shown
-from tacit.query.question import OutputColumn
+from tacit.query.query import OutputColumn
 from tacit.query.types import Value
 from tacit.releases.accounts import Entry
 from tacit.releases.answer import AnswerViews
@@ -109,8 +109,8 @@ class RemoteAnswer(AnswerViews):
 
     Args:
         finished: the rows.
-        charge: what the account was charged; nothing for a repeated question.
-        receipt: the signed statement of what was released and charged; for a repeated question that of the first time;
+        charge: what the account was charged; nothing for a repeated query.
+        receipt: the signed statement of what was released and charged; for a repeated query that of the first time;
             None where the server says that public tables alone were asked about.
         said: the note of the server about the numbers, such as the bounds that AUTO found.
         as_released: whether displays show negative counts; see :attr:`raw`.
@@ -130,16 +130,16 @@ class RemoteAnswer(AnswerViews):
 
 @dataclass(frozen=True, repr=False)
 class RemoteQuote(QuoteForms):
-    """Effect and price of a question, as a server states them: ``str`` for people, :meth:`to_json` for programs.
+    """Effect and price of a query, as a server states them: ``str`` for people, :meth:`to_json` for programs.
 
     Args:
         explanation: protected tables, each release with its noise, the price and the errors.
         guarantee: the charge of the account.
-        questions_left: how many more such questions fit.
+        queries_left: how many more such queries fit.
         leaves_after: seconds after which a fresh answer leaves the server.
     """
 
     explanation: Explanation
     guarantee: Guarantee
-    questions_left: int | None
+    queries_left: int | None
     leaves_after: float

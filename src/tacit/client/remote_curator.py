@@ -34,7 +34,7 @@ from tacit.curator.curator import TableInfo
 from tacit.ledger.errors import ConflictError
 from tacit.ledger.protocol import Head
 from tacit.query.parsing.sql_text import Query, query_text
-from tacit.query.request import QuestionOptions, Request, takes_options
+from tacit.query.request import QueryOptions, Request, takes_options
 from tacit.releases.accounts import Budget, Entry, typed_price
 from tacit.releases.api_types import ResponseModel
 from tacit.releases.model import Fitted
@@ -100,7 +100,7 @@ def connect(
 class RemoteCurator(Closing):
     """The methods of :class:`tacit.Curator`, asked of a server. Made by :func:`tacit.connect`.
 
-    Every method may be called from several threads at once. A question whose response is lost is sent again under the
+    Every method may be called from several threads at once. A query whose response is lost is sent again under the
     same key, and is charged once.
     """
 
@@ -127,9 +127,9 @@ class RemoteCurator(Closing):
         *,
         analyst: str | None = None,
         idempotency_key: str = "",
-        **options: Unpack[QuestionOptions],
+        **options: Unpack[QueryOptions],
     ) -> RemoteAnswer:
-        """The answer to a question in SQL.
+        """The answer to a query in SQL.
 
         Args:
             sql: the query: text, or an expression of Ibis or SQLGlot.
@@ -155,12 +155,12 @@ class RemoteCurator(Closing):
         return RemoteAnswer(rows, charge, receipt, body.note)
 
     @takes_options
-    def explain(self, sql: Query, **options: Unpack[QuestionOptions]) -> RemoteQuote:
+    def explain(self, sql: Query, **options: Unpack[QueryOptions]) -> RemoteQuote:
         """Releases, noise, price and errors of :meth:`sql` with the same arguments. Free; reads no data."""
         reply = self._channel.post("/v1/explain", query_body(Request.of(query_text(sql), options)))
         with parsing("the quote"):
             body = QuoteResponse.read(reply.content)
-            return RemoteQuote(*body.to_domain(), body.questions_left, body.leaves_after)
+            return RemoteQuote(*body.to_domain(), body.queries_left, body.leaves_after)
 
     def budget(
         self,
@@ -169,7 +169,7 @@ class RemoteCurator(Closing):
         population: str | None = None,
         analyst: str | None = None,
     ) -> Budget:
-        """Amounts spent and left; with a quote or an answer, also how many more such questions fit."""
+        """Amounts spent and left; with a quote or an answer, also how many more such queries fit."""
         _check_own(analyst)
         charge = None
         if isinstance(quote, RemoteAnswer):
@@ -199,7 +199,7 @@ class RemoteCurator(Closing):
             return tuple(table.to_domain() for table in TablesResponse.read(content).tables)
 
     def history(self, *, population: str | None = None, analyst: str | None = None) -> tuple[Entry, ...]:
-        """Your questions and their cost, in order; with ``analyst``, theirs, if you may see them."""
+        """Your queries and their cost, in order; with ``analyst``, theirs, if you may see them."""
         entries: list[Entry] = []
         everyone = {} if analyst is None else {"everyone": "true"}
         query, before = dict(everyone), 2**63
@@ -237,7 +237,7 @@ class RemoteCurator(Closing):
     def check_history(self) -> None:
         """Check that the server's ledger still holds the newest entry seen from here, and remember its head.
 
-        Done when connecting, and with every question.
+        Done when connecting, and with every query.
 
         Raises:
             TrustError: it does not: the server was put back to an older state.
@@ -285,7 +285,7 @@ class RemoteCurator(Closing):
         *,
         idempotency_key: str = "",
         progress: Callable[[str], None] | None = None,
-        **options: Unpack[QuestionOptions],
+        **options: Unpack[QueryOptions],
     ) -> RemoteWorkload:
         """Answers to many counting queries at once, as a job. See :meth:`tacit.Curator.answer_workload`.
 
@@ -307,7 +307,7 @@ class RemoteCurator(Closing):
         *,
         idempotency_key: str = "",
         progress: Callable[[str], None] | None = None,
-        **options: Unpack[QuestionOptions],
+        **options: Unpack[QueryOptions],
     ) -> RemoteProfile:
         """What a table holds that nobody has described, as a job; for owners. See :meth:`tacit.Curator.profile`.
 
@@ -442,14 +442,14 @@ class RemoteCurator(Closing):
         return Fitted(model, charge, receipt, about.sql, tuple(about.features), about.target, text)
 
     def close(self) -> None:
-        """Hang up; further questions fail."""
+        """Hang up; further queries fail."""
         self._channel.close()
 
     def __repr__(self) -> str:
         return f"<RemoteCurator {self.url}>"
 
     def _ask(self, request: Request, key: str, **headers: str) -> HttpReply:
-        # Drawn once per question, so that whatever is sent again is the same question.
+        # Drawn once per query, so that whatever is sent again is the same query.
         seen = self._witness.headers
         body, said = query_body(request), {"Idempotency-Key": request_key(key), **headers, **seen}
         return self._confirming(seen, lambda: self._channel.post("/v1/query", body, said))

@@ -1,4 +1,4 @@
-"""Bodies of responses to questions: one class writes a body (``of``), reads it (``read``, ``to_domain``), describes it.
+"""Bodies of responses to queries: one class writes a body (``of``), reads it (``read``, ``to_domain``), describes it.
 
 Writing and reading are strict about types. Readers ignore fields that they do not know, so that a server may say more.
 """
@@ -20,7 +20,7 @@ from tacit.core.numbers import exact, exact_probability, exact_text
 from tacit.query.planning.explain import ExplainedError, ExplainedRelease, Explanation
 from tacit.query.postprocess.bounding_loss import CauseShare, LeftOut
 from tacit.query.postprocess.cells import Ends
-from tacit.query.question import OutputColumn
+from tacit.query.query import OutputColumn
 from tacit.query.types import Domain, Range, Value
 from tacit.releases.accounts import Entry
 from tacit.releases.api_types import DescribedAs, Exact, ResponseModel, Scalar, maybe
@@ -78,7 +78,7 @@ class CauseResponse(ResponseModel):
     cause: Literal["max_groups", "max_rows", "max_rows_total", "clipping", "keys", "casts", "unit_rows"]
     limit: int | None
     people: int = Field(description="estimated number")
-    share: Exact = Field(description="of all people in the question")
+    share: Exact = Field(description="of all people in the query")
     error: Exact = Field(description="of the share, at the confidence of the answer")
     seen: bool = Field(description="whether it stands out from the noise")
     sentence: str
@@ -88,7 +88,7 @@ class CauseResponse(ResponseModel):
 class LeftOutResponse(ResponseModel):
     """Estimate of what limits, bounds and listed keys left out."""
 
-    people: int = Field(description="estimated number of people in the question")
+    people: int = Field(description="estimated number of people in the query")
     causes: list[CauseResponse]
 
     @classmethod
@@ -179,9 +179,9 @@ class AnswerTableResponse(ResponseModel):
 class AnswerResponse(AnswerTableResponse):
     """An answer: a function of the release and the request alone."""
 
-    charge: ChargeResponse | None = Field(description="null for a question about public tables alone")
+    charge: ChargeResponse | None = Field(description="null for a query about public tables alone")
     note: str
-    receipt: ReceiptResponse | None = Field(description="null for a question about public tables alone")
+    receipt: ReceiptResponse | None = Field(description="null for a query about public tables alone")
     public: bool = maybe(description="true where public tables alone were asked about: exact, and free")
 
     @classmethod
@@ -264,7 +264,7 @@ def _read_cell(cell: Any, column: OutputColumn) -> CellRead:
 
 
 class PriceResponse(ResponseModel):
-    """The charge that a question would make."""
+    """The charge that a query would make."""
 
     text: str
     amounts: dict[str, Exact]
@@ -293,7 +293,7 @@ class ExpectedErrorResponse(ResponseModel):
 
 
 class QuoteResponse(ResponseModel):
-    """Effect and price of a question."""
+    """Effect and price of a query."""
 
     price: PriceResponse
     guarantee: GuaranteeKind
@@ -316,15 +316,15 @@ class QuoteResponse(ResponseModel):
     advice: list[str] = maybe(description="what to write for less noise, a sentence each")
     sets: str = maybe(description="grouping sets, and how their totals are made")
     public: bool = maybe(description="true where public tables alone are asked about: exact, and free")
-    steps: str = maybe(description="which parts of the question wait for what others release")
-    questions_left: int | None = Field(description="how many more such questions fit")
+    steps: str = maybe(description="which parts of the query wait for what others release")
+    queries_left: int | None = Field(description="how many more such queries fit")
     leaves_after: float = Field(
         description="seconds from its beginning after which a fresh answer leaves, decided by the text; 0 without slots"
     )
 
     @classmethod
     def of(
-        cls, quote: Quote, *, engine: bool = False, questions_left: int | None = None, leaves_after: float = 0.0
+        cls, quote: Quote, *, engine: bool = False, queries_left: int | None = None, leaves_after: float = 0.0
     ) -> Self:
         """The quote; ``engine`` adds the statements of the engine, which are for owners."""
         it, price = quote.explanation, GuaranteeResponse.of(quote.guarantee)
@@ -337,7 +337,7 @@ class QuoteResponse(ResponseModel):
             releases=list(it.releases),
             errors=list(it.errors),
             plan=it.digest,
-            questions_left=questions_left,
+            queries_left=queries_left,
             leaves_after=leaves_after,
             **({"engine_sql": it.engine_sql} if engine else {}),
             **({"advice": list(it.advice)} if it.advice else {}),
@@ -363,7 +363,7 @@ class QuoteResponse(ResponseModel):
 
 
 class HealthResponse(ResponseModel):
-    """Questions can be asked."""
+    """Queries can be asked."""
 
     status: Literal["ok"]
 

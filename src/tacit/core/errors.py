@@ -4,7 +4,7 @@
 
     TacitError
     ├── InputError        input       a value given by the caller cannot be used; names the parameter
-    ├── QueryError        query       a question cannot be answered privately as written
+    ├── QueryError        query       a query cannot be answered privately as written
     ├── BudgetError       budget      the account does not allow the charge
     ├── AccessError       access      the caller may not do this, or the thing does not exist
     ├── AccountingError   accounting  no sound privacy statement can be made of the request
@@ -59,7 +59,7 @@ class InputError(TacitError, ValueError):
 
 
 class QueryError(TacitError):
-    """A question cannot be answered privately as it is written."""
+    """A query cannot be answered privately as it is written."""
 
     code = "query"
 
@@ -90,7 +90,7 @@ class EngineError(TacitError):
 
 
 class DelayedError(EngineError):
-    """The answer to a charged question was not ready in time; the charge waits, and an equal question runs under it.
+    """The answer to a charged query was not ready in time; the charge waits, and an equal query runs under it.
 
     Args:
         position: of the charge in the ledger.
@@ -111,7 +111,7 @@ class DelayedError(EngineError):
 
 
 class FailedRunError(EngineError):
-    """A question was charged, failed when it ran, and stays failed: it is never run again under that charge.
+    """A query was charged, failed when it ran, and stays failed: it is never run again under that charge.
 
     Its words are the same for every failure, because a choice of words would be a choice made by data.
 
@@ -130,7 +130,7 @@ class FailedRunError(EngineError):
 
     def __str__(self) -> str:
         return (
-            f"the question failed when it ran: charge {self.position} stays charged, nothing was released, and asking "
+            f"the query failed when it ran: charge {self.position} stays charged, nothing was released, and asking "
             f"it again gives this failure for nothing; to pay for another run, ask at another price; the operator's "
             f"log has the reason under {self.id}"
         )

@@ -26,14 +26,14 @@ from tacit.core.numbers import Number, exact_positive
 from tacit.ledger import Ledger
 from tacit.query.catalog import Table
 from tacit.query.parsing.sql_text import Query, query_text
-from tacit.query.request import QuestionOptions, Request, takes_options
+from tacit.query.request import QueryOptions, Request, takes_options
 from tacit.query.types import Kind
 from tacit.releases.accounts import Budget, Entry, share_caps
 from tacit.releases.answer import Answer
 from tacit.releases.keys import key_of
 from tacit.releases.notebook_tables import ChargeList, curator_html, known_of, owner_of, table_html
 from tacit.releases.payment import Caller, CuratorContext, entry_of, hide_internal_errors
-from tacit.releases.planner import QuestionContext, Quote
+from tacit.releases.planner import QueryContext, Quote
 from tacit.releases.query import answer, deliver, quote, quote_public, undelivered
 from tacit.releases.receipt import Receipt, ReceiptReport, check_against_ledger, verify_receipt
 from tacit.releases.release import Release, read_release, released
@@ -88,7 +88,7 @@ class TableInfo:
 
 
 class Curator(Closing):
-    """Stands between data and questions: answers with noise, within a budget. Made by :func:`tacit.open`.
+    """Stands between data and queries: answers with noise, within a budget. Made by :func:`tacit.open`.
 
     Every method may be called from several threads at once, and several processes may work on one ledger.
 
@@ -97,7 +97,7 @@ class Curator(Closing):
         analyst: who asks, unless a call says otherwise.
     """
 
-    def __init__(self, context: QuestionContext, analyst: str) -> None:
+    def __init__(self, context: QueryContext, analyst: str) -> None:
         self._context = context
         self.analyst = analyst
 
@@ -107,7 +107,7 @@ class Curator(Closing):
         return self._context.project
 
     @property
-    def context(self) -> QuestionContext:
+    def context(self) -> QueryContext:
         """Metadata, data, ledger and keys, for packages built on a curator; not for analysts."""
         return self._context
 
@@ -128,11 +128,11 @@ class Curator(Closing):
         *,
         analyst: str | None = None,
         idempotency_key: str = "",
-        **options: Unpack[QuestionOptions],
+        **options: Unpack[QueryOptions],
     ) -> Answer:
-        """The answer to a question in SQL.
+        """The answer to a query in SQL.
 
-        The number typed is the guarantee of the whole question. It is charged before data is read; the same question
+        The number typed is the guarantee of the whole query. It is charged before data is read; the same query
         with the same parameters, asked again, gets the same answer for nothing.
 
         Args:
@@ -151,7 +151,7 @@ class Curator(Closing):
             return answer(self._context, sql, request, caller, progress)
 
     @takes_options
-    def explain(self, sql: Query, **options: Unpack[QuestionOptions]) -> Quote:
+    def explain(self, sql: Query, **options: Unpack[QueryOptions]) -> Quote:
         """Releases, noise, price and errors of :meth:`sql` with the same arguments. Free; reads no data."""
         sql = query_text(sql)
         request = Request.of(sql, options)
@@ -169,10 +169,10 @@ class Curator(Closing):
         population: str | None = None,
         analyst: str | None = None,
     ) -> Budget:
-        """State of an account; with a quote or an answer, also how many more such questions fit.
+        """State of an account; with a quote or an answer, also how many more such queries fit.
 
         Args:
-            quote: a question that was quoted or answered; one about public tables alone is charged to no account.
+            quote: a query that was quoted or answered; one about public tables alone is charged to no account.
             population: whose budget; may be left out where there is one, or with a quote.
             analyst: whose share is shown beside it; by default the curator's own analyst.
         """
@@ -316,7 +316,7 @@ class Curator(Closing):
         *,
         analyst: str | None = None,
         idempotency_key: str = "",
-        **options: Unpack[QuestionOptions],
+        **options: Unpack[QueryOptions],
     ) -> WorkloadAnswer:
         """Answers to many counting queries at once, consistent with one another, each with its variance.
 
@@ -341,7 +341,7 @@ class Curator(Closing):
         return answer_workload(self._context, query_text(source, "source"), workload, options, caller)
 
     @takes_options
-    def explain_workload(self, source: Query, workload: Workload, **options: Unpack[QuestionOptions]) -> WorkloadQuote:
+    def explain_workload(self, source: Query, workload: Workload, **options: Unpack[QueryOptions]) -> WorkloadQuote:
         """Errors and price of :meth:`answer_workload` with the same arguments. Free; reads no data."""
         from tacit.releases.workload import quote_workload
 
@@ -427,7 +427,7 @@ class Curator(Closing):
         *,
         analyst: str | None = None,
         idempotency_key: str = "",
-        **options: Unpack[QuestionOptions],
+        **options: Unpack[QueryOptions],
     ) -> Profile:
         """What a table holds that nobody has described: rows, people, and of each column NULLs, magnitude and values.
 
@@ -444,7 +444,7 @@ class Curator(Closing):
         return make_profile(self._context, table, options, Caller(analyst or self.analyst, idempotency_key))
 
     @takes_options
-    def explain_profile(self, table: str, **options: Unpack[QuestionOptions]) -> ProfileQuote:
+    def explain_profile(self, table: str, **options: Unpack[QueryOptions]) -> ProfileQuote:
         """From how many rows each part of :meth:`profile` is worth its cost. Free; reads no data."""
         from tacit.releases.profile import quote_profile
 
@@ -577,7 +577,7 @@ class Conversation:
         return Budget.of(found, durable=context.ledger.durable, account=context.accounts[population])
 
 
-#: Seconds that a question may take without a bar.
+#: Seconds that a query may take without a bar.
 PATIENCE = 1.0
 _WHOLE = 100.0
 
@@ -635,7 +635,7 @@ class ProgressBar:
 
 @contextmanager
 def terminal_progress() -> Iterator[ProgressBar | None]:
-    """Progress bar for questions asked inside, or None where standard error is no terminal."""
+    """Progress bar for queries asked inside, or None where standard error is no terminal."""
     # Several threads that ask at once, as in a server, would draw over one another, and their callers sit elsewhere.
     here = threading.current_thread() is threading.main_thread()
     if not here or sys.stderr is None or not sys.stderr.isatty():

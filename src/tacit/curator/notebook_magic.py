@@ -1,6 +1,6 @@
 """Cells of a notebook that are SQL: ``%load_ext tacit``, then ``%%tacit epsilon=0.5``.
 
-The price is shown before the question runs. A typed price is what the cell pays; with ``within=`` the price is found,
+The price is shown before the query runs. A typed price is what the cell pays; with ``within=`` the price is found,
 so the cell shows it and stops until ``--pay`` stands in its first line.
 """
 
@@ -30,10 +30,10 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 def run_cell(shell: Any, line: str, cell: str) -> Any:
-    """Show the price of a cell's question, then its answer.
+    """Show the price of a cell's query, then its answer.
 
     Raises:
-        TacitError: as the question does.
+        TacitError: as the query does.
     """
     words, flags = _words(line)
     into = words.pop("into", None)

@@ -31,7 +31,7 @@ from tacit.query.relational.algebra import scanned
 from tacit.query.resolve import resolve
 from tacit.releases.accounts import OWNER, Budget, account_kind, filter_of, version_caps
 from tacit.releases.keys import Keyring, Keys, has_waiting, keys_in_force, make_keys, mismatch, missing_keys, open_keys
-from tacit.releases.planner import QuestionContext
+from tacit.releases.planner import QueryContext
 
 if TYPE_CHECKING:
     from tacit.project.project_editing import EditedProject
@@ -74,7 +74,7 @@ def open_curator(
             pandas, Polars, Arrow or Spark frame. With a project file no other argument but ``analyst`` and
             ``session`` is allowed.
         unit: the column that says which person a row belongs to, or ``"row"`` when every row is a person.
-        epsilon: the budget of all questions together; or ``rho`` or ``mu``, by kind of accounting.
+        epsilon: the budget of all queries together; or ``rho`` or ``mu``, by kind of accounting.
         delta: for accounting other than ``"pure"``.
         rho: see ``epsilon``.
         mu: see ``epsilon``.
@@ -85,15 +85,15 @@ def open_curator(
             name of its type, or a mapping with the words of the project file.
         table: its name in queries; by default the name of the file, or ``data`` for frames.
         population: name of the population; by default ``people``.
-        max_groups: the most groups one person counts in, where a question states no number; or ``"auto"``, as by
-            default: found privately, within the price of each question.
+        max_groups: the most groups one person counts in, where a query states no number; or ``"auto"``, as by
+            default: found privately, within the price of each query.
         max_rows: the most rows of one person that count per group, likewise.
-        unit_rows: the most rows that one person has, for the bound on the work of a question; as many enter a join
+        unit_rows: the most rows that one person has, for the bound on the work of a query; as many enter a join
             that multiplies rows. Default 256.
-        max_groups_limit: ceiling on the ``max_groups`` that a question may state; by default none.
-        max_rows_limit: ceiling on the ``max_rows`` that a question may state; by default none.
+        max_groups_limit: ceiling on the ``max_groups`` that a query may state; by default none.
+        max_rows_limit: ceiling on the ``max_rows`` that a query may state; by default none.
         ledger: a file in which the account outlasts the process; by default in memory.
-        analyst: who asks, where a question names no analyst; by default the owner of the data.
+        analyst: who asks, where a query names no analyst; by default the owner of the data.
         session: a Spark session to use, for a project whose engine is Spark; a Spark frame brings its own.
         csv: how a CSV file is written, with the words of the project file: ``delimiter``, ``encoding``,
             ``decimal_mark``, ``thousands_mark``, ``date_format``, ``null_values``.
@@ -226,7 +226,7 @@ def try_opening(project: Project, reader: Reader | None, key: str, digests: str)
         engine.close()
 
 
-def _context(project: Project, engine: Engine, opened: OpenedLedger) -> QuestionContext:
+def _context(project: Project, engine: Engine, opened: OpenedLedger) -> QueryContext:
     accounts = {}
     for name, model in project.populations.items():
         limit = filter_of(name, model)
@@ -242,7 +242,7 @@ def _context(project: Project, engine: Engine, opened: OpenedLedger) -> Question
             terms = declared_terms(project.catalog, table)
             opened.ledger.units.declare(project.name, table.name, table.population, terms)
     parts = (engine, opened.ledger, opened.keys, accounts, sources.version, sources.check_present)
-    return QuestionContext(project.name, project.catalog, *parts)
+    return QueryContext(project.name, project.catalog, *parts)
 
 
 def _engine(project: Project, session: Any) -> Engine:
@@ -268,7 +268,7 @@ def _budget(stated: Mapping[str, Any]) -> dict[str, Any]:
     if accounting is None:
         accounting = implied_currency({word for word, number in stated.items() if number is not None}).kind
     if all(stated[word] is None for word in ("epsilon", "rho", "mu")):
-        raise InputError("epsilon", "state the budget of all questions together, such as epsilon='4'")
+        raise InputError("epsilon", "state the budget of all queries together, such as epsilon='4'")
     budget = {word: _text(stated[word]) for word in ("epsilon", "delta", "rho", "mu") if stated[word] is not None}
     relation = {} if stated["relation"] is None else {"relation": str(stated["relation"])}
     return {"accounting": accounting, **budget, **relation}
@@ -404,7 +404,7 @@ def fix_units(
 open = open_curator  # noqa: A001
 
 
-#: Questions that are named, and charges that are looked at.
+#: Queries that are named, and charges that are looked at.
 _MOST_NAMED: Final = 20
 _MOST_READ: Final = 10_000
 _BUDGET: Final = ("epsilon", "delta", "rho", "mu")
@@ -418,7 +418,7 @@ class SpendingEffects:
         charges: number of charges in the ledger.
         spent: what each population has spent, in words.
         refusal: the reason why the project could not be opened after saving; empty where it could.
-        lost: questions whose repeats would be charged again, each once, and at most some.
+        lost: queries whose repeats would be charged again, each once, and at most some.
         lost_count: number of answered charges whose repeats would.
     """
 

@@ -9,7 +9,7 @@ Modules:
 * :mod:`.duckdb` — DuckDB: Parquet, CSV and DuckDB files, patterns of files, and Arrow, pandas or Polars frames in
   memory
 * :mod:`.environment` — Expansion of ``${NAME}`` in addresses from the environment
-* :mod:`.parquet_files` — Parquet files outside of questions: their columns, first rows and texts, and new files
+* :mod:`.parquet_files` — Parquet files outside of queries: their columns, first rows and texts, and new files
 * :mod:`.plain_frames` — Frames of Python's own values, for tables that Tacit makes up itself: audits and attacks need
   no library for them
 * :mod:`.postgres` — PostgreSQL: tables and views where they already are, read by a role that may only read

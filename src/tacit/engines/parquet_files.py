@@ -1,4 +1,4 @@
-"""Parquet files outside of questions: their columns, first rows and texts, and new files.
+"""Parquet files outside of queries: their columns, first rows and texts, and new files.
 
 Read and written by Arrow where it is installed, which is quicker, and otherwise by DuckDB.
 """

@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tacit.query.planning.left_out import LossTable
-    from tacit.query.question import FinalAggregation
+    from tacit.query.query import FinalAggregation
     from tacit.query.relational.algebra import RelationNode
     from tacit.query.types import Value
 
 
 @dataclass(frozen=True, slots=True)
 class MeasurementTask:
-    """One question for an engine.
+    """One query for an engine.
 
     Args:
         final: what to measure.
         key_secret: decides, with a unit's own rows, which of its groups and values are kept. It belongs to the data
-            set and stays the same, so that equal questions keep equal rows. Privacy does not rest on its secrecy.
+            set and stays the same, so that equal queries keep equal rows. Privacy does not rest on its secrecy.
         timeout: seconds after which the work is interrupted; None for the engine's own limit.
         progress: told now and then, from any thread, what percentage has been read; 0 while that is not known. Data
             decides it, so it is for the holder of the data alone.
@@ -62,7 +62,7 @@ class Measurements:
             or for LEAVES and CATEGORIES one row of ``width`` numbers per key; for PLACES one array per key, of
             two columns: places that occur, ascending, and their counts.
         raw_left_out: number of units in each cell of the table of what bounding leaves out; None where it was not asked
-            for, or the engine has to be asked for it as for any other question.
+            for, or the engine has to be asked for it as for any other query.
     """
 
     keys: tuple[tuple[Value | None, ...], ...]
@@ -93,10 +93,10 @@ class Limits:
     """Resources of one engine; each engine says which of them it knows.
 
     Args:
-        memory: a size such as ``"4GB"``; a question that needs more fails, or is spilled by a server. None for the
+        memory: a size such as ``"4GB"``; a query that needs more fails, or is spilled by a server. None for the
             engine's own limit.
         threads: how many cores, or helpers of a server's process; None for the engine's own limit.
-        seconds: how long one question may take; None for no limit.
+        seconds: how long one query may take; None for no limit.
         spill: a directory for intermediate rows that exceed memory; None to keep them off disk.
     """
 
@@ -167,15 +167,15 @@ class Engine(Closing):
         """
 
     def check_left_out(self, final: FinalAggregation, table: LossTable) -> None:
-        """The same for the table of what bounding leaves out of a question that was checked.
+        """The same for the table of what bounding leaves out of a query that was checked.
 
         Raises:
             Refusal: naming what to write instead.
         """
-        # The planner is loaded where a question is planned, and not where an engine is named.
-        from tacit.query.planning.left_out_question import loss_question
+        # The planner is loaded where a query is planned, and not where an engine is named.
+        from tacit.query.planning.left_out_query import loss_query
 
-        self.check(loss_question(final, table))
+        self.check(loss_query(final, table))
 
     @abstractmethod
     def measure(self, work: MeasurementTask) -> Measurements:
@@ -206,7 +206,7 @@ class Engine(Closing):
 
     @abstractmethod
     def interrupt(self) -> None:
-        """Stop all questions that run; their callers get an EngineError."""
+        """Stop all queries that run; their callers get an EngineError."""
 
     def interrupt_thread(self, thread: int) -> None:
         """Stop what a thread runs, by its identifier; its caller gets an EngineError."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tacit.engines.source_files import CsvFormat
     from tacit.engines.warehouse import WarehouseEngine
     from tacit.query.catalog import Catalog, Column, Table
-    from tacit.query.question import FinalAggregation
+    from tacit.query.query import FinalAggregation
     from tacit.query.types import SqlType
 
 _POSTGRES: Final = ("postgresql://", "postgres://")

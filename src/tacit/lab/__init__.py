@@ -7,7 +7,7 @@ Modules:
   uncovered mass δ
 * :mod:`.distributions` — Distributions of noise as objects: density or mass, tail, quantile, variance
 * :mod:`.experiment` — The k-fold adaptive composition experiment, runnable: moves, adversaries, coins, views
-* :mod:`.finite` — Finite mechanisms, where every privacy question has an exact answer, and examples of them
+* :mod:`.finite` — Finite mechanisms, where every privacy query has an exact answer, and examples of them
 * :mod:`.martingale` — Proof of advanced composition in numbers: loss martingale, Azuma's inequality, set of bad
   views
 * :mod:`.plots` — Charts of privacy loss, as Altair objects: they show in a notebook and save as SVG or PNG

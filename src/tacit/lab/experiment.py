@@ -2,7 +2,7 @@
 
 A secret bit b is fixed. In every round the adversary picks two neighbouring databases and a mechanism of a family M,
 from all it has seen so far, and is given the mechanism's output on database number b. Its *view* V^b is everything it
-saw, its own coins R included. The question of composition is how far the laws of V^0 and V^1 can be apart.
+saw, its own coins R included. The query of composition is how far the laws of V^0 and V^1 can be apart.
 
 For finite mechanisms the two laws are computed exactly, round by round. Two views with the same likelihood ratio that
 leave the adversary in the same state are merged, which loses nothing: the ratio is a sufficient statistic for b. An

@@ -1,4 +1,4 @@
-"""Finite mechanisms: every privacy question has an exact answer.
+"""Finite mechanisms: every privacy query has an exact answer.
 
 >>> from tacit.lab.finite import randomized_response
 >>> coin = randomized_response(ratio=3)

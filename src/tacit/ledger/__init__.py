@@ -6,7 +6,7 @@ Modules:
 * :mod:`.disk` — Durable operations on small files
 * :mod:`.entries` — Ledger entries: canonical text and effect, a function of the text alone
 * :mod:`.errors` — Errors of the ledger
-* :mod:`.history` — History: pages of charges, single charges, remaining questions
+* :mod:`.history` — History: pages of charges, single charges, remaining queries
 * :mod:`.journal` — Journal: append and read entries of the chain; stops for good when storage fails
 * :mod:`.ledger` — ``Ledger``: durable account of charges
 * :mod:`.memory` — Ledgers in memory: one for one process, or one that reads another ledger and forgets its own writes

@@ -17,7 +17,7 @@ column        which column of a source names the person
 declared      bounds, categories and limits of a table, and what changed since the last time
 analyst       someone was registered, changed, revoked
 reserve       a charge
-repeat        an idempotency key that stands for an earlier charge, because the question was a repeat
+repeat        an idempotency key that stands for an earlier charge, because the query was a repeat
 run           a charge is run once more, because its run before has no outcome
 commit        the outcome of a charge, or that its run failed
 key           another key signs receipts from here on

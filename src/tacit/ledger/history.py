@@ -1,4 +1,4 @@
-"""History: pages of charges, single charges, remaining questions.
+"""History: pages of charges, single charges, remaining queries.
 
 A ledger may hold millions of entries, so a page looks at a bounded number of them and says where the next one begins.
 """
@@ -14,7 +14,7 @@ from tacit.accounting.prices import Charge
 from tacit.ledger.entries import amounts_of, owners_of, plain_name, typed_of
 from tacit.ledger.errors import RollbackError
 from tacit.ledger.journal import Journal
-from tacit.ledger.messages import questions_left
+from tacit.ledger.messages import queries_left
 from tacit.ledger.protocol import Name, Stored
 from tacit.ledger.records import Record
 
@@ -127,7 +127,7 @@ def how_many_fit(
     """Return how many more such charges fit: the one number of :meth:`Ledger.budget`, without the others."""
     name, owners = plain_name(population, "population"), owners_of(analyst, project)
     with ledger.journal.working():
-        return questions_left(ledger.journal.store.balances(name, owners), ledger.price(name, charge))
+        return queries_left(ledger.journal.store.balances(name, owners), ledger.price(name, charge))
 
 
 def check_receipt(journal: Journal, seq: int, hash: str, *, ledger: str) -> None:  # noqa: A002

@@ -61,7 +61,7 @@ def entries_of(
     """Entries in order, with the contents of those of some kinds, and ``None`` for all others.
 
     Nearly all entries are charges. So an entry is read closely only if its text holds the words of a kind, which every
-    entry of the kind does; an entry of another kind that holds them, within a question, is told apart then.
+    entry of the kind does; an entry of another kind that holds them, within a query, is told apart then.
     """
     signs = [f'"kind":"{kind}"' for kind in kinds]
     for entry in reader.entries(after=after):

@@ -330,7 +330,7 @@ class Ledger(Registrations, Closing):
 
         A run that fails has an outcome that says so. A run whose process was killed has none, and none can be written
         for it. The next order for the same release runs under the same charge, as an entry of its own. Without an end
-        to that, a question that sometimes kills its process because of one person's rows could be tried for nothing.
+        to that, a query that sometimes kills its process because of one person's rows could be tried for nothing.
 
         Args:
             reservation: one that was ``resumed``: an equal order was admitted before, and has no outcome yet.
@@ -439,7 +439,7 @@ class Ledger(Registrations, Closing):
         self.journal.store.close()
 
     def price(self, population: str, charge: Charge) -> PricedCharge:
-        """The price of a charge in an account; equal questions are priced once: events and guarantees are values."""
+        """The price of a charge in an account; equal queries are priced once: events and guarantees are values."""
         return self._prices.of(population, charge)
 
     def _reservation(self, seq: int, *, resumed: bool) -> Reservation:

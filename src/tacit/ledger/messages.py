@@ -19,8 +19,8 @@ def budget(
     """The balances of an account and of the shares asked for."""
     held = {(state.key.owner, state.key.currency): state for state in states}
     balances = tuple(_balance(limit, owner, held) for owner in owners)
-    questions = None if priced is None else questions_left(states, priced)
-    return LedgerBudget(population, limit.guarantee, balances, questions)
+    queries = None if priced is None else queries_left(states, priced)
+    return LedgerBudget(population, limit.guarantee, balances, queries)
 
 
 def _balance(limit: Filter, owner: str, held: Mapping[tuple[str, str], BalanceState]) -> Balance:
@@ -34,7 +34,7 @@ def _balance(limit: Filter, owner: str, held: Mapping[tuple[str, str], BalanceSt
     return Balance(owner_words(owner), limited, tuple(lines))
 
 
-def questions_left(states: Sequence[BalanceState], priced: PricedCharge) -> int | None:
+def queries_left(states: Sequence[BalanceState], priced: PricedCharge) -> int | None:
     """Return how many more such charges fit in all of some balances; None where nothing limits them."""
     counts = [
         max(state.cap - state.spent, 0) // priced.amounts[state.key.currency]
@@ -58,14 +58,14 @@ def shortage(body: Mapping[str, Any], states: Sequence[BalanceState], limit: Fil
             f"{state.key.currency} needs {needed} and has {_down(left)} of {_down(from_grains(cap))} left{whose}"
         )
     said = f"{body['population']}: the charge does not fit: {'; '.join(parts)}"
-    # No questions are priced in Renyi accounts.
+    # No queries are priced in Renyi accounts.
     currency = None if isinstance(limit, RenyiFilter) else currency_of(limit)
-    largest = None if currency is None else currency.largest_question(least, limit.guarantee)
+    largest = None if currency is None else currency.largest_query(least, limit.guarantee)
     if largest is None:
         return said
-    # Rounded down to three digits, so that a question of that epsilon is not refused for the rounding.
+    # Rounded down to three digits, so that a query of that epsilon is not refused for the rounding.
     epsilon = format_up(round_down(largest.epsilon, 3))
-    return f"{said}; epsilon {epsilon} at delta {format_up(largest.delta)} is about the most that a question can have"
+    return f"{said}; epsilon {epsilon} at delta {format_up(largest.delta)} is about the most that a query can have"
 
 
 def amounts_words(amounts: Mapping[str, str]) -> str:

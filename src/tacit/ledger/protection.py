@@ -10,7 +10,7 @@ declared   bounds, categories and limits of a table as the project file has them
 =========  ========================================================================================================
 
 The guarantee of a charge speaks about these, so they are terms of the account as its rule and relation are. Bounds,
-categories and limits may change from question to question, for noise is scaled to them; that they did is kept.
+categories and limits may change from query to query, for noise is scaled to them; that they did is kept.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Order:
         analyst: who asks; what they spend is counted, and limited where a quota was set.
         project: for what; counted and limited likewise.
         conversation: with an assistant, in which the analyst asks; its share was fixed before.
-        sql: the question, for the record.
+        sql: the query, for the record.
         plan: digest of the plan.
         quote: anything more about what will be released: plain JSON, integers and text, no floats.
         repeat_key: names the release (plan, parameters, data version). A second order with the same key costs nothing.
@@ -144,13 +144,13 @@ class LedgerBudget:
         population: whose.
         guarantee: what holds for everything ever released about the population.
         balances: the population's first, then the analyst's and the project's where asked for.
-        questions: how many more charges like the one given fit in all of them; ``None`` without one or if free.
+        queries: how many more charges like the one given fit in all of them; ``None`` without one or if free.
     """
 
     population: str
     guarantee: Guarantee
     balances: tuple[Balance, ...]
-    questions: int | None = None
+    queries: int | None = None
 
     @property
     def lines(self) -> tuple[Line, ...]:

@@ -4,7 +4,7 @@ Modules:
 * :mod:`.additive` — Adding noise to numbers: the part that Laplace and Gaussian noise share
 * :mod:`.base` — Base class of mechanisms: guarantee, error and input
 * :mod:`.count_vector` — Vectors of counts released at once, shared by histograms and counting queries
-* :mod:`.counting_queries` — Many counting questions at once, which may overlap as they please; see
+* :mod:`.counting_queries` — Many counting queries at once, which may overlap as they please; see
   ``counting_queries.proof.md``
 * :mod:`.exponential` — The exponential mechanism: choose a candidate, better ones exponentially more often
 * :mod:`.gaussian` — The Gaussian mechanism, on integers and on a grid of floats
@@ -29,7 +29,7 @@ Modules:
 * :mod:`.rounded_gaussian` — Rounded Gaussian noise on integers, whose guarantee is μ-GDP itself
 * :mod:`.sample_size_formulas` — Sample-size formulas relating people, epsilon, error and failure probability
 * :mod:`.selection_scores` — Exact scores of candidates, shared by the selection mechanisms
-* :mod:`.sparse_vector` — The sparse vector technique: ask as many questions as you like, pay only for those that
+* :mod:`.sparse_vector` — The sparse vector technique: ask as many queries as you like, pay only for those that
   exceed a threshold
 * :mod:`.top_k` — The k best candidates, one exponential mechanism after the other
 """

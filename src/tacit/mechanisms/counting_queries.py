@@ -1,4 +1,4 @@
-"""Many counting questions at once, which may overlap as they please; see ``counting_queries.proof.md``."""
+"""Many counting queries at once, which may overlap as they please; see ``counting_queries.proof.md``."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tacit.mechanisms.laplace import Laplace
 
 
 class CountingQueries(CountRelease):
-    """Releases ``k`` counts: for each of k questions, how many people it is true of.
+    """Releases ``k`` counts: for each of k queries, how many people it is true of.
 
-    The questions may overlap; a person may be counted by all of them. Where each person is counted by exactly one,
+    The queries may overlap; a person may be counted by all of them. Where each person is counted by exactly one,
     :class:`~tacit.mechanisms.histogram.Histogram` needs k times less noise.
 
-    A question is a function from a record to true or false. One that raises an error on a record does not count that
+    A query is a function from a record to true or false. One that raises an error on a record does not count that
     record: a person whose data are odd must not be able to stop the release.
 
     >>> CountingQueries(epsilon=1, k=10).error(beta="0.05")
@@ -37,10 +37,10 @@ class CountingQueries(CountRelease):
 
     Error:
         :meth:`error` bounds all k answers at once, exactly for Laplace noise (of scale k/ε). With Gaussian noise it
-        grows like √(k·ln k) instead of k·ln k, which is less from about ten questions on.
+        grows like √(k·ln k) instead of k·ln k, which is less from about ten queries on.
 
     Assumes:
-        the questions are public, and each looks at one person's record alone.
+        the queries are public, and each looks at one person's record alone.
 
     References:
         Dwork, McSherry, Nissim and Smith (2006).
@@ -69,13 +69,13 @@ class CountingQueries(CountRelease):
 
     @property
     def k(self) -> int:
-        """Number of questions."""
+        """Number of queries."""
         return self._k
 
     def release(self, records: Iterable[Any], predicates: Sequence[Callable[[Any], object]]) -> NoisyCounts:
         """The noisy number of people for whom each of the k ``predicates`` is true; keys are 0 to k - 1."""
         if len(predicates) != self._k:
-            raise InputError("predicates", f"must be k = {self._k} questions, got {len(predicates)}")
+            raise InputError("predicates", f"must be k = {self._k} queries, got {len(predicates)}")
         return self._add_noise(self._count(records, predicates))
 
     def _count(self, records: Iterable[Any], predicates: Sequence[Callable[[Any], object]]) -> list[int]:

@@ -143,7 +143,7 @@ class Laplace(AdditiveNoise):
         return f"Laplace(epsilon={str(self.epsilon)!r}, l1_sensitivity={str(self.l1_sensitivity)!r})"
 
 
-# Questions about one column have few sensitivities and many epsilons.
+# Queries about one column have few sensitivities and many epsilons.
 @lru_cache(maxsize=1024)
 def _largest_divisor(value: int) -> int:
     if value <= _MOST_PARTS:

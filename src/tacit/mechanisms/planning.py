@@ -44,9 +44,9 @@ from tacit.mechanisms.base import smallest_that
 from tacit.mechanisms.randomized_response import RandomizedResponse
 from tacit.mechanisms.sample_size_formulas import (
     MECHANISMS,
-    SampleSizeQuestion,
+    SampleSizeQuery,
     SurveyBounds,
-    question_of,
+    query_of,
     survey_bounds,
     survey_size,
 )
@@ -167,21 +167,21 @@ def plan(
     3000
     """
     mechanism = ALSO_CALLED.get(mechanism, mechanism)
-    question = question_of(mechanism, delta=delta, bins=bins, candidates=candidates, relation=relation)
+    query = query_of(mechanism, delta=delta, bins=bins, candidates=candidates, relation=relation)
     given = {"within": within, "confidence": confidence, "epsilon": epsilon, "people": people}
     missing = [name for name, value in given.items() if value is None]
     if len(missing) != 1:
         wrong = missing[0] if missing else "within"
         raise InputError(wrong, "state exactly three of within, confidence, epsilon and people; the fourth is computed")
     known = {name: _READ[name](value) for name, value in given.items() if value is not None}
-    known[missing[0]] = _solve(question, missing[0], known)
+    known[missing[0]] = _solve(query, missing[0], known)
     return SampleSizePlan(
         mechanism=mechanism,
         **known,
         solved=missing[0],
-        relation=question.relation,
-        delta=question.delta,
-        outputs=question.outputs,
+        relation=query.relation,
+        delta=query.delta,
+        outputs=query.outputs,
     )
 
 
@@ -214,7 +214,7 @@ _READ: Final[dict[str, Callable[[Any], Any]]] = {
 }
 
 
-def _solve(question: SampleSizeQuestion, missing: str, known: dict[str, Any]) -> Fraction | int:
+def _solve(query: SampleSizeQuery, missing: str, known: dict[str, Any]) -> Fraction | int:
     """The number called ``missing``, rounded so that the promise holds."""
     fixed = {name: value for name, value in known.items() if name != "confidence"}
     if "confidence" in known:
@@ -222,14 +222,14 @@ def _solve(question: SampleSizeQuestion, missing: str, known: dict[str, Any]) ->
     unknown = "beta" if missing == "confidence" else missing
 
     def holds(value: Any) -> bool:
-        return question.is_enough(**fixed, **{unknown: value})
+        return query.is_enough(**fixed, **{unknown: value})
 
     if missing == "people":
         return _find_people(holds)
     if missing == "epsilon":
-        return question.smallest_epsilon(**fixed)
+        return query.smallest_epsilon(**fixed)
     if missing == "within":
-        return _find_within(holds, known["people"] if question.whole else None)
+        return _find_within(holds, known["people"] if query.whole else None)
     return round_down(1 - _find_beta(holds))
 
 

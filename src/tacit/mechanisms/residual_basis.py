@@ -12,7 +12,7 @@ some sets is least. Where persons are in one cell each and sets are those of CUB
 residuals with noise of their own reach, since the optimal precisions fall from smaller sets to larger ones; where
 persons are in many cells a marginal of few cells moves far, and the finest cells may be best alone.
 
-Levels that come into question are the wanted sets, the finest cells and all intersections of these: residuals that the
+Levels that come into query are the wanted sets, the finest cells and all intersections of these: residuals that the
 same wanted sets see need the same precision, and are treated together, so that the number of axes is no limit.
 
 Everything here is a function of public sizes. Proof: ``residual_basis.proof.md``.

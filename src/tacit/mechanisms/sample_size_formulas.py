@@ -1,6 +1,6 @@
 """Sample-size formulas relating people, epsilon, error and failure probability.
 
-The yes-or-no questions behind :mod:`tacit.mechanisms.planning`, one per mechanism. Each is answered with the law of the
+The yes-or-no queries behind :mod:`tacit.mechanisms.planning`, one per mechanism. Each is answered with the law of the
 noise that the mechanism really draws, and a yes is a proof.
 
 *Surveys by randomized response.* Each of n people tells the truth with probability 1/2 + γ. The estimate of the share
@@ -61,7 +61,7 @@ MOST_EPSILON: Final = 400
 _DIGITS: Final = 12
 
 
-class SampleSizeQuestion(ABC):
+class SampleSizeQuery(ABC):
     """Test for one mechanism whether stated amounts are enough."""
 
     #: Whether errors are whole numbers of people.
@@ -91,7 +91,7 @@ class SampleSizeQuestion(ABC):
         return smallest_that(holds, Fraction(1), digits=_DIGITS)
 
 
-class _Counts(SampleSizeQuestion):
+class _Counts(SampleSizeQuery):
     """``outputs`` noisy counts at once, with Laplace noise or, given a delta, Gaussian noise."""
 
     def __init__(self, mechanism: str, outputs: int, relation: Relation, delta: Fraction | None) -> None:
@@ -134,7 +134,7 @@ class _Counts(SampleSizeQuestion):
         )
 
 
-class _Mean(SampleSizeQuestion):
+class _Mean(SampleSizeQuery):
     """The mean of values in [0, 1] over a public number of people."""
 
     whole = False
@@ -147,7 +147,7 @@ class _Mean(SampleSizeQuestion):
         return Mean(epsilon=epsilon, bounds=(0, 1), n=people, relation=self.relation).error(beta) <= within
 
 
-class _Choice(SampleSizeQuestion):
+class _Choice(SampleSizeQuery):
     """The candidate with the largest count, by permute-and-flip; the error is how many people its count falls short."""
 
     def __init__(self, mechanism: str, candidates: int, relation: Relation) -> None:
@@ -162,7 +162,7 @@ class _Choice(SampleSizeQuestion):
         return _worst_choice(exp_bounds(-short / choice.scale)[1], self.outputs) <= beta
 
 
-class _Poll(SampleSizeQuestion):
+class _Poll(SampleSizeQuery):
     """The share of people with a property, estimated from randomized responses."""
 
     whole = False
@@ -217,15 +217,15 @@ def _kl_down(x: Fraction, y: Fraction) -> Fraction:
     return max(x * log_bounds(x / y)[0] + (1 - x) * log_bounds((1 - x) / (1 - y))[0], Fraction(0))
 
 
-def question_of(
+def query_of(
     mechanism: str,
     *,
     delta: Number | None,
     bins: SupportsIndex | None,
     candidates: SupportsIndex | None,
     relation: Relation | str | None,
-) -> SampleSizeQuestion:
-    """The question for ``mechanism``, its parameters checked; what has no meaning for it is refused."""
+) -> SampleSizeQuery:
+    """The query for ``mechanism``, its parameters checked; what has no meaning for it is refused."""
     if mechanism not in MECHANISMS:
         raise InputError("mechanism", f"must be one of {', '.join(MECHANISMS)}, got {mechanism!r}")
     outputs = _only_for("histogram", mechanism, bins, "bins") or _only_for(

@@ -1,4 +1,4 @@
-"""The sparse vector technique: ask as many questions as you like, pay only for those that exceed a threshold.
+"""The sparse vector technique: ask as many queries as you like, pay only for those that exceed a threshold.
 
 See ``sparse_vector.proof.md`` for the proof.
 """
@@ -31,15 +31,15 @@ from tacit.mechanisms.grid import Grid
 from tacit.mechanisms.selection_scores import calibrate_epsilon, check_monotone
 from tacit.noise.laplace import DiscreteLaplace
 
-#: The split between threshold and questions is rounded to this many parts.
+#: The split between threshold and queries is rounded to this many parts.
 _PARTS: Final = 10**6
 
 
 class SparseVector(Mechanism):
     """Releases, for each number of a stream, whether it is above a threshold; stops after ``positives`` yes-answers.
 
-    One object is one stream: :meth:`ask` as long as it answers. Questions may depend on earlier answers. Answers
-    "below" are free, in any number. When the yes-answers are used up, every further question raises
+    One object is one stream: :meth:`ask` as long as it answers. Queries may depend on earlier answers. Answers
+    "below" are free, in any number. When the yes-answers are used up, every further query raises
     :class:`~tacit.core.errors.BudgetError`. A stream cannot be copied, pickled or carried over a fork, because the
     copy would answer again at no charge.
 
@@ -49,7 +49,7 @@ class SparseVector(Mechanism):
 
         where, with c = ``positives``,
           * the threshold gets discrete Laplace noise of scale Δ/ε₁, once;
-          * every question gets fresh discrete Laplace noise of scale 2cΔ/ε₂, or cΔ/ε₂ with ``monotone=True``;
+          * every query gets fresh discrete Laplace noise of scale 2cΔ/ε₂, or cΔ/ε₂ with ``monotone=True``;
           * ε₃ is ``epsilon_values``, a part of ``epsilon``: with it :meth:`ask_value` returns the value of each
             yes-answer with fresh noise of scale cΔ/ε₃. The noise that was compared is never shown;
           * ε₁ : ε₂ = 1 : (2c)^(2/3), or 1 : c^(2/3) if monotone, unless ``epsilon_threshold`` states ε₁.
@@ -60,7 +60,7 @@ class SparseVector(Mechanism):
         2²⁴ times finer than Δ and every noise, and one step is added to Δ.
 
     Error:
-        with probability at least 1 - β, over all of k questions, every number called above is at least T - α and
+        with probability at least 1 - β, over all of k queries, every number called above is at least T - α and
         every number called below is less than T + α. See :meth:`error` for α and :meth:`value_error`.
 
     Assumes:
@@ -100,7 +100,7 @@ class SparseVector(Mechanism):
         self._set_units(whole)
         self._left, self._pid, self._lock = self._positives, os.getpid(), Lock()
         self._noisy_threshold = self._cut + DiscreteLaplace(self._threshold_scale).sample()
-        self._question_noise = DiscreteLaplace(self._question_scale)
+        self._query_noise = DiscreteLaplace(self._query_scale)
 
     @classmethod
     def for_error(
@@ -108,7 +108,7 @@ class SparseVector(Mechanism):
         *,
         within: Number,
         beta: Number,
-        questions: SupportsIndex,
+        queries: SupportsIndex,
         sensitivity: Number,
         threshold: Number,
         positives: SupportsIndex = 1,
@@ -116,7 +116,7 @@ class SparseVector(Mechanism):
         whole: bool = True,
         relation: Relation | str = ADD_REMOVE,
     ) -> SparseVector:
-        """The most private stream whose :meth:`error` over ``questions`` is at most ``within``."""
+        """The most private stream whose :meth:`error` over ``queries`` is at most ``within``."""
 
         def make(epsilon: Number) -> SparseVector:
             return cls(
@@ -130,7 +130,7 @@ class SparseVector(Mechanism):
             )
 
         start = make(1)._sensitivity
-        return make(calibrate_epsilon(lambda epsilon: make(epsilon).error(beta, questions), within, start))
+        return make(calibrate_epsilon(lambda epsilon: make(epsilon).error(beta, queries), within, start))
 
     @property
     def guarantee(self) -> PureDP:
@@ -159,7 +159,7 @@ class SparseVector(Mechanism):
 
     @property
     def epsilons(self) -> tuple[Fraction, Fraction, Fraction]:
-        """ε₁ for the threshold, ε₂ for the questions, ε₃ for values; they add up to ε."""
+        """ε₁ for the threshold, ε₂ for the queries, ε₃ for values; they add up to ε."""
         return self._epsilons
 
     @property
@@ -190,13 +190,13 @@ class SparseVector(Mechanism):
                 break
         return answers
 
-    def error(self, beta: Number, questions: SupportsIndex) -> float:
-        """α: how far from the threshold a number may lie on the wrong side, over all ``questions``, but for β."""
+    def error(self, beta: Number, queries: SupportsIndex) -> float:
+        """α: how far from the threshold a number may lie on the wrong side, over all ``queries``, but for β."""
         half = exact_probability(beta, "beta") / 2
         threshold = _largest_noise(self._threshold_scale, half)
-        question = _largest_noise(self._question_scale, per_output_beta(half, check_count(questions, "questions")))
+        query = _largest_noise(self._query_scale, per_output_beta(half, check_count(queries, "queries")))
         # On the grid the number and the threshold have each been rounded by up to half a step.
-        return float_up((threshold + question + (self._grid is not None)) * self._step)
+        return float_up((threshold + query + (self._grid is not None)) * self._step)
 
     def value_error(self, beta: Number, k: SupportsIndex = 1) -> float:
         """Bound on the errors of ``k`` values of :meth:`ask_value`, exceeded with probability at most ``beta``."""
@@ -221,7 +221,7 @@ class SparseVector(Mechanism):
             raise InputError("epsilon_values", "is a part of epsilon and must be smaller than it")
         first = rest * self._share() if threshold is None else exact_positive(threshold, "epsilon_threshold")
         if first >= rest:
-            raise InputError("epsilon_threshold", "must leave some of epsilon for the questions")
+            raise InputError("epsilon_threshold", "must leave some of epsilon for the queries")
         self._epsilons = (first, rest - first, third)
 
     def _share(self) -> Fraction:
@@ -239,7 +239,7 @@ class SparseVector(Mechanism):
         else:
             self._step, moved = self._grid.step, self._grid.l1_sensitivity(self._sensitivity)
             self._cut = round(self._threshold / self._step)
-        self._threshold_scale, self._question_scale, value_scale = self._scales(Fraction(moved))
+        self._threshold_scale, self._query_scale, value_scale = self._scales(Fraction(moved))
         self._value_noise = DiscreteLaplace(value_scale) if value_scale else None
 
     def _scales(self, moved: Fraction) -> tuple[Fraction, Fraction, Fraction]:
@@ -272,7 +272,7 @@ class SparseVector(Mechanism):
                     f"this sparse vector has given all of its yes-answers ({self._positives}) and is used up; "
                     "a new one has a cost of its own"
                 )
-            above = units + self._question_noise.sample() >= self._noisy_threshold
+            above = units + self._query_noise.sample() >= self._noisy_threshold
             self._left -= above
             return above
 

@@ -386,7 +386,7 @@ def _form_remarks(form: CsvFormat, columns: Sequence[DraftColumn]) -> Iterator[s
     for column in columns:
         if column.source is not None:
             why = ", for it is a word of SQL" if is_name(column.source) else ""
-            yield f"{column.source!r} is called {column.name} in questions{why}"
+            yield f"{column.source!r} is called {column.name} in queries{why}"
         if column.date_format == AMBIGUOUS:
             yield f"{column.name} has days and months that could be exchanged: state its date_format"
         elif column.date_format is not None:
@@ -489,9 +489,7 @@ def postgres_tables(
     for source, is_public in wanted:
         name = source.rpartition(".")[2]
         if not is_name(name):
-            raise InputError(
-                "table", f"{name!r} cannot be used in questions: make a view whose name is of plain letters"
-            )
+            raise InputError("table", f"{name!r} cannot be used in queries: make a view whose name is of plain letters")
         types = stored[source].items()
         columns = tuple(typed_column(column, None if kind is None else str(kind)) for column, kind in types)
         if all(column.why_not is not None for column in columns):

@@ -88,7 +88,7 @@ class StrictModel(BaseModel):
 class ColumnModel(StrictModel):
     """Declarations of the owner about a column; see :class:`tacit.query.catalog.Column`.
 
-    ``source`` is the column's name in the source, where questions are to call it otherwise. ``date_format`` is for a
+    ``source`` is the column's name in the source, where queries are to call it otherwise. ``date_format`` is for a
     date or timestamp in CSV, such as ``"%d.%m.%Y"``.
     """
 
@@ -107,7 +107,7 @@ class ColumnModel(StrictModel):
 class TableModel(StrictModel):
     """A table: its source, and whose it is.
 
-    ``schema`` is the word that questions may write before the name, as in ``hospital.visits``; ``public``, ``main``
+    ``schema`` is the word that queries may write before the name, as in ``hospital.visits``; ``public``, ``main``
     and ``dbo`` are accepted without it.
 
     ``version`` is for tables of a database: a word that the owner changes when answers from before are to be bought
@@ -116,9 +116,9 @@ class TableModel(StrictModel):
     ``delimiter``, ``encoding``, ``decimal_mark``, ``thousands_mark``, ``date_format`` and ``null_values`` say how a
     CSV source is written; see :class:`tacit.engines.source_files.CsvFormat`.
 
-    ``max_groups`` and ``max_rows`` hold for questions that state no number: each is one, or ``"auto"``, which has it
-    found privately within the price of a question, as where nothing is stated. ``max_groups_limit`` and
-    ``max_rows_limit`` are ceilings for questions, and without them any number may be stated.
+    ``max_groups`` and ``max_rows`` hold for queries that state no number: each is one, or ``"auto"``, which has it
+    found privately within the price of a query, as where nothing is stated. ``max_groups_limit`` and
+    ``max_rows_limit`` are ceilings for queries, and without them any number may be stated.
     """
 
     source: str
@@ -171,7 +171,7 @@ class PolicyModel(StrictModel):
 class PopulationModel(StrictModel):
     """A budget, and how it is counted.
 
-    ``query_delta`` is the delta of a question that needs one and states none; by default a hundredth of the budget's.
+    ``query_delta`` is the delta of a query that needs one and states none; by default a hundredth of the budget's.
     """
 
     epsilon: FileNumber | None = None
@@ -200,7 +200,7 @@ class _About(StrictModel):
 
 
 class LimitsModel(StrictModel):
-    """Limits of one question on the machine, so that a hostile one cannot take the curator down.
+    """Limits of one query on the machine, so that a hostile one cannot take the curator down.
 
     ``memory`` is a size such as ``"4GB"``; by default most of the machine's, and on a server its workers' share.
     ``spill`` is a folder for what exceeds it.

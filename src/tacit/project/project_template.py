@@ -196,7 +196,7 @@ def _lines(draft: Draft) -> Iterator[str]:
         yield f"engine = {toml_text(draft.engine)}"
     yield _aside(f"ledger = {toml_text(draft.ledger)}", "every charge ever made; never delete it, keep it backed up")
     yield ""
-    yield "# Whom to protect, and what all questions ever asked may cost each of them, together."
+    yield "# Whom to protect, and what all queries ever asked may cost each of them, together."
     yield f"[populations.{draft.population}]"
     example = "" if draft.epsilon else 'such as "4": '
     yield _aside(f"epsilon = {toml_text(draft.epsilon or MARK)}", f"{example}smaller = more privacy, less accuracy")
@@ -204,10 +204,10 @@ def _lines(draft: Draft) -> Iterator[str]:
         yield _aside(
             f"delta = {toml_text(draft.delta)}", "groups whose names are not public are found privately with it"
         )
-        yield _aside('accounting = "zcdp"', "many small questions cost less than their sum")
+        yield _aside('accounting = "zcdp"', "many small queries cost less than their sum")
         yield _aside('# accounting = "pure"', "epsilon alone, without the two lines above")
     else:
-        yield _aside(f"# delta = {toml_text(DELTA)}", "with both: more questions for the same epsilon, and groups")
+        yield _aside(f"# delta = {toml_text(DELTA)}", "with both: more queries for the same epsilon, and groups")
         yield _aside('# accounting = "zcdp"', "whose names are not public can be found privately")
     for table in draft.tables:
         yield ""

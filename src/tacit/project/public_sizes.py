@@ -68,7 +68,7 @@ class PublicSizes:
                 return False
             size = self._count(table)
         except EngineError:
-            # Questions about other tables are none the worse for it.
+            # Queries about other tables are none the worse for it.
             version, size = "", _UNREADABLE
         self._sizes[name] = version, size
         return known is None or known[1] != size

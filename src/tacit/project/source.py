@@ -12,7 +12,7 @@ is known belongs to one population for good:
   files, CSV turned into Parquet: the same.
 
 Content read here leaves as a digest alone, and the ledger sees that through a keyed hash. The digest of
-all files of a source is also its *version*: repeats of a question are free within one version.
+all files of a source is also its *version*: repeats of a query are free within one version.
 
 *Columns* are compared to detect a changed schema. The reading of a column, and that it can name a person, was settled
 when the project was opened. A CSV file whose columns were exchanged, or a Parquet file whose ids have become doubles,

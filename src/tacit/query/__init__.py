@@ -13,15 +13,15 @@ Modules:
   cells
 * :mod:`.limits` — Public limits on the size of a query
 * :mod:`.parsing` — Parsing: SQL text to a checked syntax tree
-* :mod:`.planning` — Planning: releases, noise, price and expected error of a question
+* :mod:`.planning` — Planning: releases, noise, price and expected error of a query
 * :mod:`.postprocess` — Post-processing of released numbers: estimates, intervals and steps above the aggregation
-* :mod:`.question` — Question: the final aggregation and the steps on its released cells
+* :mod:`.query` — Query: the final aggregation and the steps on its released cells
 * :mod:`.rank_family` — Released quantiles and most common values: measurements, expected errors and estimates
 * :mod:`.refusal` — Refusal of a query, with code and words
 * :mod:`.relational` — Relational algebra with ownership of rows
 * :mod:`.release` — Release: exact integers become noisy ones
-* :mod:`.request` — Request: price or accuracy, account and options of a question
-* :mod:`.resolve` — From SQL text and a catalog to a resolved question
-* :mod:`.rules` — Rewrite rules, each from a question to a question that asks the same
+* :mod:`.request` — Request: price or accuracy, account and options of a query
+* :mod:`.resolve` — From SQL text and a catalog to a resolved query
+* :mod:`.rules` — Rewrite rules, each from a query to a query that asks the same
 * :mod:`.types` — Types of the query language, their Python values, and domains: public knowledge about values
 """

@@ -34,7 +34,7 @@ from tacit.query.postprocess.cells import (
     value_at,
     value_of_ratio,
 )
-from tacit.query.question import Aggregate, FinalAggregation, TotalOf
+from tacit.query.query import Aggregate, FinalAggregation, TotalOf
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode
 from tacit.query.relational.expressions import Expression, Reference, references

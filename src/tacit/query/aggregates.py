@@ -99,7 +99,7 @@ from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.postprocess.cells import Cell
 from tacit.query.postprocess.mean_variance import JointMean, MeanEstimate, QuotientMean, Spread
 from tacit.query.postprocess.spread_test import laws_known
-from tacit.query.question import Aggregate, FinalAggregation, TotalOf
+from tacit.query.query import Aggregate, FinalAggregation, TotalOf
 from tacit.query.rank_family import MostCommon, Quantiles
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode, UnitCall

@@ -37,7 +37,7 @@ from tacit.query.aggregate_family import (
 )
 from tacit.query.planning.measures import AggregateKind, Measure, MeasureKind, count_measure, grid_step, sum_measure
 from tacit.query.postprocess.cells import Cell, CellConfidence, Draw, Event, MeasureBias, value_at
-from tacit.query.question import Aggregate
+from tacit.query.query import Aggregate
 from tacit.query.relational.algebra import RelationNode
 from tacit.query.relational.expressions import Expression, literal
 from tacit.query.relational.functions import call, cast

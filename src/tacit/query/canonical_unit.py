@@ -1,6 +1,6 @@
 """Canonical unit of a population: one type in every table.
 
-Rows of several tables meet in one question (UNION ALL, joins, key selection), and what makes two of them one person's
+Rows of several tables meet in one query (UNION ALL, joins, key selection), and what makes two of them one person's
 is that their units are *equal*. That is a statement about persons only if every table writes a person in one way. So:
 
 * all tables of a population have units of one type, and every column on the way to the unit has the type of the
@@ -119,7 +119,7 @@ def _check_pair(catalog: Catalog, first: Table, second: Table) -> None:
         raise InputError(
             where,
             f"the population {second.population!r} has {_words(catalog, first)} and {_words(catalog, second)}: one "
-            f"person would be two in a question that reads both; {_remedy(one, other)}, or give each table a "
+            f"person would be two in a query that reads both; {_remedy(one, other)}, or give each table a "
             "population of its own",
         )
 

@@ -44,7 +44,7 @@ class Column:
     """One column and what is publicly known about it.
 
     Args:
-        name: how questions call it, in quotes where it holds other signs than letters, digits and underscores; names
+        name: how queries call it, in quotes where it holds other signs than letters, digits and underscores; names
             are compared without regard to case.
         type: its type.
         bounds: (lowest, highest) value that aggregates will count, in the column's own type.
@@ -178,7 +178,7 @@ class Table:
         population: the name of the protected population.
         unit: the column that names the person, or ``"row"``; None to find the unit through a foreign key.
         foreign_keys: columns that point to unique columns of other tables.
-        max_groups: the most groups that one unit counts in, or AUTO, where a question states none.
+        max_groups: the most groups that one unit counts in, or AUTO, where a query states none.
         max_rows: the most rows of one unit that count per group, likewise.
         unit_rows: the most rows that one unit has, for the bound on its work (:mod:`tacit.query.planning.work`):
         believed where
@@ -187,12 +187,12 @@ class Table:
             (:func:`tacit.query.planning.work.whole_work`). The number of rows is itself not public, so it is declared
             and never read: a power of two above the table says as much as is needed.
         text_length: the most characters of most of its texts, likewise.
-        max_groups_limit: the most groups that a question may state, as policy of the owner; None for any number.
+        max_groups_limit: the most groups that a query may state, as policy of the owner; None for any number.
         max_rows_limit: likewise the most rows.
         schema: the schema under which queries may also name it; ``public``, ``main`` and ``dbo`` are accepted for every
             table.
         size: of a public table, once an engine has counted it. Neither this nor ``unit_rows``, ``table_rows``,
-            ``text_length`` or a ceiling is part of the digest: a question in which they decide anything says so in its
+            ``text_length`` or a ceiling is part of the digest: a query in which they decide anything says so in its
             own text, or is refused.
         unread: names of further columns of the source, of a type that no query reads.
     """
@@ -262,7 +262,7 @@ class Table:
             if declared != AUTO and known < declared:
                 raise InputError(
                     f"{self.name}.{name}_limit",
-                    f"is a ceiling of questions and must be at least {name}, which is {declared}; got {most}",
+                    f"is a ceiling of queries and must be at least {name}, which is {declared}; got {most}",
                 )
             object.__setattr__(self, f"{name}_limit", known)
 
@@ -282,7 +282,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Catalog:
-    """All tables and populations a question may refer to.
+    """All tables and populations a query may refer to.
 
     Raises:
         InputError: naming the table and column, where a declaration does not hold together.

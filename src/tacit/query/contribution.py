@@ -1,7 +1,7 @@
 """Contribution numbers: ``max_groups`` and ``max_rows``, each a whole number or AUTO.
 
 A number says how many groups of one unit count, or how many of its rows in each. AUTO has the number found privately
-within the price of the question (:mod:`tacit.query.planning.auto_limits`). The word is ``auto``, in any case.
+within the price of the query (:mod:`tacit.query.planning.auto_limits`). The word is ``auto``, in any case.
 
 >>> contribution_number(3, "max_rows"), contribution_number("AUTO", "max_rows")
 (3, 'auto')

@@ -30,16 +30,16 @@ MAX_DEPTH: Final = 80
 MAX_NODES: Final = 12_000
 #: Columns of one SELECT list or GROUP BY.
 MAX_COLUMNS: Final = 256
-#: Relational operators of the resolved question, shared parts counted each time they are used.
+#: Relational operators of the resolved query, shared parts counted each time they are used.
 MAX_RELATIONS: Final = 200
-#: Aggregations of one question, each a release of its own.
+#: Aggregations of one query, each a release of its own.
 MAX_PARTS: Final = 24
 #: Nodes of one resolved expression.
 MAX_EXPRESSION: Final = 4_000
 #: Grouping sets of one GROUP BY, and all groups of these sets together.
 MAX_SETS: Final = 128
 MAX_SET_GROUPS: Final = 50_000
-#: Public keys of one question.
+#: Public keys of one query.
 MAX_KEYS: Final = 20_000
 #: Rows of a public relation that released rows are joined with.
 MAX_PUBLIC_ROWS: Final = 100_000
@@ -50,7 +50,7 @@ MAX_JOINED: Final = 200_000
 #: Pairs of a released and a public row that its condition is tried on (equalities are looked up instead), and of a row
 #: and one before it in a running aggregate of released rows.
 MAX_PAIRS: Final = 1_000_000
-#: Row operations that the rows of one unit may cause in one question (:mod:`tacit.query.planning.work`).
+#: Row operations that the rows of one unit may cause in one query (:mod:`tacit.query.planning.work`).
 MAX_UNIT_WORK: Final = 1_000_000
 #: Row operations of the public relations that are joined with released rows.
 MAX_PUBLIC_WORK: Final = 20_000_000
@@ -72,7 +72,7 @@ def check_text(sql: str) -> None:
     if not sql.strip():
         raise Refusal("empty", "There is no statement; write a SELECT.")
     if len(sql) > MAX_CHARACTERS:
-        raise Refusal("too_long", f"The text has more than {MAX_CHARACTERS} characters; ask a shorter question.")
+        raise Refusal("too_long", f"The text has more than {MAX_CHARACTERS} characters; ask a shorter query.")
     for char in sql:
         code = ord(char)
         if (code < 32 and char not in _SPACES) or code in range(0x7F, 0xA0) or code in _SURROGATES:
@@ -82,7 +82,7 @@ def check_text(sql: str) -> None:
 def check_size(count: int, limit: int, what: str) -> None:
     """Refuse more than ``limit`` of something."""
     if count > limit:
-        raise Refusal("too_large", f"The query has more than {limit} {what}; split it into smaller questions.")
+        raise Refusal("too_large", f"The query has more than {limit} {what}; split it into smaller queries.")
 
 
 def as_on_a_fresh_stack(work: Callable[[], Result]) -> Result:

@@ -44,7 +44,7 @@ from tacit.query.planning.measures import AggregateKind, Measure, MeasureKind, c
 from tacit.query.planning.quantile_tree import Leaves, NoisyTree, rank_error
 from tacit.query.planning.rank_choice import cuts_around, error_of_choice
 from tacit.query.postprocess.cells import Cell, CellConfidence, Event, MeasureBias, value_at
-from tacit.query.question import Aggregate
+from tacit.query.query import Aggregate
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode
 from tacit.query.types import DOUBLE, UNKNOWN, Domain, Kind, Range, SqlType, Value, finite

@@ -47,7 +47,7 @@ CODES: Final[dict[str, str]] = {
     # ownership
     "join": "a join that would mix two persons into one row, or keep rows of no one",
     "join_kind": "a kind of join outside the allow-list",
-    "population": "tables of two populations in one question",
+    "population": "tables of two populations in one query",
     "union": "UNION ALL of relations that cannot be stacked",
     "set_operation": "UNION, INTERSECT or EXCEPT",
     "subquery": "a subquery in a place where it would read protected data",
@@ -55,7 +55,7 @@ CODES: Final[dict[str, str]] = {
     "limit_below": "ORDER BY, LIMIT or OFFSET below the final aggregation",
     "sample": "sampling",
     "window": "a window that is not partitioned by the unit, or uses what is outside the allow-list",
-    "public_only": "a question that reads no protected table, where only one about people has a meaning",
+    "public_only": "a query that reads no protected table, where only one about people has a meaning",
     "unit_exposed": "a result whose keys would be persons",
     # aggregation
     "not_aggregated": "a protected column outside an aggregate",
@@ -95,7 +95,7 @@ class Proposal(NamedTuple):
 
 
 class Refusal(QueryError):  # noqa: N818 - the word the documents use
-    """A question that cannot be answered privately as written.
+    """A query that cannot be answered privately as written.
 
     Args:
         reason: a key of :data:`CODES`; the full code is ``query.<reason>``.

@@ -34,7 +34,7 @@ from tacit.query.planning.plan import Plan
 from tacit.query.planning.quantile_tree import NoisyTree
 from tacit.query.planning.rank_choice import RankChoice, count_cells, cuts_around
 from tacit.query.planning.releases import KeySelection, Release
-from tacit.query.question import FinalAggregation
+from tacit.query.query import FinalAggregation
 from tacit.query.types import Value, sort_key
 
 #: One group's key; empty for the one group of a query without GROUP BY.
@@ -93,8 +93,8 @@ class NoisyRelease:
         plan: by which it was released.
         noisy_left_out: noisy numbers of units in the cells of the table of what bounding leaves out; None where it was
             not bought.
-        others: releases of further parts of the question, in the order of :attr:`Plan.others`; ``plan`` is that of
-            the whole question.
+        others: releases of further parts of the query, in the order of :attr:`Plan.others`; ``plan`` is that of
+            the whole query.
     """
 
     keys: tuple[KeyTuple, ...]
@@ -106,7 +106,7 @@ class NoisyRelease:
 
     @property
     def parts(self) -> tuple[NoisyRelease, ...]:
-        """One release for each aggregation of the question; the release itself where there is one."""
+        """One release for each aggregation of the query; the release itself where there is one."""
         return (replace(self, plan=self.plan.parts[0], others=()), *self.others) if self.others else (self,)
 
 
@@ -160,7 +160,7 @@ def with_left_out(released: NoisyRelease, raw_counts: Sequence[int] | NDArray[An
 
 
 def together(plan: Plan, parts: Sequence[NoisyRelease]) -> NoisyRelease:
-    """The release of a whole question, from those of its parts."""
+    """The release of a whole query, from those of its parts."""
     whole = with_parts(plan, [part.plan for part in parts])
     return replace(parts[0], plan=whole, others=tuple(parts[1:])) if len(parts) > 1 else parts[0]
 

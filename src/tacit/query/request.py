@@ -1,4 +1,4 @@
-"""Request: a question, its price or accuracy, its account and its options.
+"""Request: a query, its price or accuracy, its account and its options.
 
 ==========  ============================== ========================================================================
 account     price                          charge for the whole query
@@ -17,7 +17,7 @@ those named, within so much of the bounded truth with probability ``confidence``
 
 The text of a query may state the same things in its OPTIONS. Statements in both must agree.
 
-An option is declared here and nowhere else: its type in :class:`Request` and, for callers, in :class:`QuestionOptions`;
+An option is declared here and nowhere else: its type in :class:`Request` and, for callers, in :class:`QueryOptions`;
 its kind, bounds, help text, accounts and name in OPTIONS in the table :data:`OPTIONS`. From it come the arguments of
 ``Curator.sql`` and ``RemoteCurator.sql``, the body of ``POST /v1/query`` and its OpenAPI schema, the console's form,
 the options of the command line and of its prompt, and the OPTIONS clause. A new option further needs the code that
@@ -74,8 +74,8 @@ class OptionKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class QuestionOption:
-    """An option of a question, as every door reads and describes it.
+class QueryOption:
+    """An option of a query, as every door reads and describes it.
 
     Args:
         name: of the argument.
@@ -155,40 +155,40 @@ def _whole(text: str, name: str, more: str = "") -> int:
 _TINY, _HUGE = Fraction(1, 10**12), Fraction(10**6)
 # fmt: off
 _TABLE: Final = (
-    QuestionOption("epsilon", OptionKind.AMOUNT, "0.5", "price, in ε", "price of the whole question in epsilon",
+    QueryOption("epsilon", OptionKind.AMOUNT, "0.5", "price, in ε", "price of the whole query in epsilon",
                    low=_TINY, high=_HUGE, accounts=ACCOUNTS, clause="epsilon"),
-    QuestionOption("delta", OptionKind.PROBABILITY, "1e-8", "δ, if any",
-                   "delta of the whole question, for accounts that have one", low=Fraction(1, 10**36), clause="delta"),
-    QuestionOption("rho", OptionKind.AMOUNT, "0.1", "price, in ρ", "price in rho instead of epsilon, for zcdp accounts",
+    QueryOption("delta", OptionKind.PROBABILITY, "1e-8", "δ, if any",
+                   "delta of the whole query, for accounts that have one", low=Fraction(1, 10**36), clause="delta"),
+    QueryOption("rho", OptionKind.AMOUNT, "0.1", "price, in ρ", "price in rho instead of epsilon, for zcdp accounts",
                    low=Fraction(1, 10**24), high=Fraction(10**12), accounts=("zcdp",), clause="rho"),
-    QuestionOption("mu", OptionKind.AMOUNT, "0.5", "price, in μ", "price in mu instead of epsilon, for gdp accounts",
+    QueryOption("mu", OptionKind.AMOUNT, "0.5", "price, in μ", "price in mu instead of epsilon, for gdp accounts",
                    low=_TINY, high=_HUGE, accounts=("gdp",)),
-    QuestionOption("within", OptionKind.AMOUNTS, "50", "accuracy, ±",
+    QueryOption("within", OptionKind.AMOUNTS, "50", "accuracy, ±",
                    "largest error of the answers, instead of a price", low=_TINY, accounts=ACCOUNTS, clause="within"),
-    QuestionOption("confidence", OptionKind.PROBABILITY, "0.95", "Intervals at",
+    QueryOption("confidence", OptionKind.PROBABILITY, "0.95", "Intervals at",
                    "confidence of the intervals and of within, by default 0.95",
                    low=Fraction(1, 100), high=1 - Fraction(1, 10**18), clause="confidence"),
-    QuestionOption("max_groups", OptionKind.LIMIT, "2", "Groups per person, at most",
+    QueryOption("max_groups", OptionKind.LIMIT, "2", "Groups per person, at most",
                    "most groups that one unit counts in, or AUTO, if other than declared; noise grows with it",
                    high=Fraction(MOST_COUNTED), clause="max_groups_contributed"),
-    QuestionOption("max_rows", OptionKind.LIMIT, "3", "Rows per person and group, at most",
+    QueryOption("max_rows", OptionKind.LIMIT, "3", "Rows per person and group, at most",
                    "most rows of one unit that count per group, or AUTO, if other than declared; noise grows with it",
                    high=Fraction(MOST_COUNTED), clause="max_rows_contributed"),
-    QuestionOption("max_rows_total", OptionKind.LIMIT, "64", "Rows per person in all, at most",
+    QueryOption("max_rows_total", OptionKind.LIMIT, "64", "Rows per person in all, at most",
                    "most rows of one unit that count in all groups together, or AUTO; noise grows with it",
                    high=Fraction(MOST_TOTAL), clause="max_rows_total"),
-    QuestionOption("weights", OptionKind.WEIGHTS, "column=2", "Weights, column=2",
+    QueryOption("weights", OptionKind.WEIGHTS, "column=2", "Weights, column=2",
                    "importance of aggregates: weight 2 gets twice the epsilon of weight 1",
                    low=Fraction(1, 10**6), high=Fraction(10**6)),
-    QuestionOption("bias_share", OptionKind.PROBABILITY, "0.1", "Share for what is left out",
+    QueryOption("bias_share", OptionKind.PROBABILITY, "0.1", "Share for what is left out",
                    "share of the price that buys an estimate of what bounding leaves out, by default 0.04; 0 for none",
                    high=Fraction(1, 2), clause="bias_share"),
-    QuestionOption("suppose", OptionKind.COUNT, "1000", "Values in a group, about",
+    QueryOption("suppose", OptionKind.COUNT, "1000", "Values in a group, about",
                    "supposed number of values in a group, for the expected error of averages", high=Fraction(10**12)),
 )
 # fmt: on
-#: The options of a question by name, in the order in which they are shown.
-OPTIONS: Final[Mapping[str, QuestionOption]] = {option.name: option for option in _TABLE}
+#: The options of a query by name, in the order in which they are shown.
+OPTIONS: Final[Mapping[str, QueryOption]] = {option.name: option for option in _TABLE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,8 +223,8 @@ class Account:
                 object.__setattr__(self, name, exact_probability(getattr(self, name), name))
 
 
-class QuestionOptions(TypedDict, total=False):
-    """The types of a question's options, for callers of ``sql`` and ``explain``; see :class:`Request`."""
+class QueryOptions(TypedDict, total=False):
+    """The types of a query's options, for callers of ``sql`` and ``explain``; see :class:`Request`."""
 
     epsilon: Number | None
     delta: Number | None
@@ -242,10 +242,10 @@ class QuestionOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """A question and its options; exactly one of epsilon, rho, mu and within, here or in the text of the query.
+    """A query and its options; exactly one of epsilon, rho, mu and within, here or in the text of the query.
 
     Args:
-        sql: the question; empty where a plan is made from a question that was resolved before.
+        sql: the query; empty where a plan is made from a query that was resolved before.
         within: one number for every aggregate, or a number for each one named, by its column in the answer or by its
             text such as ``avg(cost)``.
         max_groups: more or less than declared, not more than the owner's ceiling, if there is one; or AUTO.
@@ -273,7 +273,7 @@ class Request:
     account: Account = field(default_factory=lambda: Account("pure"))
 
     @property
-    def options(self) -> QuestionOptions:
+    def options(self) -> QueryOptions:
         """The options by name, as ``Curator.sql`` takes them."""
         return {name: getattr(self, name) for name in OPTIONS}  # type: ignore[return-value]  # mypy: a key is any text
 
@@ -285,7 +285,7 @@ class Request:
 
     @property
     def stated_rows(self) -> ContributionNumber | None:
-        """``max_rows``, checked: a question is resolved for it.
+        """``max_rows``, checked: a query is resolved for it.
 
         Raises:
             InputError: it is no such number.
@@ -306,11 +306,11 @@ class Request:
         """
         for name in options:
             if name not in OPTIONS:
-                raise TypeError(f"{name!r} is not an option of a question; there are {', '.join(OPTIONS)}")
+                raise TypeError(f"{name!r} is not an option of a query; there are {', '.join(OPTIONS)}")
         return cls(sql=sql, **options)
 
 
-def _plain(option: QuestionOption, value: Any) -> Any:
+def _plain(option: QueryOption, value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: str(option.exact(each)) for name, each in value.items()}
     if option.kind in (OptionKind.COUNT, OptionKind.LIMIT):
@@ -319,7 +319,7 @@ def _plain(option: QuestionOption, value: Any) -> Any:
 
 
 def takes_options(function: _Function) -> _Function:
-    """Show the options of a question in the signature and the docstring of a function with ``**options``."""
+    """Show the options of a query in the signature and the docstring of a function with ``**options``."""
     shown = inspect.signature(function)
     types = {each.name: each for each in fields(Request)}
     keyword = inspect.Parameter.KEYWORD_ONLY

@@ -1,6 +1,6 @@
-"""Rewrite rules, each from a question to a question that asks the same.
+"""Rewrite rules, each from a query to a query that asks the same.
 
-Rules bring questions that mean the same to the same form, so that a repeated one is recognised, and make the engine's
+Rules bring queries that mean the same to the same form, so that a repeated one is recognised, and make the engine's
 work smaller. None may change an answer, a sensitivity or a price upwards.
 """
 
@@ -12,7 +12,7 @@ from typing import Final
 
 from tacit.query import limits
 from tacit.query.planning.measures import AggregateKind, Measure, MeasureKind
-from tacit.query.question import (
+from tacit.query.query import (
     Append,
     Combine,
     Derive,
@@ -20,7 +20,7 @@ from tacit.query.question import (
     FinalAggregation,
     Keep,
     Match,
-    Question,
+    Query,
     Regroup,
     Sort,
     Step,
@@ -71,13 +71,13 @@ from tacit.query.types import Domain
 # through the topmost one. Where substitution would make an expression long, the projection stays.
 
 
-def inline_projections(question: Question) -> Question:
+def inline_projections(query: Query) -> Query:
     """Read through projections wherever that keeps expressions short."""
-    final = question.final
+    final = query.final
     final = replace(final, source=bottom_up(final.source, _inlined))
     while isinstance(final.source, ProjectColumns) and _is_short(_expressions(final), final.source):
         final = final_over(final, final.source.source, substituted(final.source.expressions))
-    return replace(question, final=final)
+    return replace(query, final=final)
 
 
 def _inlined(node: RelationNode) -> RelationNode:
@@ -122,10 +122,10 @@ def _is_short(readers: Iterable[Expression], below: ProjectColumns) -> bool:
 # ``WHERE a AND b`` and ``WHERE b AND a`` ask the same.
 
 
-def merge_filters(question: Question) -> Question:
+def merge_filters(query: Query) -> Query:
     """One filter where there were several in a row."""
-    final = question.final
-    return replace(question, final=replace(final, source=bottom_up(final.source, _merged)))
+    final = query.final
+    return replace(query, final=replace(final, source=bottom_up(final.source, _merged)))
 
 
 def _merged(node: RelationNode) -> RelationNode:
@@ -155,9 +155,9 @@ def _all_of(parts: list[Expression]) -> Expression:
 # stays the same.
 
 
-def count_rows(question: Question) -> Question:
+def count_rows(query: Query) -> Query:
     """Replace VALUES by ROWS where the argument is not nullable, and merge measurements that became equal."""
-    final = question.final
+    final = query.final
     wanted = [_simpler(measure) for measure in final.measures]
     measures = tuple(dict.fromkeys(wanted))
     place = [measures.index(measure) for measure in wanted]
@@ -169,7 +169,7 @@ def count_rows(question: Question) -> Question:
         )
         for aggregate in final.aggregates
     )
-    return replace(question, final=replace(final, measures=measures, aggregates=aggregates))
+    return replace(query, final=replace(final, measures=measures, aggregates=aggregates))
 
 
 def _simpler(measure: Measure) -> Measure:
@@ -203,20 +203,20 @@ def _kind(kind: AggregateKind, measures: list[Measure]) -> AggregateKind:
 # cells, which are free.
 
 
-def order_keys(question: Question) -> Question:
+def order_keys(query: Query) -> Query:
     """Sort the keys by their text; then restore the order of columns, and of rows by the keys as they were written."""
-    final = question.final
+    final = query.final
     order = sorted(range(len(final.keys)), key=lambda index: text_of(final.keys[index].expression))
     if order == list(range(len(order))):
-        return question
+        return query
     ordered = replace(final, keys=tuple(final.keys[index] for index in order))
-    totals = question.totals
+    totals = query.totals
     if totals is not None:
         # They have columns and rows in the order that is written, whatever that of the cells.
         moved = replace(totals, keys=tuple(order.index(index) for index in totals.keys))
-        return replace(question, final=ordered, steps=(moved, *question.steps[1:]))
+        return replace(query, final=ordered, steps=(moved, *query.steps[1:]))
     rows = Sort(tuple(SortKey(_column(final, slot, slot), False, False) for slot in range(len(order))))
-    return replace(question, final=ordered, steps=(_restored(final, order), rows, *question.steps))
+    return replace(query, final=ordered, steps=(_restored(final, order), rows, *query.steps))
 
 
 def _restored(final: FinalAggregation, order: list[int]) -> Derive:
@@ -234,7 +234,7 @@ def _column(final: FinalAggregation, slot: int, place: int) -> Reference:
 #
 # Columns that nothing reads are not computed, and marks and windows that nothing reads disappear.
 #
-# A scan keeps the columns that the question needs, so that ``SELECT *`` in a subquery asks no more than a list of
+# A scan keeps the columns that the query needs, so that ``SELECT *`` in a subquery asks no more than a list of
 # columns. Of a public relation beside released rows, only the columns that later steps read are fetched; a public value
 # that nothing reads is not fetched at all.
 
@@ -242,13 +242,13 @@ def _column(final: FinalAggregation, slot: int, place: int) -> Reference:
 Pruned = tuple[RelationNode, dict[int, int]]
 
 
-def prune_columns(question: Question) -> Question:
+def prune_columns(query: Query) -> Query:
     """Keep the columns that keys and measurements read, and what those need."""
-    final = question.final
+    final = query.final
     read = [part for measure in final.measures for part in (measure.argument, measure.where) if part is not None]
     needed = slots_read([*read, *(key.expression for key in final.keys)])
     source, slots = pruned(final.source, needed)
-    return replace(question, final=final_over(final, source, moved(slots)))
+    return replace(query, final=final_over(final, source, moved(slots)))
 
 
 def slots_read(expressions: Iterable[Expression | None]) -> set[int]:
@@ -384,19 +384,19 @@ def _window(node: UnitWindow, wanted: set[int]) -> Pruned:
 # Beside released rows.
 
 
-def prune_matches(question: Question) -> Question:
+def prune_matches(query: Query) -> Query:
     """Leave out columns of public relations, and move the slots behind them."""
-    if not question.reads:
-        return question
-    types = [question.final.types]
-    for step in question.steps:
+    if not query.reads:
+        return query
+    types = [query.final.types]
+    for step in query.steps:
         types.append(types_after(step, types[-1]))
     widths = [len(each) for each in types]
-    needed = _needed(question.steps, widths)
+    needed = _needed(query.steps, widths)
     slots = {slot: slot for slot in range(widths[0])}
     now = widths[0]
     steps: list[Step] = []
-    for index, step in enumerate(question.steps):
+    for index, step in enumerate(query.steps):
         width, after = widths[index], needed[index + 1]
         if isinstance(step, Match):
             kept = _kept(step, width, after | slots_read([step.condition]))
@@ -419,7 +419,7 @@ def prune_matches(question: Question) -> Question:
         elif isinstance(step, Totals | Derive | Regroup):
             now = widths[index + 1]
             slots = {slot: slot for slot in range(now)}
-    return replace(question, steps=tuple(steps))
+    return replace(query, steps=tuple(steps))
 
 
 def _kept(step: Match, width: int, read: set[int]) -> Pruned | None:
@@ -476,7 +476,7 @@ def _moved(step: Step, change: Change) -> Step:
 
 # -- all of them
 
-Rule = Callable[[Question], Question]
+Rule = Callable[[Query], Query]
 #: In the order of application: first layers are removed, then everything that the removal makes superfluous.
 RULES: Final[tuple[Rule, ...]] = (
     inline_projections,
@@ -488,13 +488,13 @@ RULES: Final[tuple[Rule, ...]] = (
 )
 
 
-def apply_rules(question: Question) -> Question:
-    """The question after all rules, and so every question that its steps read."""
+def apply_rules(query: Query) -> Query:
+    """The query after all rules, and so every query that its steps read."""
     steps = tuple(
         replace(step, other=apply_rules(step.other)) if isinstance(step, Combine | Append) else step
-        for step in question.steps
+        for step in query.steps
     )
-    question = replace(question, steps=steps)
+    query = replace(query, steps=steps)
     for rule in RULES:
-        question = rule(question)
-    return question
+        query = rule(query)
+    return query

@@ -7,12 +7,12 @@ Modules:
 * :mod:`.batch` — Planned releases: a set of statistics under one total, computed once
 * :mod:`.keys` — Keys of a ledger: signing key and group secret, in a file and while the ledger is open
 * :mod:`.kinds` — Kinds of releases that are made on request
-* :mod:`.mechanism` — Mechanisms used from Python, charged and receipted like questions
-* :mod:`.model` — Models fitted to protected rows inside the curator, charged and receipted like questions
+* :mod:`.mechanism` — Mechanisms used from Python, charged and receipted like queries
+* :mod:`.model` — Models fitted to protected rows inside the curator, charged and receipted like queries
 * :mod:`.notebook` — Notebooks to take home: queries, costs, tables, plots and a receipt in one Jupyter file
 * :mod:`.notebook_tables` — HTML for notebooks: quotes, budgets, tables, histories and models; every text is escaped
 * :mod:`.payment` — Payment: the one life of a charge, reserve → run → sign → commit, and the context of all paid work
-* :mod:`.planner` — Planner with a cache of recent questions and plans, and the quotes that it gives
+* :mod:`.planner` — Planner with a cache of recent queries and plans, and the quotes that it gives
 * :mod:`.profile` — Profiles: what a table holds that nobody has described, under one charge
 * :mod:`.published_table` — Published tables and numbers, looked up in signed releases
 * :mod:`.query` — Life of a query: parse → plan → quote → reserve → run → add noise → commit → answer
@@ -23,5 +23,5 @@ Modules:
   is free to use
 * :mod:`.synthetic_table` — Synthetic tables as people use them: rows to draw, a model to ask and to keep, a report of
   what was measured
-* :mod:`.workload` — Workloads answered inside the curator, charged and receipted like questions
+* :mod:`.workload` — Workloads answered inside the curator, charged and receipted like queries
 """

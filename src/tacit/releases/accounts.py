@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 #: The analyst where none is named: on one's own machine, the owner of the data.
 OWNER = "owner"
-#: Number of questions without a stated delta for which the budget's delta lasts.
-_QUESTIONS = 100
+#: Number of queries without a stated delta for which the budget's delta lasts.
+_QUERIES = 100
 #: By which a project file states an account.
 _NUMBERS = ("epsilon", "delta", "rho", "mu")
 
@@ -40,10 +40,10 @@ class Entry:
     """One line of an account: what was asked and what it cost.
 
     Args:
-        number: its place in the ledger; that of the first time for a repeated question, which is not entered.
+        number: its place in the ledger; that of the first time for a repeated query, which is not entered.
         population: whose budget.
-        amounts: what was charged; empty for a repeated question.
-        sql: the question, or the label of a mechanism that was used directly.
+        amounts: what was charged; empty for a repeated query.
+        sql: the query, or the label of a mechanism that was used directly.
         digest: of the plan.
         committed: whether its answer exists; if not, the charge counts all the same.
         analyst: who asked.
@@ -81,7 +81,7 @@ class Entry:
         if self.public:
             return "Public tables alone, answered exactly: charged nothing"
         if self.repeated and not self.part:
-            return "A repeated question: charged nothing"
+            return "A repeated query: charged nothing"
         if self.part:
             return f"Costs {self.part} of the total that was charged to {self.population}"
         return f"Charged {self.cost} to {self.population}"
@@ -91,7 +91,7 @@ class Entry:
 class EpsilonSpent:
     """Epsilon of all charges together, and of the cap, at one delta. It is less than the sum of typed epsilons.
 
-    ``left`` is the share of the account that is left, such as ``95.5%``: questions are charged in proportion to that.
+    ``left`` is the share of the account that is left, such as ``95.5%``: queries are charged in proportion to that.
     """
 
     spent: Fraction
@@ -121,7 +121,7 @@ class Budget:
         population: whose.
         guarantee: what holds for everything ever released about the population.
         balances: the population's own, then the shares of the analyst and the project.
-        questions: how many more such questions fit in all of them, where one was shown.
+        queries: how many more such queries fit in all of them, where one was shown.
         durable: whether it outlasts the process.
         notes: sentences about the policy of the owner, and warnings where much of a budget or a share is spent.
     """
@@ -129,7 +129,7 @@ class Budget:
     population: str
     guarantee: Guarantee
     balances: tuple[Balance, ...]
-    questions: int | None = None
+    queries: int | None = None
     durable: bool = True
     notes: tuple[str, ...] = field(default=(), repr=False)
 
@@ -137,7 +137,7 @@ class Budget:
     def of(cls, found: LedgerBudget, *, durable: bool, account: AccountKind | None = None) -> Budget:
         """As the ledger says, with the policy of the account."""
         notes = () if account is None else (*_policy_note(account), *_warnings(found.balances, account.warn_at))
-        return cls(found.population, found.guarantee, found.balances, found.questions, durable, notes)
+        return cls(found.population, found.guarantee, found.balances, found.queries, durable, notes)
 
     @property
     def cautions(self) -> tuple[str, ...]:
@@ -172,9 +172,7 @@ class Budget:
         limited = zip(self.balances[1:], shown, strict=True)
         shares = [f"{balance.owner}: {words}" for balance, words in limited if balance.limited]
         more = (
-            []
-            if self.questions is None
-            else [with_noun(self.questions, "more such question fits", "more such questions fit")]
+            [] if self.queries is None else [with_noun(self.queries, "more such query fits", "more such queries fit")]
         )
         kept = "" if self.durable else " (kept in memory: it ends with this process)"
         said = "; ".join([f"{self.population}: {whole}", *shares, *more]) + kept
@@ -240,7 +238,7 @@ def _epsilon_spent(guarantee: Guarantee, lines: Sequence[Line]) -> EpsilonSpent 
 
 
 def account_kind(name: str, model: PopulationModel, limit: Filter) -> AccountKind:
-    """Kind of an account for planning: its currency, the delta that a question may use, and what the account holds."""
+    """Kind of an account for planning: its currency, the delta that a query may use, and what the account holds."""
     cap, policy = limit.lines[0].cap, model.policy
     known = (model.accounting, _query_delta(f"populations.{name}", model, limit), model.delta, cap)
     if policy is None:
@@ -315,7 +313,7 @@ def share_caps(limit: Filter, stated: Mapping[str, Number], *, delta: Number | N
     Args:
         limit: the terms of the account.
         stated: by currency, or by ``epsilon``.
-        delta: of the whole share, where ``stated`` has none; else twice what the account keeps for questions that spend
+        delta: of the whole share, where ``stated`` has none; else twice what the account keeps for queries that spend
             some, as in a project file that states epsilon and delta.
     """
     caps = dict(stated)
@@ -340,7 +338,7 @@ def share_caps(limit: Filter, stated: Mapping[str, Number], *, delta: Number | N
 def _query_delta(where: str, model: PopulationModel, limit: Filter) -> Fraction | None:
     cap = next((line.cap for line in limit.lines if line.currency == "delta"), Fraction(0))
     if model.query_delta is None:
-        return cap / _QUESTIONS if cap else None
+        return cap / _QUERIES if cap else None
     if not cap:
         raise InputError(f"{where}.query_delta", f"a {model.accounting} account without delta has none to give")
     return exact_probability(model.query_delta, f"{where}.query_delta")

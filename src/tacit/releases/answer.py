@@ -23,7 +23,7 @@ from tacit.core.numbers import Number, exact_probability, float_nearest, with_no
 from tacit.core.text_files import visible
 from tacit.query.postprocess.cells import Ends
 from tacit.query.postprocess.result import Finished
-from tacit.query.question import OutputColumn
+from tacit.query.query import OutputColumn
 from tacit.query.types import DECIMAL_DIGITS, Kind, SqlType, Value, ordinal
 from tacit.releases.notebook import answers_notebook
 from tacit.releases.notebook_tables import show_arrow
@@ -385,7 +385,7 @@ class AnswerViews:
     def left_out(self) -> LeftOut | None:
         """Estimated shares of people of whom limits, bounds and listed keys left something out, with a sentence each.
 
-        None where nothing can be left out, or where the question was asked with ``bias_share = 0``.
+        None where nothing can be left out, or where the query was asked with ``bias_share = 0``.
         """
         return self.finished.left_out
 
@@ -408,14 +408,14 @@ class AnswerViews:
     def intervals(self, confidence: Number | None = None, *, bias: bool | None = None) -> pa.Table:
         """The answer with two more columns, ``…_low`` and ``…_high``, after each that carries noise.
 
-        Each interval contains its true value with the confidence asked (by default that of the question),
+        Each interval contains its true value with the confidence asked (by default that of the query),
         over the noise. By default it allows for the estimated bound of what bounding left out (:attr:`left_out`) where
         that makes it less than three times as wide; with ``bias`` True it does so always, with False it is of noise
         alone: of values clamped to their bounds and rounded to their step, and of the groups that were kept. Any
         confidence may be asked for, any number of times, free.
 
         Raises:
-            InputError: ``bias`` is asked for, and the question was asked with ``bias_share = 0``.
+            InputError: ``bias`` is asked for, and the query was asked with ``bias_share = 0``.
         """
         show_arrow()
         return to_arrow(*self.interval_rows(confidence, bias=bias))
@@ -506,16 +506,16 @@ class AnswerViews:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Answer(AnswerViews):
-    """Answer to a question: a table of noisy values with an interval for every number.
+    """Answer to a query: a table of noisy values with an interval for every number.
 
     Everything in it has paid: it was computed from noisy integers, public keys and public parameters.
 
     Args:
         finished: the rows.
-        plan: what was planned and priced; None for a question about public tables alone.
-        charge: what the account was charged; nothing for a repeated question.
-        receipt: the signed statement of what was released and charged; for a repeated question that of the first time.
-            None for a question about public tables alone: nothing private was released, so there is nothing to state.
+        plan: what was planned and priced; None for a query about public tables alone.
+        charge: what the account was charged; nothing for a repeated query.
+        receipt: the signed statement of what was released and charged; for a repeated query that of the first time.
+            None for a query about public tables alone: nothing private was released, so there is nothing to state.
         as_released: whether displays show negative counts; see :attr:`raw`.
     """
 
@@ -533,9 +533,7 @@ class Answer(AnswerViews):
             InputError: the answer is about public tables alone and has neither.
         """
         if self.plan is None or self.receipt is None:
-            raise InputError(
-                "receipt", "there is none: the question reads public tables alone, and nothing was charged"
-            )
+            raise InputError("receipt", "there is none: the query reads public tables alone, and nothing was charged")
         return self.plan, self.receipt
 
     @property
@@ -549,7 +547,7 @@ class Answer(AnswerViews):
         return None if self.plan is None else self.plan.limits
 
     def found_text(self) -> str:
-        """Limits and bounds that AUTO found, those of further parts of the question with their number."""
+        """Limits and bounds that AUTO found, those of further parts of the query with their number."""
         told = super().found_text()
         for number, part in enumerate(() if self.plan is None else self.plan.others, 2):
             told += "" if part.limits is None else f"Limits found for part {number}: {part.limits}. "

@@ -94,8 +94,8 @@ from tacit.query.contribution import ContributionNumber
 from tacit.query.planning.auto_bounds import sought
 from tacit.query.planning.delta_budgets import largest_mu_of, largest_rho_of, mu_of_epsilon
 from tacit.query.planning.explain import explain
-from tacit.query.planning.plan import Plan, outline, plan_question
-from tacit.query.question import Question
+from tacit.query.planning.plan import Plan, outline, plan_query
+from tacit.query.query import Query
 from tacit.query.release import NoisyRelease
 from tacit.query.request import OPTIONS, Account, Request
 from tacit.query.resolve import resolve
@@ -103,7 +103,7 @@ from tacit.releases.accounts import Entry, typed_epsilon
 from tacit.releases.answer import Answer, html_table
 from tacit.releases.notebook import answers_notebook
 from tacit.releases.payment import Caller, entry_of, hide_internal_errors, pay, reserved
-from tacit.releases.planner import QuestionContext
+from tacit.releases.planner import QueryContext
 from tacit.releases.query import answer_from_outcome, public_rows, release_key, run
 from tacit.releases.receipt import Receipt, ReceiptStatement, about_plan, exact_events, mechanisms_of, quoted
 from tacit.releases.release_format import manifest, released_from_text, released_to_text
@@ -271,15 +271,15 @@ class Split:
 
 
 def split_total(
-    batch: BatchPlan, questions: Sequence[Question], relation: Relation, account: Account, *, catalog: str
+    batch: BatchPlan, queries: Sequence[Query], relation: Relation, account: Account, *, catalog: str
 ) -> Split:
     """Divide the total of a batch among its statistics; an epsilon without a delta is meant as that of a query is.
 
     Raises:
         InputError: the account is not charged in what the total is stated in, or a delta is needed and missing.
-        Refusal: a question cannot be answered privately as written.
+        Refusal: a query cannot be answered privately as written.
     """
-    private = [any(not final.public_keys for final in question.finals) for question in questions]
+    private = [any(not final.public_keys for final in query.finals) for query in queries]
     own = batch.delta / 2 if any(private) else Fraction(0)
     if account.kind in ("zcdp", "gdp") and batch.currency == "epsilon" and not batch.delta:
         whole, each = (exact_probability(of or 0, "delta", zero=True) for of in (account.target_delta, account.delta))
@@ -289,10 +289,10 @@ def split_total(
     squares = [weight**2 for weight in weights]
 
     def plans(kind: str, currency: str, amounts: Sequence[Fraction]) -> tuple[Plan, ...]:
-        """Each question at its amount of a currency."""
+        """Each query at its amount of a currency."""
         return tuple(
-            plan_question(
-                question,
+            plan_query(
+                query,
                 relation,
                 Request(
                     **{currency: amount},  # type: ignore[arg-type]
@@ -305,7 +305,7 @@ def split_total(
                 ),
                 catalog=catalog,
             )
-            for question, statistic, amount, delta in zip(questions, batch.statistics, amounts, deltas, strict=True)
+            for query, statistic, amount, delta in zip(queries, batch.statistics, amounts, deltas, strict=True)
         )
 
     counted = currency_named(account.kind)
@@ -334,7 +334,7 @@ def split_total(
 
     if batch.currency != "epsilon":
         raise InputError("release", "an approx account is charged in epsilon and delta")
-    if any(sought(final) for question in questions for final in question.finals):
+    if any(sought(final) for query in queries for final in query.finals):
         # Bounds that are found shift the noise between the parts of a query, after all has been composed.
         raise InputError("statistics", "AUTO bounds cannot be planned for in an approx account; write CLAMP(x, lo, hi)")
     guarantee = ApproxDP(batch.amount, batch.delta, relation=relation)
@@ -541,12 +541,12 @@ class WorkloadRelease:
     files: tuple[Path, ...]
 
 
-def quote_batch(context: QuestionContext, batch: BatchPlan) -> Split:
+def quote_batch(context: QueryContext, batch: BatchPlan) -> Split:
     """Divide the total of a plan: free, and reads no data."""
     with hide_internal_errors():
         catalog = context.measured_catalog
-        questions = [resolve(each.sql, catalog, max_rows=each.max_rows) for each in batch.statistics]
-        populations = {question.final.population for question in questions}
+        queries = [resolve(each.sql, catalog, max_rows=each.max_rows) for each in batch.statistics]
+        populations = {query.final.population for query in queries}
         if len(populations) > 1:
             raise InputError(
                 "statistics",
@@ -554,7 +554,7 @@ def quote_batch(context: QuestionContext, batch: BatchPlan) -> Split:
             )
         population = context.catalog.population(populations.pop())
         account = context.accounts[population.name]
-        split = split_total(batch, questions, population.relation, account, catalog=context.catalog.digest)
+        split = split_total(batch, queries, population.relation, account, catalog=context.catalog.digest)
         for plan in split.plans:
             for final, table in plan.measured:
                 context.engine.check(final)
@@ -564,7 +564,7 @@ def quote_batch(context: QuestionContext, batch: BatchPlan) -> Split:
 
 
 def release_batch(
-    context: QuestionContext, batch: BatchPlan, caller: Caller, progress: Progress | None = None
+    context: QueryContext, batch: BatchPlan, caller: Caller, progress: Progress | None = None
 ) -> BatchRelease:
     """Compute all statistics of a plan under its one total, and write tables, a report and a receipt.
 
@@ -639,14 +639,14 @@ def release_batch(
     return BatchRelease(batch, split, answers, entry, paid.receipt, _written(batch.output, files()))
 
 
-def _batch_key(context: QuestionContext, batch: BatchPlan, split: Split) -> str:
+def _batch_key(context: QueryContext, batch: BatchPlan, split: Split) -> str:
     """Name of a batch: a digest of every release in it, its name, and the total price."""
     named = zip(batch.statistics, split.plans, strict=True)
     keys = [[statistic.name, release_key(context, plan)] for statistic, plan in named]
     return digest_of(canonical(["batch", batch.name, repr(split.guarantee), keys]))
 
 
-def _order(context: QuestionContext, batch: BatchPlan, split: Split, key: str, analyst: str) -> Order:
+def _order(context: QueryContext, batch: BatchPlan, split: Split, key: str, analyst: str) -> Order:
     named = zip(batch.statistics, split.plans, strict=True)
     return Order(
         split.plans[0].final.population,
@@ -661,7 +661,7 @@ def _order(context: QuestionContext, batch: BatchPlan, split: Split, key: str, a
     )
 
 
-def measure_batch(context: QuestionContext, batch: BatchPlan, caller: Caller, dialect: str) -> str:
+def measure_batch(context: QueryContext, batch: BatchPlan, caller: Caller, dialect: str) -> str:
     """The statement that measures a plan in a warehouse; its total is reserved, durably, before it is handed out.
 
     Raises:
@@ -680,7 +680,7 @@ def measure_batch(context: QuestionContext, batch: BatchPlan, caller: Caller, di
         return sql
 
 
-def _cost(context: QuestionContext, batch: BatchPlan, plan: Plan) -> str:
+def _cost(context: QueryContext, batch: BatchPlan, plan: Plan) -> str:
     """Cost of one statistic, in the words of the total, such as ``epsilon 0.2``."""
     currency, found = currency_of(plan.guarantee), plan.guarantee
     own = ", ".join(f"{name} {format_up(number, 6)}" for name, number in currency.shown(found).items())
@@ -696,11 +696,11 @@ def part_key(batch: str, statistic: str) -> str:
     return digest_of(canonical(["statistic", batch, statistic]))
 
 
-def _run(context: QuestionContext, plan: Plan, _: Reservation) -> NoisyRelease:
+def _run(context: QueryContext, plan: Plan, _: Reservation) -> NoisyRelease:
     return run(context, plan)
 
 
-def release_workload(context: QuestionContext, planned: WorkloadPlan, caller: Caller) -> WorkloadRelease:
+def release_workload(context: QueryContext, planned: WorkloadPlan, caller: Caller) -> WorkloadRelease:
     """Answer a planned workload under one charge, and write a file for each table, a receipt and a summary.
 
     Run again, it costs nothing and writes the same files.

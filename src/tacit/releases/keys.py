@@ -81,7 +81,7 @@ class Keys:
         return self._private.sign(message).hex()
 
     def group_secret(self, population: str) -> bytes:
-        """Decides which groups of a unit are kept, alike in all questions about a population and in all processes."""
+        """Decides which groups of a unit are kept, alike in all queries about a population and in all processes."""
         name = plain_name(population, "population")
         return hmac.digest(self.groups, b"tacit groups of\0" + name.encode(), "sha256")
 
@@ -295,7 +295,7 @@ def mismatch(ledger: Ledger, keys: Keys) -> str:
             f"a key that was replaced at entry {after.seq} of {ledger.place}; bring the key file from where that was "
             f"done, or, if it is lost, see `tacit ledger rotate-key --lost`"
         )
-    # With another group secret a unit would keep other groups than before: the same question, one more look at it.
+    # With another group secret a unit would keep other groups than before: the same query, one more look at it.
     if ledger.key_check and ledger.key_check != keys.groups_check:
         return f"the ledger's signing key, but another group secret than its answers were made with; {restore}"
     return ""

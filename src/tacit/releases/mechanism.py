@@ -1,4 +1,4 @@
-"""Mechanisms used from Python, charged and receipted like questions."""
+"""Mechanisms used from Python, charged and receipted like queries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models fitted to protected rows inside the curator, charged and receipted like questions.
+"""Models fitted to protected rows inside the curator, charged and receipted like queries.
 
 The life of a fit: resolve the rows → declare what is public about them → price → reserve → read one row of each unit →
 fit → commit → hand out the model. The ledger keeps the model, so that it is read again for nothing.

@@ -30,7 +30,7 @@ class ChargeList(tuple["Entry", ...]):
         rows = [(str(entry.number), entry.analyst, entry.cost, entry.sql) for entry in self[-_MOST_ROWS:]]
         before = len(self) - len(rows)
         note = f"{before} earlier ones are not shown." if before > 0 else "" if self else "Nothing was asked yet."
-        return html_rows(("", "analyst", "charged", "question"), rows, note)
+        return html_rows(("", "analyst", "charged", "query"), rows, note)
 
 
 def html_rows(head: Sequence[str], rows: Iterable[Sequence[str]], note: str = "", title: str = "") -> str:
@@ -106,7 +106,7 @@ def curator_html(name: str, tables: Iterable[Table], budgets: Iterable[Budget]) 
 
 
 def entry_html(title: str, entry: Entry) -> str:
-    return html_rows(("charged", "question"), [(entry.text, entry.sql)], title=title)
+    return html_rows(("charged", "query"), [(entry.text, entry.sql)], title=title)
 
 
 def show_arrow() -> None:

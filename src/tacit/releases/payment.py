@@ -1,6 +1,6 @@
 """Payment: the one life of a charge, reserve → run → sign → commit, and the context of all paid work.
 
-Every kind of paid work (a question, a mechanism, a fit, a planned release and its parts) is an order, a run under the
+Every kind of paid work (a query, a mechanism, a fit, a planned release and its parts) is an order, a run under the
 reservation, and a statement for the receipt. :func:`pay` does the rest:
 
 1. hold the lock of the order's repeat key, so that equal work in this process is done once;
@@ -15,9 +15,9 @@ Nothing is refunded once data was read.
 *Failures as callers may know them.* Errors made for analysts pass as they are. Any other may quote data: the caller
 gets an id, and the operator's log has the failure under it.
 
-*Failed runs.* Whether a run fails could depend on one person. If a failed question could be asked again for nothing,
+*Failed runs.* Whether a run fails could depend on one person. If a failed query could be asked again for nothing,
 the same charge would give that bit as often as wanted, and an answer besides. So the failure is kept with a receipt,
-and every equal question gets it, for nothing. Its words do not depend on what went wrong; the operator's log has that,
+and every equal query gets it, for nothing. Its words do not depend on what went wrong; the operator's log has that,
 under the first digits of the charge's hash.
 
 Not a failure of a run: the ledger is busy or stopped, the key that signs is missing (nothing can be written down), the
@@ -50,7 +50,7 @@ from tacit.releases.receipt import Receipt, ReceiptStatement, issue
 
 if TYPE_CHECKING:
     from tacit.query.planning.work import WholeWork
-    from tacit.query.question import FinalAggregation
+    from tacit.query.query import FinalAggregation
 
 _OPERATOR = logging.getLogger("tacit.operator")
 _DIGITS: Final = 12
@@ -73,7 +73,7 @@ def hide_internal_errors() -> Iterator[None]:
 
 def _hidden(kind: type[TacitError], problem: Exception) -> TacitError:
     name = log_failure(problem)
-    hidden = kind(f"the question could not be answered; the operator's log has the reason under {name}")
+    hidden = kind(f"the query could not be answered; the operator's log has the reason under {name}")
     hidden.id = name
     return hidden
 
@@ -122,7 +122,7 @@ class Caller:
 class KeyLocks:
     """Locks by key, each kept only while a thread holds it or waits for it.
 
-    Equal questions wait for one another within one process. Two processes may compute an equal question twice; the
+    Equal queries wait for one another within one process. Two processes may compute an equal query twice; the
     ledger then keeps the first result.
     """
 
@@ -152,7 +152,7 @@ class CuratorContext:
         accounts: for each population the kind of its account.
         version: names the state of the tables given; repeats are free within one.
         check_sources: raises :class:`~tacit.core.errors.MissingSourceError` where the files of a table are gone.
-        locks: equal questions wait for one another.
+        locks: equal queries wait for one another.
         closing: set when engine and ledger are about to be closed; a run that is interrupted then has not failed.
     """
 
@@ -178,7 +178,7 @@ class CuratorContext:
 
 
 class TimedWork(Protocol):
-    """Work on data of which it is public how much one unit can cause; a plan of a question is some."""
+    """Work on data of which it is public how much one unit can cause; a plan of a query is some."""
 
     @property
     def final(self) -> FinalAggregation:
@@ -262,7 +262,7 @@ def pay(
         statement: content of the receipt, given what was made (None for a failure) and the digest of the bytes; None
             for work that another charge has paid for and another receipt is about.
         departure: decides when the outcome may become known, from ``plan``; None for at once.
-        plan: of a question, or other work on data.
+        plan: of a query, or other work on data.
         keep_failure: whether a failed run is the outcome of its charge. Otherwise the failure is raised, and the next
             equal order runs under the same charge.
         under: position of the charge that has paid for the order already; None to charge it.

@@ -1,9 +1,9 @@
-"""Planner with a cache of recent questions and plans, and the quotes that it gives.
+"""Planner with a cache of recent queries and plans, and the quotes that it gives.
 
 Planning is a function of the text, of public metadata and of what was asked for, so a plan may serve again. It is kept
 under the text and the *terms*, and these are read from every request anew: nothing that a request gets wrong is
-overlooked because a like one was right. Another price or confidence is planned anew, from the same resolved question;
-another ``max_rows`` is another question.
+overlooked because a like one was right. Another price or confidence is planned anew, from the same resolved query;
+another ``max_rows`` is another query.
 
 Refusals are not kept. Neither is anything about who asked or about accounts: whether a plan may be carried out is asked
 of the ledger every time. The rows of an answer are kept under the bytes that the ledger holds, so that a repeat need
@@ -30,7 +30,7 @@ from tacit.query.planning.explain import Explanation, explain, typed_epsilon
 from tacit.query.planning.plan import Outline, Plan, outline, plan_on_terms
 from tacit.query.postprocess.public_join import PublicRows
 from tacit.query.postprocess.result import Finished, finish
-from tacit.query.question import OutputColumn, PublicQuestion, Question
+from tacit.query.query import OutputColumn, PublicQuery, Query
 from tacit.query.request import Account, Request, Terms, settle
 from tacit.query.resolve import resolve, resolve_any
 from tacit.releases.accounts import check_per_query
@@ -47,7 +47,7 @@ class QuoteForms:
 
     @property
     def is_public(self) -> bool:
-        """Whether the question reads public tables alone, and so is answered exactly and charged nothing."""
+        """Whether the query reads public tables alone, and so is answered exactly and charged nothing."""
         return self.explanation.public
 
     @property
@@ -73,20 +73,20 @@ class Quote(QuoteForms):
     """A plan and what it says about itself: ``str`` for people, :meth:`to_json` for programs.
 
     Args:
-        plan: the plan; None for a question about public tables alone.
+        plan: the plan; None for a query about public tables alone.
         explanation: what is protected, each release with its noise, the price, the errors, and the engine's statements.
-        public: the question, where it reads public tables alone.
+        public: the query, where it reads public tables alone.
     """
 
     plan: Plan | None
     explanation: Explanation
-    public: PublicQuestion | None = None
+    public: PublicQuery | None = None
 
     @property
     def columns(self) -> tuple[OutputColumn, ...]:
         if self.public is not None:
             return self.public.columns
-        return () if self.plan is None else self.plan.question.columns
+        return () if self.plan is None else self.plan.query.columns
 
     @property
     def typed(self) -> str:
@@ -95,7 +95,7 @@ class Quote(QuoteForms):
 
     @property
     def populations(self) -> frozenset[str]:
-        """Populations that the question reads; none for one about public tables alone."""
+        """Populations that the query reads; none for one about public tables alone."""
         return frozenset() if self.plan is None else frozenset(part.final.population for part in self.plan.parts)
 
     @property
@@ -103,7 +103,7 @@ class Quote(QuoteForms):
         return PureDP(0) if self.plan is None else self.plan.guarantee
 
 
-#: Characters of text that all questions together may have, and all plans, and all results: each takes some 40 bytes.
+#: Characters of text that all queries together may have, and all plans, and all results: each takes some 40 bytes.
 _MOST: Final = 300_000
 
 
@@ -130,7 +130,7 @@ class PricedPlan:
 
     @cached_property
     def quote(self) -> Quote:
-        """Quote: effect and price before the question is asked."""
+        """Quote: effect and price before the query is asked."""
         words = explain(self.plan)
         if self.policy:
             words = replace(words, advice=(*words.advice, f"The owner allows {', '.join(self.policy)}."))
@@ -152,73 +152,73 @@ class ReadAnswer:
 
 
 @dataclass(frozen=True)
-class FreeQuestion:
-    """A question that reads no protected table, and the engine that answers it.
+class FreeQuery:
+    """A query that reads no protected table, and the engine that answers it.
 
     Args:
-        question: what is read.
+        query: what is read.
         engine: that reads it.
         note: about the values, where they are not those of the world; empty for public tables.
     """
 
-    question: PublicQuestion
+    query: PublicQuery
     engine: Engine
     note: str = ""
 
 
 class Planner:
-    """Plans questions about one catalogue, and keeps what was planned last; safe to use from several threads."""
+    """Plans queries about one catalogue, and keeps what was planned last; safe to use from several threads."""
 
     def __init__(self, sizes: PublicSizes, accounts: Mapping[str, Account], engine: Engine) -> None:
         self._sizes = sizes
         self._accounts = accounts
         self._engine = engine
-        self._questions: WeightedLRUCache[tuple[str, int, ContributionNumber | None], Question | PublicQuestion] = (
+        self._queries: WeightedLRUCache[tuple[str, int, ContributionNumber | None], Query | PublicQuery] = (
             WeightedLRUCache(_MOST)
         )
         self._plans: WeightedLRUCache[tuple[str, int, Terms], PricedPlan] = WeightedLRUCache(_MOST)
         self._rows: WeightedLRUCache[tuple[str, Terms, bytes], ReadAnswer] = WeightedLRUCache(_MOST)
 
     def of(self, sql: str, request: Request) -> PricedPlan:
-        """The plan of a question, whatever ``request`` says of the account.
+        """The plan of a query, whatever ``request`` says of the account.
 
         Raises:
             Refusal, InputError: as :func:`tacit.query.planning.plan.make_plan`, and what the engine refuses.
         """
         sql = _plain(sql)
         state, catalog = self._measured_catalog()
-        question = self._question(sql, state, catalog, request.stated_rows)
-        if isinstance(question, PublicQuestion):
-            question = resolve(sql, catalog, max_rows=request.stated_rows)
-        population = catalog.population(question.final.population)
+        query = self._query(sql, state, catalog, request.stated_rows)
+        if isinstance(query, PublicQuery):
+            query = resolve(sql, catalog, max_rows=request.stated_rows)
+        population = catalog.population(query.final.population)
         request = replace(request, account=self._accounts[population.name])
-        terms = settle(request, question.options)
+        terms = settle(request, query.options)
         known = self._plans.get((sql, state, terms))
         if known is not None:
             return known
-        plan = plan_on_terms(question, population.relation, terms, catalog=catalog.digest)
+        plan = plan_on_terms(query, population.relation, terms, catalog=catalog.digest)
         check_per_query(request.account, terms, plan.guarantee)
         for final, table in plan.measured:
             self._engine.check(final)
             if table is not None:
                 self._engine.check_left_out(final, table)
         return self._plans.put(
-            (sql, state, terms), PricedPlan(plan, self._engine, request.account.policy), _weight(sql, plan.question)
+            (sql, state, terms), PricedPlan(plan, self._engine, request.account.policy), _weight(sql, plan.query)
         )
 
-    def public(self, sql: str, request: Request) -> FreeQuestion | None:
-        """The question, if it reads public tables alone.
+    def public(self, sql: str, request: Request) -> FreeQuery | None:
+        """The query, if it reads public tables alone.
 
         Raises:
             Refusal: as :meth:`of`.
         """
         sql = _plain(sql)
         state, catalog = self._measured_catalog()
-        found = self._question(sql, state, catalog, request.stated_rows)
-        if not isinstance(found, PublicQuestion):
+        found = self._query(sql, state, catalog, request.stated_rows)
+        if not isinstance(found, PublicQuery):
             return None
         self._engine.check_rows(found.relation)
-        return FreeQuestion(found, self._engine)
+        return FreeQuery(found, self._engine)
 
     def _measured_catalog(self) -> tuple[int, Catalog]:
         return self._sizes.now() if self._sizes.tables else (0, self._sizes.declared)
@@ -232,22 +232,22 @@ class Planner:
         known = self._rows.get(key)
         return known or self._rows.put(key, read_back(plan, result), len(sql) + len(result))
 
-    def _question(
+    def _query(
         self, sql: str, state: int, catalog: Catalog, max_rows: ContributionNumber | None
-    ) -> Question | PublicQuestion:
-        # Measurements depend on the number, so that a question is kept for the one it was resolved for.
+    ) -> Query | PublicQuery:
+        # Measurements depend on the number, so that a query is kept for the one it was resolved for.
         key = (sql, state, max_rows)
-        known = self._questions.get(key)
+        known = self._queries.get(key)
         if known is not None:
             return known
-        question = resolve_any(sql, catalog, max_rows=max_rows)
-        return self._questions.put(key, question, _weight(sql, question))
+        query = resolve_any(sql, catalog, max_rows=max_rows)
+        return self._queries.put(key, query, _weight(sql, query))
 
 
 def read_back(plan: Plan, result: bytes, public: Sequence[PublicRows] = ()) -> ReadAnswer:
     """The rows that the bytes of a ledger stand for, under the plan that was reserved for."""
     released = released_from_text(result.decode(), plan)
-    finished = finish(released.plan.question, released, confidence=plan.confidence, public=public)
+    finished = finish(released.plan.query, released, confidence=plan.confidence, public=public)
     return ReadAnswer(finished, released.plan)
 
 
@@ -258,8 +258,8 @@ def _plain(sql: str) -> str:
     return str.__str__(sql)
 
 
-def _weight(sql: str, question: Question | PublicQuestion) -> int:
-    return len(sql) + len(question.text)
+def _weight(sql: str, query: Query | PublicQuery) -> int:
+    return len(sql) + len(query.text)
 
 
 Key = TypeVar("Key", bound=Hashable)
@@ -313,7 +313,7 @@ class WeightedLRUCache(Generic[Key, Item]):
 
 
 @dataclass(frozen=True)
-class QuestionContext(CuratorContext):
+class QueryContext(CuratorContext):
     """Everything that answering needs."""
 
     plans: Planner = field(init=False, repr=False, compare=False)

@@ -37,7 +37,7 @@ from tacit.query.catalog import Column, Table
 from tacit.query.contribution import ContributionNumber
 from tacit.query.planning.auto_bounds import FALSE_CELL
 from tacit.query.planning.delta_budgets import largest_mu_of, largest_rho_of, mu_of_epsilon, rho_alone, root_down
-from tacit.query.planning.plan import Plan, outline, plan_question
+from tacit.query.planning.plan import Plan, outline, plan_query
 from tacit.query.request import OPTIONS, Account, Request, Terms
 from tacit.query.resolve import resolve
 from tacit.query.types import DOUBLE, TEXT, Kind
@@ -53,7 +53,7 @@ from tacit.releases.payment import (
     paid_at,
     pay,
 )
-from tacit.releases.planner import QuestionContext, ReadAnswer, read_back
+from tacit.releases.planner import QueryContext, ReadAnswer, read_back
 from tacit.releases.query import run
 from tacit.releases.receipt import Receipt, ReceiptStatement, about_plan
 from tacit.releases.release import TABLE_FORMS, Files, ReleaseKind
@@ -271,7 +271,7 @@ def _plain(value: Any) -> Any:
 class _Priced:
     """A table with the total of its profile: how it is divided, and the charge."""
 
-    context: QuestionContext
+    context: QueryContext
     table: Table
     columns: tuple[Column, ...]
     terms: Terms
@@ -307,9 +307,9 @@ class _Priced:
             "max_rows_total" if total else "max_rows": rows,
         }
         request = Request(**options, account=Account(kind, options["delta"]))
-        question = resolve(sql, catalog, max_rows=request.stated_rows)
-        population = catalog.population(question.final.population)
-        plan = plan_question(question, population.relation, request, catalog=catalog.digest)
+        query = resolve(sql, catalog, max_rows=request.stated_rows)
+        population = catalog.population(query.final.population)
+        plan = plan_query(query, population.relation, request, catalog=catalog.digest)
         for final, table in plan.measured:
             self.context.engine.check(final)
             if table is not None:
@@ -317,7 +317,7 @@ class _Priced:
         return plan
 
 
-def _price(context: QuestionContext, source: str, options: Mapping[str, Any]) -> _Priced:
+def _price(context: QueryContext, source: str, options: Mapping[str, Any]) -> _Priced:
     table = next((each for each in context.catalog.tables if each.name.lower() == source.strip().lower()), None)
     if table is None or table.public:
         names = ", ".join(each.name for each in context.catalog.tables if not each.public)
@@ -618,7 +618,7 @@ def _share_of(count: Estimate, rows: Estimate) -> Estimate:
     return Estimate(*(min(max(float(each) / total, 0.0), 1.0) for each in count))
 
 
-def quote_profile(context: QuestionContext, source: str, options: Mapping[str, Any]) -> ProfileQuote:
+def quote_profile(context: QueryContext, source: str, options: Mapping[str, Any]) -> ProfileQuote:
     """From how many rows each part is worth its cost; free, and reads no data."""
     with hide_internal_errors():
         priced = _price(context, source, options)
@@ -626,7 +626,7 @@ def quote_profile(context: QuestionContext, source: str, options: Mapping[str, A
         return ProfileQuote(priced.table.name, parts, priced.guarantee, priced.terms.suppose, priced.typed)
 
 
-def make_profile(context: QuestionContext, source: str, options: Mapping[str, Any], caller: Caller) -> Profile:
+def make_profile(context: QueryContext, source: str, options: Mapping[str, Any], caller: Caller) -> Profile:
     """Charge for a profile and make it; see :meth:`tacit.curator.curator.Curator.profile`."""
     with hide_internal_errors():
         priced = _price(context, source, options)
@@ -694,7 +694,7 @@ def _read(priced: _Priced, outcome: Outcome, charge: Entry) -> Profile:
     )  # fmt: skip
 
 
-def read_profile(context: QuestionContext, position: int) -> Profile:
+def read_profile(context: QueryContext, position: int) -> Profile:
     """The profile that the ledger holds at a position: free, reads no data.
 
     Raises:
@@ -761,19 +761,19 @@ class ProfileKind(ReleaseKind[ProfileRequest, Profile]):
     def source(self, kept: Mapping[str, Any]) -> str:
         return str(kept["source"])
 
-    def quote(self, context: QuestionContext, request: ProfileRequest) -> str:  # type: ignore[override]
+    def quote(self, context: QueryContext, request: ProfileRequest) -> str:  # type: ignore[override]
         return str(quote_profile(context, *request.arguments))
 
     def make(  # type: ignore[override]
         self,
-        context: QuestionContext,
+        context: QueryContext,
         request: ProfileRequest,
         caller: Caller,
         departure: Departure | None = None,  # noqa: ARG002 - owners need not wait
     ) -> Profile:
         return make_profile(context, *request.arguments, caller)
 
-    def read(self, context: QuestionContext, position: int) -> Profile:  # type: ignore[override]
+    def read(self, context: QueryContext, position: int) -> Profile:  # type: ignore[override]
         return read_profile(context, position)
 
     def describe(self, made: Profile) -> ProfileResponse:

@@ -41,7 +41,7 @@ from tacit.releases.release import release_at
 
 if TYPE_CHECKING:
     from tacit.releases.answer import Answer
-    from tacit.releases.planner import QuestionContext
+    from tacit.releases.planner import QueryContext
 
 _LARGEST: Final = 256 * 2**20
 
@@ -61,9 +61,7 @@ class PublishedTable:
     tamed: bool = False
 
 
-def answer_again(
-    context: QuestionContext, receipt: Receipt, *, name: str = "", plan_file: Path | None = None
-) -> Answer:
+def answer_again(context: QueryContext, receipt: Receipt, *, name: str = "", plan_file: Path | None = None) -> Answer:
     """The answer that a receipt is about, made once more from what the ledger holds; charges nothing, reads no rows.
 
     Args:
@@ -98,7 +96,7 @@ def answer_again(
         return to_answer(context, planned, about["query"], outcome, public, analyst=analyst, paid=False)
 
 
-def _of_batch(context: QuestionContext, receipt: Receipt, name: str, plan_file: Path | None) -> Answer:
+def _of_batch(context: QueryContext, receipt: Receipt, name: str, plan_file: Path | None) -> Answer:
     from tacit.releases.batch import BatchPlan, load_plan, part_key, quote_batch
     from tacit.releases.payment import entry_of
 
@@ -175,7 +173,7 @@ class NumberSearch:
 
 
 def find_number(
-    context: QuestionContext,
+    context: QueryContext,
     number: str,
     *,
     plans: Sequence[Path] = (),
@@ -242,7 +240,7 @@ def find_number(
     return NumberSearch(said, tuple(found), looked, unread)
 
 
-def _statistic(context: QuestionContext, receipt: Receipt, name: str, plans: Sequence[Path]) -> Answer | None:
+def _statistic(context: QueryContext, receipt: Receipt, name: str, plans: Sequence[Path]) -> Answer | None:
     for plan in plans:
         with suppress(InputError):
             return answer_again(context, receipt, name=name, plan_file=plan)

@@ -31,7 +31,7 @@ from tacit.project.source import Source
 from tacit.query.limits import MAX_PUBLIC_ROWS
 from tacit.query.planning.explain import explain_public
 from tacit.query.planning.found_parts import with_found
-from tacit.query.planning.left_out_question import loss_question
+from tacit.query.planning.left_out_query import loss_query
 from tacit.query.planning.plan import Plan, outline
 from tacit.query.postprocess.cells import Exact
 from tacit.query.postprocess.parts_in_turn import in_turn
@@ -44,7 +44,7 @@ from tacit.query.request import OPTIONS, Request
 from tacit.releases.accounts import Entry
 from tacit.releases.answer import Answer
 from tacit.releases.payment import Caller, Departure, check_succeeded, entry_of, hide_internal_errors, pay
-from tacit.releases.planner import FreeQuestion, Planner, PricedPlan, QuestionContext, Quote, read_back
+from tacit.releases.planner import FreeQuery, Planner, PricedPlan, QueryContext, Quote, read_back
 from tacit.releases.receipt import Receipt, ReceiptStatement, about_plan, issue
 from tacit.releases.release import SYNTHETIC_SUFFIX, released
 from tacit.releases.release_format import released_to_text
@@ -53,14 +53,14 @@ if TYPE_CHECKING:
     from tacit.releases.workload import WorkloadAnswer
 
 
-def quote(context: QuestionContext, sql: str, request: Request) -> PricedPlan:
+def quote(context: QueryContext, sql: str, request: Request) -> PricedPlan:
     """Parse, plan and price: a function of the text, of public metadata and of the request. Free, and reads no data."""
     with hide_internal_errors():
         return context.plans.of(sql, request)
 
 
 def answer(
-    context: QuestionContext,
+    context: QueryContext,
     sql: str,
     request: Request,
     caller: Caller,
@@ -68,28 +68,28 @@ def answer(
     *,
     departure: Departure | None = None,
 ) -> Answer:
-    """The answer to a question, charged durably before data is read and never refunded.
+    """The answer to a query, charged durably before data is read and never refunded.
 
-    One charge pays for one release. An equal question, or the same request sent again, gets that release for nothing,
-    in this process or another. If the run fails, the failure is what the charge has bought, and every equal question
+    One charge pays for one release. An equal query, or the same request sent again, gets that release for nothing,
+    in this process or another. If the run fails, the failure is what the charge has bought, and every equal query
     gets it; see :mod:`tacit.releases.payment`. If the process dies, the next run is under the same charge, a bounded
     number of times.
 
     Args:
         context: metadata, data, ledger and keys.
-        sql: the question.
+        sql: the query.
         request: what it may cost, and what else is asked for.
         caller: who asks.
         progress: for the data owner's terminal; see :mod:`tacit.curator.curator`.
-        departure: decides when the outcome of a fresh question is written down, and so can be known.
+        departure: decides when the outcome of a fresh query is written down, and so can be known.
 
     Raises:
         Refusal, InputError: as written it cannot be answered; nothing is charged. Only a join of released rows with
             public ones can turn out too large afterwards; what was released is kept, and other joins of it are free.
         BudgetError: the account, or the analyst's or the project's share of it, does not allow the charge.
-        FailedRunError: the run of this question failed, now or before; what was reserved stays spent.
+        FailedRunError: the run of this query failed, now or before; what was reserved stays spent.
         EngineError, InternalError: something else failed, and only an id says what; what was reserved stays spent.
-        LedgerError: the ledger failed; no further question is answered.
+        LedgerError: the ledger failed; no further query is answered.
     """
     public = public_answer(context, sql, request, caller)
     if public is not None:
@@ -98,7 +98,7 @@ def answer(
 
 
 def charged_answer(
-    context: QuestionContext,
+    context: QueryContext,
     sql: str,
     request: Request,
     caller: Caller,
@@ -107,7 +107,7 @@ def charged_answer(
     departure: Departure | None = None,
     under: int | None = None,
 ) -> Answer:
-    """As :func:`answer`, of a question about people; one about public tables alone is refused.
+    """As :func:`answer`, of a query about people; one about public tables alone is refused.
 
     With the position of a charge ``under`` which it was paid for, nothing is charged.
     """
@@ -132,21 +132,21 @@ def charged_answer(
         return to_answer(context, planned, sql, paid.outcome, beside, analyst=caller.analyst, paid=paid.now)
 
 
-def quote_public(context: QuestionContext, sql: str, request: Request) -> Quote | None:
-    """The quote of a question about public tables alone, which costs nothing; None for any other."""
+def quote_public(context: QueryContext, sql: str, request: Request) -> Quote | None:
+    """The quote of a query about public tables alone, which costs nothing; None for any other."""
     with hide_internal_errors():
-        free = _free_question(context, sql, request)
+        free = _free_query(context, sql, request)
         if free is None:
             return None
-        said = explain_public(free.question, OPTIONS["confidence"].exact(request.confidence))
+        said = explain_public(free.query, OPTIONS["confidence"].exact(request.confidence))
         if free.note:
             charge = "nothing: synthetic tables alone, which were paid for before"
             said = replace(said, charge=charge, keys=f"{said.keys}. {free.note}")
-        return Quote(None, said, public=free.question)
+        return Quote(None, said, public=free.query)
 
 
-def public_answer(context: QuestionContext, sql: str, request: Request, caller: Caller) -> Answer | None:
-    """The exact answer to a question about public tables alone, or about synthetic ones alone; None for any other.
+def public_answer(context: QueryContext, sql: str, request: Request, caller: Caller) -> Answer | None:
+    """The exact answer to a query about public tables alone, or about synthetic ones alone; None for any other.
 
     Only public tables are read (the engine checks that for itself), so that nothing is reserved, charged, signed or
     kept, and the answer is that of the tables as they are now.
@@ -156,34 +156,33 @@ def public_answer(context: QuestionContext, sql: str, request: Request, caller: 
         EngineError: with an id and no other word.
     """
     with hide_internal_errors():
-        free = _free_question(context, sql, request)
+        free = _free_query(context, sql, request)
         if free is None:
             return None
-        question = free.question
-        found = free.engine.rows(question.relation, most=MAX_PUBLIC_ROWS)
-        kinds = [column.type for column in question.columns]
+        query = free.query
+        found = free.engine.rows(query.relation, most=MAX_PUBLIC_ROWS)
+        kinds = [column.type for column in query.columns]
         rows = tuple(
-            tuple(Exact(value, kind) for value, kind in zip(row[question.placed :], kinds, strict=True))
-            for row in found
+            tuple(Exact(value, kind) for value, kind in zip(row[query.placed :], kinds, strict=True)) for row in found
         )
-        entry = Entry(0, "", (), sql, question.digest, committed=True, analyst=caller.analyst, public=True)
+        entry = Entry(0, "", (), sql, query.digest, committed=True, analyst=caller.analyst, public=True)
         entry = replace(entry, note=free.note)
         confidence = OPTIONS["confidence"].exact(request.confidence)
-        return Answer(Finished(question.columns, rows, (), confidence), None, entry, None)
+        return Answer(Finished(query.columns, rows, (), confidence), None, entry, None)
 
 
-def _free_question(context: QuestionContext, sql: str, request: Request) -> FreeQuestion | None:
+def _free_query(context: QueryContext, sql: str, request: Request) -> FreeQuery | None:
     is_synthetic = SYNTHETIC_SUFFIX in str(sql).lower()
-    return free_question(context, sql, request) if is_synthetic else context.plans.public(sql, request)
+    return free_query(context, sql, request) if is_synthetic else context.plans.public(sql, request)
 
 
-def public_rows(context: QuestionContext, plan: Plan) -> list[PublicRows]:
-    """The rows of the public tables that the answer to a question is joined with."""
-    return [context.engine.rows(each, most=MAX_PUBLIC_ROWS) for each in plan.question.reads]
+def public_rows(context: QueryContext, plan: Plan) -> list[PublicRows]:
+    """The rows of the public tables that the answer to a query is joined with."""
+    return [context.engine.rows(each, most=MAX_PUBLIC_ROWS) for each in plan.query.reads]
 
 
 def run(
-    context: QuestionContext, plan: Plan, progress: Callable[[float], None] | None = None, seconds: float | None = None
+    context: QueryContext, plan: Plan, progress: Callable[[float], None] | None = None, seconds: float | None = None
 ) -> NoisyRelease:
     """Measure and add noise, under a reservation: the only place where exact numbers of people are held."""
     if plan.others:
@@ -199,7 +198,7 @@ def run(
         return released
     raw_counts = raw_measurements.raw_left_out
     if raw_counts is None:
-        table = loss_question(plan.final, plan.losses)
+        table = loss_query(plan.final, plan.losses)
         raw_counts = context.engine.measure(replace(work, final=table, left_out=None)).raw[0]
     return with_left_out(released, raw_counts)
 
@@ -213,7 +212,7 @@ def answer_from_outcome(
 
 
 def to_answer(
-    context: QuestionContext,
+    context: QueryContext,
     planned: PricedPlan,
     sql: str,
     found: Outcome,
@@ -234,11 +233,11 @@ def to_answer(
     return Answer(presented.finished, ran, entry, _own_receipt(context, planned, ran, sql, found))
 
 
-def _own_receipt(context: QuestionContext, planned: PricedPlan, ran: Plan, sql: str, found: Outcome) -> Receipt:
+def _own_receipt(context: QueryContext, planned: PricedPlan, ran: Plan, sql: str, found: Outcome) -> Receipt:
     """The receipt of a release, in the caller's words.
 
-    The ledger holds the receipt of the first caller. The text of that question, with its comments and names, is theirs
-    and was never released. So the same question in other words gets a statement about the same release, the same charge
+    The ledger holds the receipt of the first caller. The text of that query, with its comments and names, is theirs
+    and was never released. So the same query in other words gets a statement about the same release, the same charge
     and the same place in the ledger, with a signature of its own.
     """
     kept = Receipt.from_json(found.receipt)
@@ -250,7 +249,7 @@ def _own_receipt(context: QuestionContext, planned: PricedPlan, ran: Plan, sql: 
     return issue(keys, context.ledger.id, context.project, found.reservation, says)
 
 
-def _order(context: QuestionContext, planned: PricedPlan, sql: str, request: Request, caller: Caller) -> Order:
+def _order(context: QueryContext, planned: PricedPlan, sql: str, request: Request, caller: Caller) -> Order:
     plan = planned.plan
     # With the options as they were stated, the same plan is made again from the ledger alone.
     said = {"mechanisms": planned.mechanisms, "options": request.stated, "salt": _salt(context, sql, caller)}
@@ -269,10 +268,10 @@ def _order(context: QuestionContext, planned: PricedPlan, sql: str, request: Req
     )
 
 
-def _salt(context: QuestionContext, sql: str, caller: Caller) -> str:
+def _salt(context: QueryContext, sql: str, caller: Caller) -> str:
     """Secret text that makes the hash of a charge say nothing about it; receipts show that hash, also of repeats.
 
-    Without it, a guess of the analyst, the time and the words of a question could be checked against the hash.
+    Without it, a guess of the analyst, the time and the words of a query could be checked against the hash.
     """
     return context.keys.veil(canonical(["charge", caller.analyst, caller.idempotency_key, sql]))
 
@@ -284,11 +283,11 @@ def _statement(planned: PricedPlan, ran: Plan, sql: str, released: str) -> Recei
     return ReceiptStatement([said], words.unit, ran.account, ran.guarantee, ran.catalog)
 
 
-def release_key(context: QuestionContext, plan: Plan) -> str:
+def release_key(context: QueryContext, plan: Plan) -> str:
     """Names a release in the ledger: the same numbers of the same data, the same noise, the same price.
 
     Later work on the cells (order, limits, names, expressions, the confidence of intervals) is
-    post-processing, so a question that differs only there is a repeat as well.
+    post-processing, so a query that differs only there is a repeat as well.
     """
     version = context.version(dict.fromkeys(name for part in plan.parts for name in scanned(part.final.source)))
     parts = [*map(repr, (plan.final.text, plan.catalog, plan.relation.value)), plan.priced.text]
@@ -301,8 +300,8 @@ _MOST: Final = 4
 _WORD: Final = re.compile(r"[a-z_][a-z0-9_]*")
 
 
-def free_question(context: QuestionContext, sql: str, request: Request) -> FreeQuestion | None:
-    """The question, if it reads public tables alone or synthetic tables alone; None for any other.
+def free_query(context: QueryContext, sql: str, request: Request) -> FreeQuery | None:
+    """The query, if it reads public tables alone or synthetic tables alone; None for any other.
 
     Raises:
         Refusal: it cannot be answered, or joins a synthetic table with another.
@@ -311,7 +310,7 @@ def free_question(context: QuestionContext, sql: str, request: Request) -> FreeQ
     if named:
         reader = _READERS.of(context, named)
         try:
-            question = reader.plans.public(sql, request)
+            query = reader.plans.public(sql, request)
         except Refusal as refusal:
             if refusal.reason != "unknown_table":
                 raise
@@ -319,11 +318,11 @@ def free_question(context: QuestionContext, sql: str, request: Request) -> FreeQ
         else:
             from tacit.releases.synthetic_table import BANNER
 
-            return None if question is None else replace(question, note=BANNER)
+            return None if query is None else replace(query, note=BANNER)
     return context.plans.public(sql, request)
 
 
-def _named(context: QuestionContext, sql: str) -> dict[str, int]:
+def _named(context: QueryContext, sql: str) -> dict[str, int]:
     """Synthetic tables whose names are in the text, with the places of their charges; the newest of a name."""
     from tacit.releases.synthesis import SYNTHESIS
 
@@ -349,7 +348,7 @@ def _check_alone(sql: str, named: Mapping[str, int]) -> None:
 class _Reader(Closing):
     """Planner and engine of some synthetic tables, as if they were the public tables of a project."""
 
-    def __init__(self, context: QuestionContext, named: Mapping[str, int]) -> None:
+    def __init__(self, context: QueryContext, named: Mapping[str, int]) -> None:
         from tacit.releases.synthesis import drawn_again
 
         # Two tables that belong together are drawn together, so that their keys agree.
@@ -378,13 +377,13 @@ class _Readers:
         self._lock = threading.Lock()
         self._found: OrderedDict[tuple[str, tuple[tuple[str, int], ...]], _Reader] = OrderedDict()
 
-    def of(self, context: QuestionContext, named: Mapping[str, int]) -> _Reader:
+    def of(self, context: QueryContext, named: Mapping[str, int]) -> _Reader:
         key = (context.ledger.id, tuple(sorted(named.items())))
         with self._lock:
             found = self._found.pop(key, None) or _Reader(context, named)
             self._found[key] = found
             if len(self._found) > _MOST:
-                # A question may still be reading; the rows are let go when it is done.
+                # A query may still be reading; the rows are let go when it is done.
                 self._found.popitem(last=False)
             return found
 
@@ -392,7 +391,7 @@ class _Readers:
 _READERS: Final = _Readers()
 
 
-def undelivered(context: QuestionContext, *, population: str = "", analyst: str = "") -> tuple[Record, ...]:
+def undelivered(context: QueryContext, *, population: str = "", analyst: str = "") -> tuple[Record, ...]:
     """Charges of the project that have no outcome, the oldest first; not the parts of a release that paid for them."""
     with hide_internal_errors():
         found = context.ledger.history(population=population, analyst=analyst, project=context.project)
@@ -400,7 +399,7 @@ def undelivered(context: QuestionContext, *, population: str = "", analyst: str 
 
 
 def deliver(
-    context: QuestionContext,
+    context: QueryContext,
     position: int,
     progress: Callable[[float], None] | None = None,
     *,

@@ -18,7 +18,7 @@ receipt that the ledger holds at that place:
 * it is about the same release (population, unit, relation, account, project, catalogue, guarantee, charge, place,
   digest of the released numbers, and noise of every mechanism), in the words of a later asker, and the key in force
   *now* has signed it. A receipt in other words whose key was replaced since does not hold any more; asking the same
-  question again is free and gives one that does.
+  query again is free and gives one that does.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def about_plan(
     name: str = "",
     mechanisms: list[dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    """Lines of a receipt about the answer to a question: ``words`` explain its plan, ``released`` digests its numbers.
+    """Lines of a receipt about the answer to a query: ``words`` explain its plan, ``released`` digests its numbers.
 
     ``mechanisms`` is what :func:`mechanisms_of` says of the plan, where that is known already.
     """
@@ -233,7 +233,7 @@ def exact_events(plan: Plan) -> tuple[Event, ...]:
 
 
 def exact_event(release: Release) -> Event:
-    """The event of a release; for Gaussian noise the noise itself, since what a question releases is integers."""
+    """The event of a release; for Gaussian noise the noise itself, since what a query releases is integers."""
     noise = None if release.mechanism == "constant" else release.noise()
     if not isinstance(noise, Gaussian):
         return release.event
@@ -598,10 +598,10 @@ def check_against_ledger(receipt: Receipt, ledger: Ledger) -> tuple[ReceiptCheck
     released = ReceiptCheck("released", True, f"charge, noise and released numbers are those of entry {position}")
     is_current = said["key"] == key_id(ledger.public_key)
     words = (
-        "its words are those of a repeated question, signed with the key in force"
+        "its words are those of a repeated query, signed with the key in force"
         if is_current
         else "its words are not those that the ledger holds, and the key that signed them was replaced since; "
-        "ask the question again, which is free, for a receipt that holds"
+        "ask the query again, which is free, for a receipt that holds"
     )
     return here, released, ReceiptCheck("words", is_current, words)
 

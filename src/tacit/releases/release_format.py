@@ -10,9 +10,9 @@ integers row by row, and ``wide`` where they are Python's own integers rather th
 ``tree`` (width and arity), and ``drawn`` where its leaves are cells around quantiles that were drawn. Where sums of
 groups got noise instead of groups, ``levels`` has one entry for each of these sums. ``found`` has the
 bounds that AUTO found, if it looked for some, ``limits`` the contribution bounds and the counts of their search, and
-``left_out`` the noisy table of what bounding left out, if it was bought. Where a question has several
+``left_out`` the noisy table of what bounding left out, if it was bought. Where a query has several
 parts, ``others`` has the further ones in the same form. Scales and laws are not
-written: they follow from the plan, which is part of the question.
+written: they follow from the plan, which is part of the query.
 """
 
 from __future__ import annotations

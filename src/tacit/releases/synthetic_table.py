@@ -93,7 +93,7 @@ class SyntheticTable:
     """A synthetic table, the model it was drawn from, and what was measured; with the charge and the receipt.
 
     Args:
-        name: of the table, for questions.
+        name: of the table, for queries.
         measured: every noisy marginal that was released.
         model: fitted to them.
         columns: names and values.
@@ -197,7 +197,7 @@ class SyntheticTable:
     def repeatable_rows(self) -> Any:
         """An Arrow table that is the same for every process that draws it, with bits that follow from the release.
 
-        Free questions about a synthetic table are answered from it.
+        Free queries about a synthetic table are answered from it.
         """
         return self._drawn(self.rows, None, ExpandedShares(self.receipt.signature))
 
@@ -238,12 +238,12 @@ class SyntheticTable:
         """The table as the content of a ``"parquet"`` or ``"csv"`` file."""
         return table_bytes(self.to_arrow(), form)
 
-    def sql(self, question: Query) -> Any:
+    def sql(self, query: Query) -> Any:
         """The answer to ordinary SQL about the synthetic table, as an Arrow table: free, and without intervals.
 
         Its metadata has a note that noise has an interval only where a marginal was measured; see :meth:`marginal`.
         """
-        found = query_public(query_text(question, "question"), {self.name: self.to_arrow()})
+        found = query_public(query_text(query, "query"), {self.name: self.to_arrow()})
         return found.replace_schema_metadata({**(found.schema.metadata or {}), b"note": BANNER.encode()})
 
     # -- counts
@@ -652,7 +652,7 @@ class SyntheticStar:
 
     @property
     def names(self) -> tuple[str, str]:
-        """Names of the two tables, for questions."""
+        """Names of the two tables, for queries."""
         return self.persons.name, self.others.name
 
     # -- rows
@@ -759,9 +759,9 @@ class SyntheticStar:
             raise InputError("table", f"must be one of {', '.join(self.names)}")
         return table_bytes(self.to_arrow()[table], form)
 
-    def sql(self, question: Query) -> Any:
+    def sql(self, query: Query) -> Any:
         """The answer to ordinary SQL about both tables, as an Arrow table: free, and without intervals."""
-        found = query_public(query_text(question, "question"), self.to_arrow())
+        found = query_public(query_text(query, "query"), self.to_arrow())
         return found.replace_schema_metadata({**(found.schema.metadata or {}), b"note": BANNER.encode()})
 
     def report(self) -> str:

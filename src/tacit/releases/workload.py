@@ -1,4 +1,4 @@
-"""Workloads answered inside the curator, charged and receipted like questions.
+"""Workloads answered inside the curator, charged and receipted like queries.
 
 The life of a workload: resolve the rows → plan → price → reserve → count in the engine → add noise → commit →
 estimate.

@@ -3,7 +3,7 @@
 Modules:
 * :mod:`.api` — HTTP API: JSON or Arrow for programs
 * :mod:`.console` — Console: pages for people, rendered on the server
-* :mod:`.departure` — Departure of one question: its thread and outcome are held until then
+* :mod:`.departure` — Departure of one query: its thread and outcome are held until then
 * :mod:`.errors` — Errors of the server
 * :mod:`.identity` — Identity: people, roles, tokens, sessions, one-time links, single sign-on
 * :mod:`.mcp` — Model Context Protocol: tools with which AI assistants ask, within a share of the budget that a person

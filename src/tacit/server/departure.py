@@ -1,7 +1,7 @@
-"""Departure of one question: its thread and outcome are held until then.
+"""Departure of one query: its thread and outcome are held until then.
 
 The analyst can also see in the history, in receipts and by a repeat when an answer came to be. So a
-thread waits for the departure before it writes the answer down, and other questions do not get the thread before.
+thread waits for the departure before it writes the answer down, and other queries do not get the thread before.
 """
 
 from __future__ import annotations
@@ -112,11 +112,11 @@ def _stop(name: str) -> str:
     return f"stop\0{name}"
 
 
-class QuestionDeparture:
-    """When the outcome of one question may be known; made by the event loop, used by the thread that runs it.
+class QueryDeparture:
+    """When the outcome of one query may be known; made by the event loop, used by the thread that runs it.
 
     At each departure the loop looks whether the run has ended, whatever the thread does. So the order in which
-    questions are looked at follows from when they began and what their texts say, and not from how fast they were.
+    queries are looked at follows from when they began and what their texts say, and not from how fast they were.
     """
 
     def __init__(
@@ -218,7 +218,7 @@ class QuestionDeparture:
             await self._slots.hold(self._arrived)
 
     def _look(self) -> None:
-        """At a departure: decide about the question."""
+        """At a departure: decide about the query."""
         decided = self._decided
         if decided is None:
             return

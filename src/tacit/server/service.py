@@ -1,6 +1,6 @@
 """Permission-checked operations shared by the API and the console.
 
-Data that a person may not see does not exist for them. Questions are resolved with a catalogue that lacks the tables of
+Data that a person may not see does not exist for them. Queries are resolved with a catalogue that lacks the tables of
 other populations, so that a forbidden table and one that never was take the same way, with the same words. Plans still
 name the digest of the whole catalogue: all who may see a release share it, whatever else they see.
 
@@ -31,7 +31,7 @@ from tacit.releases.answer import Answer
 from tacit.releases.api_types import RequestModel
 from tacit.releases.kinds import KINDS, kind_of
 from tacit.releases.payment import Caller, check_succeeded, hide_internal_errors
-from tacit.releases.planner import QuestionContext, Quote
+from tacit.releases.planner import QueryContext, Quote
 from tacit.releases.published_table import NumberSearch, find_number
 from tacit.releases.query import (
     charged_answer,
@@ -51,7 +51,7 @@ from tacit.server.timing import LateLimit
 
 if TYPE_CHECKING:
     from tacit.releases.planner import PricedPlan
-    from tacit.server.departure import QuestionDeparture
+    from tacit.server.departure import QueryDeparture
     from tacit.server.identity import Access, People
 
 #: Scopes, as :class:`tacit.server.identity.TokenScope` writes them.
@@ -77,7 +77,7 @@ class CuratorService:
         self._reading = threading.RLock()
 
     def quote(self, access: Access, ask: Request) -> Quote:
-        """Effect and price of a question. Free; reads no data."""
+        """Effect and price of a query. Free; reads no data."""
         self._need(access, ASK)
         return self._for(access).explain(ask.sql, **ask.options)
 
@@ -88,10 +88,10 @@ class CuratorService:
         *,
         key: str = "",
         free: str = "",
-        departure: QuestionDeparture | None = None,
+        departure: QueryDeparture | None = None,
         conversation: Conversation | None = None,
     ) -> Answer:
-        """The answer to a question, charged to its population and counted to the person.
+        """The answer to a query, charged to its population and counted to the person.
 
         Args:
             access: who asks.
@@ -123,7 +123,7 @@ class CuratorService:
                 planned = quote(context, ask.sql, ask)
                 conversation.begin(context, access.person.name, planned.plan.final.population)
             # Were an answer written down at once, then its history, its receipt and its repeats would tell how long
-            # the question took, however long the answer itself is held.
+            # the query took, however long the answer itself is held.
             return charged_answer(context, ask.sql, ask, caller, departure=departure)
 
     def release_code(self, access: Access, answer: Answer) -> str:
@@ -135,7 +135,7 @@ class CuratorService:
         return self._kind(access, request).quote(self._for(access).context, request)
 
     def make_release(
-        self, access: Access, request: RequestModel, *, key: str = "", departure: QuestionDeparture | None = None
+        self, access: Access, request: RequestModel, *, key: str = "", departure: QueryDeparture | None = None
     ) -> Made:
         """Make a release, charged to its population and counted to the person.
 
@@ -201,7 +201,7 @@ class CuratorService:
         Args:
             access: who asks.
             population: one of them.
-            quote: of a question, to count how many more such questions fit.
+            quote: of a query, to count how many more such queries fit.
             conversation: whose share is shown as well.
         """
         curator, who = self._for(access), access.person.name
@@ -221,8 +221,8 @@ class CuratorService:
             return (curator.budget(quote, analyst=who),)
         return tuple(curator.budget(population=name, analyst=who) for name in names)
 
-    def questions_left(self, access: Access, quote: Quote) -> int | None:
-        """Number of such questions that still fit in the budget, in the person's share of it and in the project's.
+    def queries_left(self, access: Access, quote: Quote) -> int | None:
+        """Number of such queries that still fit in the budget, in the person's share of it and in the project's.
 
         None for as many as one likes.
         """
@@ -231,7 +231,7 @@ class CuratorService:
         context = self.curator.context
         who = access.person.name
         if access.share is not None:
-            return self.budget(access, quote=quote)[0].questions
+            return self.budget(access, quote=quote)[0].queries
         with hide_internal_errors():
             population = quote.plan.final.population
             return how_many_fit(context.ledger, population, quote.guarantee, analyst=who, project=context.project)
@@ -245,7 +245,7 @@ class CuratorService:
         return self._for(access).context.catalog
 
     def deliver(
-        self, access: Access, position: int, *, departure: QuestionDeparture | None = None
+        self, access: Access, position: int, *, departure: QueryDeparture | None = None
     ) -> Answer | WorkloadAnswer:
         """Run what a charge has paid for and nobody was given, and answer; free. One's own, and all for owners.
 
@@ -330,7 +330,7 @@ class CuratorService:
             planned = quote(context, record.sql, Request(**options))
         except TacitError:
             raise Unknown("answer") from None
-        # Declared otherwise since, the question is another one.
+        # Declared otherwise since, the query is another one.
         if (planned.plan.catalog, planned.mechanisms) != (receipt["catalog"], found.quote["mechanisms"]):
             raise Unknown("answer")
         return _told(context, planned, record.sql, outcome, record.analyst)
@@ -414,8 +414,8 @@ def _is_among(population: str | None, names: frozenset[str]) -> bool:
     return population is not None and plain_name(population, "population") in names
 
 
-def _repeat(context: QuestionContext, access: Access, ask: Request, known: str) -> Answer:
-    """The earlier answer to a question; nothing is reserved, so nothing can be charged.
+def _repeat(context: QueryContext, access: Access, ask: Request, known: str) -> Answer:
+    """The earlier answer to a query; nothing is reserved, so nothing can be charged.
 
     Were the answers that others paid for among them, anyone could find out at no cost what others asked.
     """
@@ -431,15 +431,15 @@ def _repeat(context: QuestionContext, access: Access, ask: Request, known: str) 
             ):
                 found = None
     if found is None:
-        raise ConflictError("Tacit-Repeat", "you have no answer to this question yet; nothing was charged")
+        raise ConflictError("Tacit-Repeat", "you have no answer to this query yet; nothing was charged")
     return _told(context, planned, ask.sql, found, access.person.name)
 
 
-def _code(context: QuestionContext, access: Access, position: int) -> str:
+def _code(context: QueryContext, access: Access, position: int) -> str:
     return context.keys.veil(canonical(["repeat", access.person.name, position]))
 
 
-def _check_late(context: QuestionContext, ask: Request, departure: QuestionDeparture) -> None:
+def _check_late(context: QueryContext, ask: Request, departure: QueryDeparture) -> None:
     """Refuse what would read data where too many answers were late; repeats stay free."""
     planned = quote(context, ask.sql, ask)
     try:
@@ -451,7 +451,7 @@ def _check_late(context: QuestionContext, ask: Request, departure: QuestionDepar
             raise
 
 
-def _told(context: QuestionContext, planned: PricedPlan, sql: str, outcome: Outcome, analyst: str) -> Answer:
+def _told(context: QueryContext, planned: PricedPlan, sql: str, outcome: Outcome, analyst: str) -> Answer:
     with hide_internal_errors():
         public = public_rows(context, planned.plan)
         return to_answer(context, planned, sql, outcome, public, analyst=analyst, paid=False)

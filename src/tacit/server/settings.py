@@ -49,8 +49,8 @@ class Settings:
         tls_key: file of its key.
         behind_proxy: whether a reverse proxy terminates TLS and forwards the client address.
         address: how people reach it, for links that are passed on; what a request says of it is not believed.
-        slot: seconds; a fresh answer leaves 1, 2, 4, 8 … slots after its question began, which of them is decided by
-            the question's text. 0 switches slots off.
+        slot: seconds; a fresh answer leaves 1, 2, 4, 8 … slots after its query began, which of them is decided by
+            the query's text. 0 switches slots off.
         tick: seconds; what is free (quotes, budgets, the catalog) answers after 1, 2, 4, 8 … ticks, unless slots are
             switched off.
         row_seconds: how long one row operation takes at most; by how much one person can change a running time is
@@ -63,9 +63,9 @@ class Settings:
         late_per_analyst: how many answers of one person may be late in one start of the server.
         late_per_population: how many about one population, for all workers together.
         late_per_day: how many of these are forgotten in a day; each costs ``time_epsilon`` again. 0 for none.
-        threads: questions that run at once.
+        threads: queries that run at once.
         threads_per_analyst: of them, for one person; 0 for half of them.
-        queue: questions that may wait for a thread; one more is told to come back.
+        queue: queries that may wait for a thread; one more is told to come back.
         quick_threads: quotes, budgets and other free things that run at once.
         quick_queue: as ``queue``, for those.
         max_body: bytes of a request's body.
@@ -137,7 +137,7 @@ class Settings:
 
     @property
     def running_each(self) -> int:
-        """Number of questions of one person that run at once."""
+        """Number of queries of one person that run at once."""
         return min(self.threads_per_analyst or max(self.threads // 2, 1), self.threads)
 
     @property

@@ -43,7 +43,7 @@ LEAST: Final = 100
 STEPS: Final = 1024
 #: Factor between departures of an answer that was not ready.
 LATER: Final = 4
-#: Departures of one question; the last of so many is years after the first.
+#: Departures of one query; the last of so many is years after the first.
 _DEPARTURES: Final = 12
 #: The probability with which noise would call an answer ready that does not exist yet; it is late then.
 MISSED: Final = Fraction(1, 10**12)
@@ -55,7 +55,7 @@ _LARGEST: Final = 2**60
 
 
 class LatenessVerdict(Enum):
-    """Decision about a question at a departure."""
+    """Decision about a query at a departure."""
 
     ON_TIME = "it leaves now"
     LATE = "it is looked at again at the next departure"
@@ -79,7 +79,7 @@ class LateLimit(AccessError):  # noqa: N818  (a limit that was reached)
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """The departures of one question, in ticks after its beginning.
+    """The departures of one query, in ticks after its beginning.
 
     Args:
         unit_ticks: by how much one unit can change the running time.
@@ -116,7 +116,7 @@ class DepartureSchedule:
 
     Args:
         settings: slot, ``time_epsilon``, ``row_seconds``, ``work_seconds``, threads and workers.
-        most_seconds: how long a question may run in this project; None for no limit of its own.
+        most_seconds: how long a query may run in this project; None for no limit of its own.
         engine: with what its row operations cost.
         processors: of the machine; None to count them.
     """
@@ -164,7 +164,7 @@ class DepartureSchedule:
         """The departures of a plan.
 
         Args:
-            plan: of the question.
+            plan: of the query.
             late: how many answers of the analyst were late before, or failed.
             slow: how many of them were late; everything leaves later then, so that a slot that is too short for a
                 project does not make answer after answer late.
@@ -186,7 +186,7 @@ class LateAnswers:
 
     Privacy:
         relation: that of the population.
-        guarantee: the verdicts about the questions of one population are (k·ε, (1 + e^(k·ε))·n·10⁻¹²)-DP,
+        guarantee: the verdicts about the queries of one population are (k·ε, (1 + e^(k·ε))·n·10⁻¹²)-DP,
 
         where
           * ε is ``time_epsilon``;
@@ -201,8 +201,8 @@ class LateAnswers:
         an answer that is ready two shifts before its departure is called late with probability at most 10⁻¹².
 
     Assumes:
-        that one unit changes the running time of a question by at most ``unit_work · row_seconds``, and that the times
-        at which questions begin depend on data through earlier verdicts only.
+        that one unit changes the running time of a query by at most ``unit_work · row_seconds``, and that the times
+        at which queries begin depend on data through earlier verdicts only.
 
     References:
         Ratliff and Vadhan (2024), *A framework for differential privacy against timing attacks*; Ben Dov, David, Naor
@@ -233,7 +233,7 @@ class LateAnswers:
         return self._counted(_slow(analyst))
 
     def check(self, analyst: str, population: str) -> None:
-        """Refuse a fresh question where too many answers were late.
+        """Refuse a fresh query where too many answers were late.
 
         Raises:
             LateLimit: with words for analysts.
@@ -248,7 +248,7 @@ class LateAnswers:
     def verdict(
         self, analyst: str, population: str, decided: Decided, place: int, taken: int | None, *, failed: bool = False
     ) -> LatenessVerdict:
-        """Decide about a question at one of its departures, after so many ticks that it ran; None while it runs."""
+        """Decide about a query at one of its departures, after so many ticks that it ran; None while it runs."""
         with self._lock:
             stream = self._stream(population)
             # Nothing may be late any more, so what runs is given up whether or not it is ready: no data decides.

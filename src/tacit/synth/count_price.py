@@ -64,7 +64,7 @@ def meant_delta(terms: Terms) -> Fraction | None:
 def settled(
     context: CountingContext, population: str, options: Mapping[str, Any], heeded: Sequence[str] = _HEEDED
 ) -> Terms:
-    """The terms of work that is no question; options that it cannot heed are refused.
+    """The terms of work that is no query; options that it cannot heed are refused.
 
     Raises:
         InputError: an option contradicts another or the account, or is not heeded.

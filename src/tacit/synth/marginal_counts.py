@@ -25,7 +25,7 @@ from tacit.query.contribution import ContributionNumber
 from tacit.query.limits import MAX_EXPRESSION, MAX_KEYS
 from tacit.query.planning.measures import AggregateKind, ContributionLimit, MeasureKind, count_measure
 from tacit.query.planning.work import Sizes, WholeWork, first_rows, unit_work, whole_work
-from tacit.query.question import Aggregate, FinalAggregation, GroupKey
+from tacit.query.query import Aggregate, FinalAggregation, GroupKey
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode, reference, relation_text, scanned
 from tacit.query.relational.expressions import Expression, literal
@@ -281,7 +281,7 @@ def countable_rows(
     if limit.is_auto and known > 1:
         raise InputError(
             "max_rows",
-            "is AUTO, which questions in SQL alone can find: state how many rows of one person count, here or in the "
+            "is AUTO, which queries in SQL alone can find: state how many rows of one person count, here or in the "
             "project file",
         )
     most = min(limit.number, known)

@@ -53,7 +53,7 @@ def request_of(
     method: Method,
     options: Mapping[str, Any],
 ) -> SynthesisRequest:
-    """The request of :class:`SynthesisOptions`, and of other options of questions, which are refused later.
+    """The request of :class:`SynthesisOptions`, and of other options of queries, which are refused later.
 
     Raises:
         InputError: something is of another kind.

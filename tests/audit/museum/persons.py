@@ -58,7 +58,7 @@ PIECES = (
     Piece(
         name="one-person-two-names",
         title="one person, two spellings of an id",
-        story="Two tables of one population named persons by a number and by a text. In a question that stacked both, "
+        story="Two tables of one population named persons by a number and by a text. In a query that stacked both, "
         "7 and '07' were two persons with a share each. Every bound held for what was taken for a person.",
         seen_in="this project: mantissas of decimals, texts beside numbers, rows beside ids, ids read as doubles",
         tool="replay",

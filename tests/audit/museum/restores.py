@@ -31,7 +31,7 @@ class _Account:
 
 
 def _asked_after_a_restore(*, remembers: bool) -> int:
-    """Count the answers that an analyst gets from a server that is put back whole between two questions.
+    """Count the answers that an analyst gets from a server that is put back whole between two queries.
 
     Its own anchor is put back with it, so it cannot notice. A client that remembers the newest place it saw can.
     """

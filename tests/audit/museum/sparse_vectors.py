@@ -18,7 +18,7 @@ _HALF = 20
 _ONCE, _QUARTER, _REST = (DiscreteLaplace(Fraction(scale)) for scale in (_STEP, 4 * _STEP, Fraction(4 * _STEP, 3)))
 
 
-def no_noise_on_questions(answers: Sequence[int]) -> list[bool]:
+def no_noise_on_queries(answers: Sequence[int]) -> list[bool]:
     """ε = 1: only the threshold has noise, once."""
     threshold = _ONCE.sample()
     return [answer >= threshold for answer in answers]
@@ -70,13 +70,13 @@ def _shown(function: Callable[[Sequence[int]], list[Any]]) -> list[ReplayReport]
 PIECES = (
     Piece(
         name="sparse-vector-no-noise",
-        title="sparse vector without noise on the questions",
+        title="sparse vector without noise on the queries",
         story="The threshold's noise seemed to hide everything. But it is one number: with it fixed, two "
-        "questions that move in opposite directions have answers that are impossible on one of the "
+        "queries that move in opposite directions have answers that are impossible on one of the "
         "neighbours.",
         seen_in="Stoddard and others 2014, Chen and others 2015 (see Lyu, Su and Li 2017)",
         tool="lower_bound",
-        flawed=lambda: _short(no_noise_on_questions),
+        flawed=lambda: _short(no_noise_on_queries),
         mended=lambda: _short(right(1), 600),
     ),
     Piece(

@@ -13,7 +13,7 @@ from tacit.core.guarantees import PureDP
 #: ln 3 is a little less than this.
 _LOG3 = Fraction(10987, 10000)
 _RATIO = Fraction(1, 3)
-#: Slots after which a question is ready, by whether a person's rows pass its condition.
+#: Slots after which a query is ready, by whether a person's rows pass its condition.
 _READY = {0: 1, 1: 5}
 #: Units of work from the running time to the departure.
 _EDGE = 1
@@ -46,7 +46,7 @@ def _tail(least: int) -> Fraction:
 
 
 def _failures(*, stays: bool) -> ExactLoss:
-    """Privacy loss under one charge of a question that fails more often if a person is there."""
+    """Privacy loss under one charge of a query that fails more often if a person is there."""
     seen = 1 if stays else _TRIES
     table: dict[int, Distribution] = {}
     for bit, fails in _FAILS.items():
@@ -63,9 +63,9 @@ PIECES = (
     Piece(
         name="first-free-slot",
         title="an answer that leaves in the first slot in which it is ready",
-        story="Answers left after 1, 2, 4, 8 … slots, so that only the number of doublings could be seen. A question "
+        story="Answers left after 1, 2, 4, 8 … slots, so that only the number of doublings could be seen. A query "
         "could multiply one person's rows by lists of its own behind a condition on that person, and choose the "
-        "doubling by whether they exist: one exact bit a question, for any epsilon. Now the text decides when an "
+        "doubling by whether they exist: one exact bit a query, for any epsilon. Now the text decides when an "
         "answer leaves, work for one person is bounded, and whether the answer was ready is compared with noise.",
         seen_in="an earlier version of this project",
         tool="exact",
@@ -74,8 +74,8 @@ PIECES = (
     ),
     Piece(
         name="failure-asked-again",
-        title="a failed question that is run again for nothing",
-        story="A question that failed was charged and could be asked again under the same charge, as often as wanted. "
+        title="a failed query that is run again for nothing",
+        story="A query that failed was charged and could be asked again under the same charge, as often as wanted. "
         "Whether it fails can depend on a person, with chance in it: memory that others use, time that runs out. One "
         "charge then paid for many looks at that. Now the failure is the outcome of the charge.",
         seen_in="an earlier version of this project",

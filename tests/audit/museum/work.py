@@ -10,7 +10,7 @@ from tacit.audit.replay import ReplayReport
 from tacit.audit.search import replay_neighbours
 from tacit.mechanisms.laplace import Laplace
 
-#: Pairs of rows after which a question is stopped, and the rows with which a person enters a join.
+#: Pairs of rows after which a query is stopped, and the rows with which a person enters a join.
 _MOST = 1_000
 _ENTERING = 3
 
@@ -18,7 +18,7 @@ _ENTERING = 3
 def join_until_stopped(rows: Sequence[int]) -> int | None:
     """Count the persons with two rows of a kind, for ε = 1, by a join of each person's rows with themselves.
 
-    A question that takes too long is stopped, and how long it takes is up to the person with the most rows.
+    A query that takes too long is stopped, and how long it takes is up to the person with the most rows.
     """
     met, pairs = 0, 0
     for count in rows:
@@ -45,7 +45,7 @@ PIECES = (
     Piece(
         name="join-until-stopped",
         title="one person decides whether there is an answer",
-        story="Rows were multiplied by a join, and a question that took too long was stopped. The answer has noise; "
+        story="Rows were multiplied by a join, and a query that took too long was stopped. The answer has noise; "
         "that there is one has none. A condition on one person in front of the join turns time, memory and errors "
         "into an exact statement about that person, at any epsilon.",
         seen_in="PINQ and Airavat (Haeberlen, Pierce and Narayan 2011, Differential Privacy Under Fire)",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 __all__ = ["ACCEPTED", "GENERATED", "WRITTEN"]
 
-#: Files of questions that are written by hand.
+#: Files of queries that are written by hand.
 _FILES = ("accepted.sql", "inside_a_person.sql", "functions.sql")
 WRITTEN: tuple[str, ...] = tuple(
     line

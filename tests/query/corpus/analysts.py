@@ -1,6 +1,6 @@
-"""Questions as analysts combine them: statistics by keys, conditions, joins, persons, parts of a question and times.
+"""Queries as analysts combine them: statistics by keys, conditions, joins, persons, parts of a query and times.
 
-Each list is a table of pieces, and each question takes one piece of every column, so that all pieces meet in turn.
+Each list is a table of pieces, and each query takes one piece of every column, so that all pieces meet in turn.
 """
 
 from __future__ import annotations
@@ -305,5 +305,5 @@ def _refused() -> list[tuple[str, str]]:
     return made
 
 
-#: The code of the refusal, and the question.
+#: The code of the refusal, and the query.
 ASKED_REFUSED: tuple[tuple[str, str], ...] = tuple(dict.fromkeys(_refused()))

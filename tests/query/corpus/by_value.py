@@ -1,4 +1,4 @@
-"""Questions whose private keys are the values of an expression, and questions around NULL."""
+"""Queries whose private keys are the values of an expression, and queries around NULL."""
 
 from __future__ import annotations
 

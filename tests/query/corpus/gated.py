@@ -1,4 +1,4 @@
-"""Questions made to be as much work as possible where one person's rows exist, and none where they do not."""
+"""Queries made to be as much work as possible where one person's rows exist, and none where they do not."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _rows(pick: random.Random, depth: int) -> str:
 
 
 def gated(seed: int) -> str:
-    """One question; equal seeds give equal ones."""
+    """One query; equal seeds give equal ones."""
     pick = random.Random(seed)
     rows = _rows(pick, pick.randint(1, 4))
     asked = pick.choice(("COUNT(*)", "COUNT(*), MEDIAN(CLAMP(n, 0, 9))", "COUNT(DISTINCT t)", "SUM(CLAMP(n, 0, 9))"))

@@ -1,4 +1,4 @@
-"""Questions in which an outer join keeps the rows of a public table, accepted and refused."""
+"""Queries in which an outer join keeps the rows of a public table, accepted and refused."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ KEPT: tuple[str, ...] = (
 #: Those whose keys are declared, and not read from the table.
 DECLARED: tuple[str, ...] = tuple(sql for sql in KEPT if "SELECT w.floor, COUNT" in sql or "VALUES" in sql)
 
-#: The question, words of the refusal, and the nearest question that is accepted.
+#: The query, words of the refusal, and the nearest query that is accepted.
 KEPT_REFUSED: tuple[tuple[str, str, str], ...] = (
     (
         f"SELECT w.ward, COUNT(*) AS n {_LEFT} GROUP BY w.ward",

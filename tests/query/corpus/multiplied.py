@@ -1,4 +1,4 @@
-"""Questions that multiply a person's rows: those beyond the limit of work, and those within it that are cut."""
+"""Queries that multiply a person's rows: those beyond the limit of work, and those within it that are cut."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions about public tables alone: answered exactly, and free. A ! begins one whose rows have an order."""
+"""Queries about public tables alone: answered exactly, and free. A ! begins one whose rows have an order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions with several released parts, and questions of that kind that are refused."""
+"""Queries with several released parts, and queries of that kind that are refused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def _lines(name: str) -> tuple[str, ...]:
 
 
 SEVERAL: tuple[str, ...] = _lines("several.sql")
-#: One question of each form: totals, released values, picks inside a person, sessions, frames, correlation, quantiles.
+#: One query of each form: totals, released values, picks inside a person, sessions, frames, correlation, quantiles.
 FORMS: tuple[str, ...] = _lines("forms.sql")
 
 #: A value is released first, and rows of another part are compared with it.
@@ -59,7 +59,7 @@ VALUED: tuple[str, ...] = (
 
 _WARDS = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
 
-#: The code, the question, and the nearest question that is accepted.
+#: The code, the query, and the nearest query that is accepted.
 SEVERAL_REFUSED: tuple[tuple[str, str, str], ...] = (
     (
         "population",

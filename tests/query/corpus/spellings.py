@@ -8,7 +8,7 @@ _COUNT = "SELECT COUNT(*) FROM visits"
 _WARDS = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
 _OPTIONS = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1)"
 
-#: (as written, the same question)
+#: (as written, the same query)
 SPELLINGS: tuple[tuple[str, str], ...] = (
     # semicolons, comments, names
     ("SELECT COUNT(*) FROM visits; -- done", _COUNT),

@@ -1,6 +1,6 @@
 """Attacks: they succeed on an unprotected twin and are reduced to guessing on a curator.
 
-Every attack is a function of plain rows or arrays and of *asks*, callables that answer its questions: one that has no
+Every attack is a function of plain rows or arrays and of *asks*, callables that answer its queries: one that has no
 protection, and some that have a curator behind them. None of them knows what is behind the callable.
 
 >>> from tacit.audit.attacks import most_that_any_can

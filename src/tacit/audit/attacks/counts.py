@@ -2,7 +2,7 @@
 
 The attacker may only count. "How many have the secret?" minus "how many, apart from this person?" is the person's
 secret. Noise on each answer does not help if asking again brings fresh noise for nothing: it averages out. A curator
-gives a repeated question its old answer, and lets every new draw be paid for; many cheap draws then say less than one.
+gives a repeated query its old answer, and lets every new draw be paid for; many cheap draws then say less than one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tacit.core.numbers import Number, exact_positive, float_nearest, format_up
 from tacit.mechanisms.laplace import Laplace
 
 #: Counts those with the secret apart from one person, or all of them for None. The number is a wording: the same
-#: wording is the same question, another one asks the same in other words.
+#: wording is the same query, another one asks the same in other words.
 CountWithout = Callable[[Hashable | None, int], float]
 
 _DIFFERENCING: Final = Words(
@@ -47,7 +47,7 @@ _DIFFERENCING: Final = Words(
 _AVERAGING: Final = Words(
     name="averaging",
     title="Averaging: ask a noisy answer again until the noise is gone",
-    how="Every answer has noise, so the attacker asks the same question many times and takes the mean.",
+    how="Every answer has noise, so the attacker asks the same query many times and takes the mean.",
     measure="secrets guessed from the mean of repeated answers",
     moral="Noise that is drawn anew for nothing is no protection. Repeats must get the same answer, or be paid for.",
 )
@@ -65,8 +65,8 @@ class Differencing:
     words: Words = _DIFFERENCING
     values: int = 2
     reach: int = 1
-    #: Number of paid questions about one victim.
-    questions: int = 2
+    #: Number of paid queries about one victim.
+    queries: int = 2
 
     def run(self, ask: CountWithout) -> SuccessRate:
         """Share of victims for whom the difference, rounded to 0 or 1, was the truth."""
@@ -83,8 +83,8 @@ class Averaging:
 
     Args:
         victims: persons, and whether they have it.
-        repeats: how often each question is asked.
-        reworded: ask in other words each time, which is a new question with a new price; else word for word.
+        repeats: how often each query is asked.
+        reworded: ask in other words each time, which is a new query with a new price; else word for word.
     """
 
     victims: tuple[tuple[Hashable, bool], ...]
@@ -99,8 +99,8 @@ class Averaging:
             raise InputError("repeats", f"must be at least 1, got {self.repeats}")
 
     @property
-    def questions(self) -> int:
-        """Number of paid questions about one victim."""
+    def queries(self) -> int:
+        """Number of paid queries about one victim."""
         return 2 * self.repeats if self.reworded else 2
 
     def run(self, ask: CountWithout) -> SuccessRate:
@@ -114,7 +114,7 @@ class Averaging:
 
     def in_other_words(self) -> Averaging:
         """Averaging with every repeat reworded, and so paid for."""
-        words = replace(self.words, title="Averaging, paid for: the same question in other words each time")
+        words = replace(self.words, title="Averaging, paid for: the same query in other words each time")
         return replace(self, reworded=True, words=words)
 
 
@@ -233,8 +233,8 @@ def reconstruct(
     """An estimate of each person's secret, 0 or 1 but for the noise, from subset counts.
 
     Args:
-        masks: one row per question, one column per person.
-        answers: to the questions.
+        masks: one row per query, one column per person.
+        answers: to the queries.
         method: ``"least_squares"``, or ``"linear_program"``, which minimises the sum of errors over estimates from 0
             to 1 and is stronger with bounded noise, for up to 400 people.
     """
@@ -245,7 +245,7 @@ def reconstruct(
     if method != "least_squares":
         raise InputError("method", f"must be 'least_squares' or 'linear_program', got {method!r}")
     matrix = masks.astype(np.float32)
-    # Start at the common share: with fewer questions than people, every estimate that no equation moves stays there.
+    # Start at the common share: with fewer queries than people, every estimate that no equation moves stays there.
     sizes, share = matrix.sum(axis=1), _common_share(masks, answers)
     return share + _least_squares(matrix, (answers - share * sizes)[:, None])[:, 0]
 
@@ -281,14 +281,14 @@ def _least_squares(matrix: NDArray[np.float32], answers: NDArray[np.float64]) ->
 def _linear_program(masks: NDArray[np.bool_], answers: NDArray[np.float64]) -> NDArray[np.float64]:
     linprog = load("scipy.optimize", "scipy", "linear programs").linprog
     sparse = load("scipy.sparse", "scipy", "linear programs")
-    questions, people = masks.shape
+    queries, people = masks.shape
     if people > _MOST_FOR_PROGRAMS:
         raise InputError("method", f"a linear program is for at most {_MOST_FOR_PROGRAMS} people, not {people}")
-    eye = sparse.identity(questions)
+    eye = sparse.identity(queries)
     # masks @ x + over - under = answers; the sum of over and under is what it costs.
     equations = sparse.hstack([sparse.csr_matrix(masks.astype(np.float64)), eye, -eye])
-    cost = np.concatenate([np.zeros(people), np.ones(2 * questions)])
-    bounds = [(0, 1)] * people + [(0, None)] * (2 * questions)
+    cost = np.concatenate([np.zeros(people), np.ones(2 * queries)])
+    bounds = [(0, 1)] * people + [(0, None)] * (2 * queries)
     solved = linprog(cost, A_eq=equations, b_eq=answers, bounds=bounds, method="highs")
     if solved.x is None:
         raise InputError("answers", "have no solution: some are not finite")
@@ -330,7 +330,7 @@ class Reconstruction:
         if not len(answers):
             return toss(1, len(self.secrets)).ravel()
         masks = np.array([subset.mask for subset in self.subsets[: len(answers)]])
-        # With few questions estimates stay near the common share: half way between 0 and 1, moved as far as they moved.
+        # With few queries estimates stay near the common share: half way between 0 and 1, moved as far as they moved.
         share, told = _common_share(masks, answers), min(1.0, masks.shape[0] / masks.shape[1])
         middle = share + told * (0.5 - share)
         return np.asarray(reconstruct(masks, answers, method=self.method) > middle)
@@ -338,11 +338,11 @@ class Reconstruction:
 
 @dataclass(frozen=True)
 class ReconstructionGrid(Result):
-    """Recovered secrets by amount of noise and number of questions.
+    """Recovered secrets by amount of noise and number of queries.
 
     Args:
         people: n.
-        cells: triples (questions per person, largest noise in √n, share of secrets recovered).
+        cells: triples (queries per person, largest noise in √n, share of secrets recovered).
     """
 
     people: int
@@ -355,11 +355,11 @@ class ReconstructionGrid(Result):
 
     def content(self) -> dict[str, Any]:
         """Plain figures under stable keys."""
-        keys = ("questions_per_person", "noise_per_root_n", "recovered")
+        keys = ("queries_per_person", "noise_per_root_n", "recovered")
         return {"people": self.people, "cells": [dict(zip(keys, cell, strict=True)) for cell in self.cells]}
 
     def draw(self) -> Any:
-        """Recovered share against noise, a line for each number of questions."""
+        """Recovered share against noise, a line for each number of queries."""
         from tacit.audit.attacks.charts import draw_curves
 
         curves: dict[str, list[tuple[float, float]]] = {}
@@ -369,7 +369,7 @@ class ReconstructionGrid(Result):
             curves,
             x="largest noise on a total, in units of √n",
             title=self.title,
-            subtitle="share recovered; no budget, noise that does not grow with the questions",
+            subtitle="share recovered; no budget, noise that does not grow with the queries",
             colours=("#e8a598", "#d4685b", "#c0392b", "#7d1f15"),
         )
 
@@ -393,7 +393,7 @@ def reconstruct_under_noise(
 
     Args:
         secrets: who has it.
-        ratios: questions per person.
+        ratios: queries per person.
         noises: the largest noise on a total, in units of √n.
         progress: is told what is being done.
     """

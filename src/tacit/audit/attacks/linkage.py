@@ -30,7 +30,7 @@ LINKAGE: Final = Words(
     name="linkage",
     title="Linkage: take the names off, and join them on again",
     how="The attacker knows a few everyday facts about a person and looks for the only row that has them. Against the "
-    "curator, which shows no rows, the same facts become a question: how many such people have each of the secrets?",
+    "curator, which shows no rows, the same facts become a query: how many such people have each of the secrets?",
     measure="secrets guessed of people about whom a few everyday facts are known",
     moral="Removing names and numbers does not make a table anonymous: the rest of the row is a name.",
 )

@@ -101,7 +101,7 @@ def _opening(about: str) -> Iterator[str]:
     yield f'<p class="quiet">{html.escape(about)}</p>'
     yield (
         "<p>Each attack below was run twice: against the bare data, protected by a usual rule such as "
-        "“no names”, “only totals” or “a little noise”, and against a curator that answers the same questions within a "
+        "“no names”, “only totals” or “a little noise”, and against a curator that answers the same queries within a "
         "budget ε for everything that is ever said about one person. Small ε is strong protection: no attack, however "
         "clever, is right more often than the dotted line.</p>"
     )

@@ -455,7 +455,7 @@ def differencing(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
 
 
 def averaging(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
-    """Repeat one question until the noise is gone."""
+    """Repeat one query until the noise is gone."""
     attack = attacks.Averaging(_victims(scene, _AVERAGED), _REPEATS)
     noisy = noise_anew(_exact(scene), epsilon=1)
     asks = {epsilon: _stored(_counts(scene, attack, epsilon)) for epsilon in epsilons}
@@ -484,7 +484,7 @@ def _exact(scene: Scene) -> CountWithout:
 
 def _counts(scene: Scene, attack: attacks.Differencing | attacks.Averaging, epsilon: Fraction) -> CountWithout:
     analyst = scene.hire(epsilon * len(attack.victims))
-    price = epsilon / attack.questions
+    price = epsilon / attack.queries
 
     def ask(person: Hashable | None, wording: int) -> float:
         apart = "" if person is None else f" AND {scene.unit} <> {literal(person)}"
@@ -494,7 +494,7 @@ def _counts(scene: Scene, attack: attacks.Differencing | attacks.Averaging, epsi
 
 
 def _stored(ask: CountWithout) -> CountWithout:
-    """Ask every question twice; if the answers are the same, so will all further ones be."""
+    """Ask every query twice; if the answers are the same, so will all further ones be."""
     known: dict[tuple[Hashable | None, int], list[float]] = {}
 
     def again(person: Hashable | None, wording: int) -> float:
@@ -526,10 +526,10 @@ def reconstruction(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
     )
     note = (
         f"{count:,} totals about {len(numbers):,} people, each off by up to {most}, against the twin. Through the "
-        f"curator the budget was spent after {_TOTALS}, each with {_TOTALS} times the noise of a single question."
+        f"curator the budget was spent after {_TOTALS}, each with {_TOTALS} times the noise of a single query."
     )
     if whole:
-        note += f" A question reads: WHERE {scene.bit} AND {subsets[0].sql(scene.target.unit)}."
+        note += f" A query reads: WHERE {scene.bit} AND {subsets[0].sql(scene.target.unit)}."
     return Chapter(attack.words, (found, grid), note)
 
 

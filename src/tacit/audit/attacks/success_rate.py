@@ -131,7 +131,7 @@ class Words:
 
 
 class Attack(Protocol[_Asked]):
-    """Attack that can be run against anything that answers its questions."""
+    """Attack that can be run against anything that answers its queries."""
 
     @property
     def words(self) -> Words:

@@ -7,7 +7,7 @@ Modules:
 * :mod:`.csv_lines` — CSV reader by lines: a line can harm itself only
 * :mod:`.database` — Locked DuckDB database over one state of the declared sources, its sessions and their timeouts
 * :mod:`.dialect` — DuckDB dialect, with text functions by code points and in the order of UTF-8 bytes
-* :mod:`.engine` — The DuckDB engine: one locked database, one cursor per question, exact integers back
+* :mod:`.engine` — The DuckDB engine: one locked database, one cursor per query, exact integers back
 * :mod:`.fast` — Bounding of rows in memory, equal to the plain statements
 * :mod:`.parquet_scan` — Parquet scan by DuckDB, with Arrow for columns whose values DuckDB cannot read
 * :mod:`.sources` — DuckDB sources: files and frames read as the declared types, so that no value can fail a scan

@@ -335,7 +335,7 @@ def open_lines(connection: duckdb.DuckDBPyConnection, files: Sequence[str], form
 
 
 def utf8_lines(files: Sequence[str]) -> str:
-    """The same for UTF-8 files, read by DuckDB when a question runs."""
+    """The same for UTF-8 files, read by DuckDB when a query runs."""
     listed = ", ".join(map(DUCKDB.text, files))
     # Nothing is guessed from the data.
     return (

@@ -7,7 +7,7 @@ write to declared files, so the process should not be able to.
 
 A locked database can open no further file, and it holds on to what it has seen of a file. So when the files of any
 source are not what they were (one changed, joined a pattern, or left it), all sources are opened anew for the next
-question, in a database of its own. Questions that still run keep the one they began in.
+query, in a database of its own. Queries that still run keep the one they began in.
 
 Small files are copied into memory when they are read again (:class:`TableCache`).
 
@@ -128,9 +128,9 @@ def _set(connection: duckdb.DuckDBPyConnection, name: str, value: str) -> None:
 
 
 class DuckDBSession:
-    """A cursor of one question, and whether it has been told to stop: work between statements asks for itself.
+    """A cursor of one query, and whether it has been told to stop: work between statements asks for itself.
 
-    The cursor that tells progress serves other questions afterwards.
+    The cursor that tells progress serves other queries afterwards.
     """
 
     def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
@@ -157,7 +157,7 @@ class DuckDBSession:
                 self.cursor.interrupt()
 
     def end(self) -> None:
-        """Mark the session finished so that a late interrupt cannot hit the next question."""
+        """Mark the session finished so that a late interrupt cannot hit the next query."""
         with self._lock:
             self._ended = True
 
@@ -176,7 +176,7 @@ class DuckDBSession:
 
 
 _TICK = 0.25
-#: After this long without a question the thread ends.
+#: After this long without a query the thread ends.
 _IDLE = 5.0
 
 
@@ -274,7 +274,7 @@ class OpenedSources:
 
     @contextmanager
     def session(self, *, watched: bool) -> Iterator[DuckDBSession]:
-        """A session of one question; with the cursor that can tell progress, if that is asked for and it is free."""
+        """A session of one query; with the cursor that can tell progress, if that is asked for and it is free."""
         alone = not (watched and self.free.acquire(blocking=False))
         session = DuckDBSession(self.new_cursor() if alone else self.watched)
         try:
@@ -316,7 +316,7 @@ class SourceStates:
 
     @contextmanager
     def reading(self) -> Iterator[OpenedSources]:
-        """For one question; a failure of the database itself is the last thing that happens in it.
+        """For one query; a failure of the database itself is the last thing that happens in it.
 
         Raises:
             RuntimeError: what the sources have become cannot be read. Its words are for the operator.
@@ -361,7 +361,7 @@ class SourceStates:
         return tuple(source_state(source.kind, source.path) for source in self._data)
 
     def close(self) -> None:
-        """Close the latest; those before it are closed by their last question."""
+        """Close the latest; those before it are closed by their last query."""
         with self._lock:
             closed, self._closed = self._closed, True
         if not closed:
@@ -388,11 +388,11 @@ State = tuple[tuple[int, int, int, int], ...]
 
 @dataclass
 class _Copy:
-    """A state of a source: its copy, None where it has none yet or is too large, and how many questions read that."""
+    """A state of a source: its copy, None where it has none yet or is too large, and how many queries read that."""
 
     state: State
     table: DuckDBTable | None = None
-    questions: int = 0
+    queries: int = 0
     users: int = 0
 
 
@@ -417,7 +417,7 @@ class TableCache:
 
     @contextmanager
     def reading(self, names: Collection[str]) -> Iterator[Mapping[str, DuckDBTable]]:
-        """All tables as a question about those named is to read them."""
+        """All tables as a query about those named is to read them."""
         taken: list[_Copy] = []
         found = dict(self._tables)
         try:
@@ -451,8 +451,8 @@ class TableCache:
             if state is None:
                 return None
             known = self._copies[name] = _Copy(state)
-        known.questions += 1
-        if known.questions == 2:
+        known.queries += 1
+        if known.queries == 2:
             known.table = self._copied(source, state)
         return known
 
@@ -465,7 +465,7 @@ class TableCache:
         if source.row is not None:
             listed.append(f"{source.row} AS {_ROW}")
         most = min(_MOST_VALUES, self._memory // _MEMORY) // len(listed)
-        # A text is looked up among the declared ones here, once, and not by every question that groups by it.
+        # A text is looked up among the declared ones here, once, and not by every query that groups by it.
         places = {name: f"p{i}" for i, (name, values) in enumerate(source.listed.items()) if len(values) <= MOST_PLACES}
         for name, place in places.items():
             number = DUCKDB.place_among(source.columns[name], source.listed[name], TEXT)

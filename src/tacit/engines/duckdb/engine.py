@@ -1,4 +1,4 @@
-"""The DuckDB engine: one locked database, one cursor per question, exact integers back.
+"""The DuckDB engine: one locked database, one cursor per query, exact integers back.
 
 Statements have a second, faster form: DuckDB reads the rows, and :mod:`.fast` bounds them in memory.
 Both keep the same rows and give the same integers; SQL is for what does not fit.
@@ -32,7 +32,7 @@ from tacit.engines.sql.unit_totals import quantised_sql
 from tacit.query.catalog import Catalog
 from tacit.query.planning.left_out import LossTable
 from tacit.query.planning.measures import MeasureKind
-from tacit.query.question import FinalAggregation
+from tacit.query.query import FinalAggregation
 from tacit.query.relational.algebra import FilterRows, RelationNode, Scan
 from tacit.query.relational.expressions import Reference
 
@@ -57,7 +57,7 @@ class DuckDBWriter(Writer):
     """Writes statements, and their faster forms."""
 
     def statements(self) -> tuple[DuckDBStatement, ...]:
-        """All statements of a question."""
+        """All statements of a query."""
         plain = super().statements()
         plans = [None] * len(plain) if self.alone else self.row_plans()
         return tuple(
@@ -195,7 +195,7 @@ class DuckDBEngine(SqlEngine):
         return super()._answer(session, statement)
 
     def check_left_out(self, final: FinalAggregation, table: LossTable) -> None:
-        """Nothing is refused: no row is a unit, the windows of the question were checked, and counts are narrow."""
+        """Nothing is refused: no row is a unit, the windows of the query were checked, and counts are narrow."""
 
     @contextmanager
     def _session(

@@ -10,7 +10,7 @@ Modules:
 * :mod:`.double_arithmetic` — Double arithmetic in PostgreSQL without overflow errors
 * :mod:`.engine` — The PostgreSQL engine: bounding and adding up happen in the database, and only exact integers
   come back
-* :mod:`.session` — PostgreSQL sessions: read-only transactions, one per question
+* :mod:`.session` — PostgreSQL sessions: read-only transactions, one per query
 * :mod:`.tables` — PostgreSQL tables and views: columns, identity, and total reads
 """
 

@@ -1,6 +1,6 @@
-"""PostgreSQL sessions: read-only transactions, one per question.
+"""PostgreSQL sessions: read-only transactions, one per query.
 
-A question is one transaction: read-only, on one snapshot of the data (REPEATABLE READ), with a limit of time, and with
+A query is one transaction: read-only, on one snapshot of the data (REPEATABLE READ), with a limit of time, and with
 nothing left to the settings of the role, the database or the server. Settings are set for the transaction alone,
 so a pooler between may hand the connection on. Nothing is created, not even for the session.
 
@@ -144,7 +144,7 @@ class Server:
 
     @contextmanager
     def session(self, seconds: float | None) -> Iterator[PostgresSession]:
-        """A transaction for one question; any failure of the driver is the caller's to hide."""
+        """A transaction for one query; any failure of the driver is the caller's to hide."""
         with self._pool.connection() as connection:
             session = PostgresSession(connection, seconds)
             with self.running.entered(session):

@@ -8,7 +8,7 @@ and its name there, which making it anew does not change. A view leaves those of
 that a table and a view of it share one budget. So does a table with its parents, children and partitions: a row of one
 is a row of the others. A foreign table leaves the place that it stands for, so that two of them for one place are one.
 (Two views that share a table are one as well: a list of codes that several populations use is better joined in the
-question than in the view.) The server is known by the identifier that was made with its files: a standby and a copy of
+query than in the view.) The server is known by the identifier that was made with its files: a standby and a copy of
 its files have the same, a dump that was restored has another.
 """
 

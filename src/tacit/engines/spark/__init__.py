@@ -8,7 +8,7 @@ Modules:
 * :mod:`.connect` — Spark Connect sessions by an address such as ``sc://host:15002``
 * :mod:`.dialect` — Spark dialect in ANSI mode with the session clock in UTC
 * :mod:`.doctor` — Checks of ``tacit doctor`` for Spark: packages, Java, session, declared tables
-* :mod:`.engine` — The Spark engine: one session, one job group per question, exact integers back
+* :mod:`.engine` — The Spark engine: one session, one job group per query, exact integers back
 * :mod:`.parquet_scan` — Parquet scan in which Spark can read every value
 * :mod:`.running_query` — One running query on Spark: timeout, cancellation, progress
 * :mod:`.session` — Spark session: found or started, and checked before use

@@ -21,7 +21,7 @@ from tacit.engines.environment import fill
 
 SCHEME: Final = "sc://"
 #: Retries of a server that does not answer, with milliseconds between: some five seconds in all. pyspark's own ten
-#: minutes would hold up the caller, and every later question.
+#: minutes would hold up the caller, and every later query.
 _TRIES: Final[dict[str, Any]] = {"max_retries": 6, "initial_backoff": 100, "max_backoff": 2000, "backoff_multiplier": 2}
 #: A server that is back is soon found: other channels' waiting does not count, and one's own is shorter than the tries.
 _CHANNEL: Final = [

@@ -1,8 +1,8 @@
-"""The Spark engine: one session, one job group per question, exact integers back.
+"""The Spark engine: one session, one job group per query, exact integers back.
 
 Every statement is collected once; nothing is drawn before all integers are here, so a partition that Spark computes
 again can never give a second draw. A session that was started here and is lost is started again for
-the next question; one at a Spark Connect server is asked whether it is still known before it is used after a pause,
+the next query; one at a Spark Connect server is asked whether it is still known before it is used after a pause,
 so that no charge is spent on finding out.
 
 Statements bound units with one exchange. Rows go to where their unit is counted before anything is collected, and from
@@ -169,7 +169,7 @@ class SparkEngine(SqlEngine):
     Args:
         catalog: the tables.
         data: where each table's rows are, by table name.
-        limits: seconds of a question; memory, threads and where to spill of a Spark that is started here.
+        limits: seconds of a query; memory, threads and where to spill of a Spark that is started here.
         session: ``"spark"``, ``"sc://…"``, or a Spark session of any kind.
         settings: further settings of a session that is started here.
 
@@ -299,7 +299,7 @@ class SparkEngine(SqlEngine):
             self._open()
         except InputError as problem:
             raise RuntimeError(f"a source has changed and cannot be read any more: {problem}") from None
-        # A question that was written before may still be on its way to them.
+        # A query that was written before may still be on its way to them.
         for view in self._outdated:
             _forget(self._held, view)
         self._outdated = before

@@ -1,7 +1,7 @@
 """One running query on Spark: timeout, cancellation, progress.
 
-The work of a question carries its own name: a tag on Spark Connect, a job group where there is a Spark context. A stop
-between two jobs finds nothing to cancel, so it is repeated until the question ends. Progress is what a Spark Connect
+The work of a query carries its own name: a tag on Spark Connect, a job group where there is a Spark context. A stop
+between two jobs finds nothing to cancel, so it is repeated until the query ends. Progress is what a Spark Connect
 server tells, every other second, to the thread that waits for the rows.
 """
 
@@ -25,7 +25,7 @@ _HEARD = 2.0
 
 
 class SparkQuery:
-    """The work of one question, for so many seconds at most; None for no limit. ``progress`` is told percentages."""
+    """The work of one query, for so many seconds at most; None for no limit. ``progress`` is told percentages."""
 
     def __init__(self, held: SessionHandle, seconds: float | None, progress: Callable[[float], None] | None) -> None:
         self._spark, self._context = held.spark, held.context
@@ -43,7 +43,7 @@ class SparkQuery:
         """All rows of a statement, fetched once; a task that Spark repeats is repeated before that.
 
         Raises:
-            InterruptedError: the question was stopped.
+            InterruptedError: the query was stopped.
         """
         self.check()
         planned = self._spark.sql(sql)
@@ -58,9 +58,9 @@ class SparkQuery:
         return arrow_arrays(self._spark.sql(sql).toArrow(), as_objects)
 
     def check(self) -> None:
-        """Raise if the question was stopped."""
+        """Raise if the query was stopped."""
         if self._stopped.is_set():
-            raise InterruptedError("the question was stopped")
+            raise InterruptedError("the query was stopped")
 
     def interrupt(self) -> bool:
         """Stop; also what has not begun yet. Whether Spark heard of it."""
@@ -98,7 +98,7 @@ class SparkQuery:
             with hushed():
                 yield
         except BaseException:
-            # However the question ended, by Ctrl-C among others: Spark does not go on without us.
+            # However the query ended, by Ctrl-C among others: Spark does not go on without us.
             self.interrupt()
             raise
         finally:

@@ -1,7 +1,7 @@
 """Spark sources: Parquet, CSV, catalog tables, Spark and Python frames.
 
 Every declared column is read through a total expression, by the same rules as DuckDB's sources. Spark itself is asked
-for names and types only; no row is read before a question. CSV is read in this process, as text and by DuckDB, so that
+for names and types only; no row is read before a query. CSV is read in this process, as text and by DuckDB, so that
 one rule says what a line is; it is meant for small tables, and larger ones belong in Parquet.
 
 *Identity of sources that only Spark can read.* A table is its full name in its catalog. A table with files is also

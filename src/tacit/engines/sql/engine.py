@@ -34,22 +34,22 @@ from tacit.engines.sql.statements import SPREAD, KeyTotals, SpreadRows, Statemen
 from tacit.engines.sql.unit_totals import check_width, fits_64_bits
 from tacit.query.catalog import Catalog
 from tacit.query.planning.left_out import LossTable
-from tacit.query.planning.left_out_question import loss_question
+from tacit.query.planning.left_out_query import loss_query
 from tacit.query.planning.measures import Measure, MeasureKind
-from tacit.query.question import FinalAggregation
+from tacit.query.query import FinalAggregation
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode, is_public_throughout
 from tacit.query.types import DOUBLE, Kind, SqlType, Value, sort_key
 
 Result = TypeVar("Result")
 _OPERATOR = logging.getLogger("tacit.operator")
-#: Questions that are remembered as checked, and the characters of the statements of each.
+#: Queries that are remembered as checked, and the characters of the statements of each.
 _MOST_CHECKED = 32
 _MOST_CHARACTERS = 2**16
 
 
 class SqlSession(Protocol):
-    """A session of one question; all its statements read one state of the data."""
+    """A session of one query; all its statements read one state of the data."""
 
     def rows(self, sql: str) -> list[Any]:
         """All rows of a statement."""
@@ -100,10 +100,10 @@ class ActiveSessions:
             session.interrupt()
 
 
-class CheckedQuestions:
-    """Questions that passed the check last, and their statements; safe to use from several threads.
+class CheckedQueries:
+    """Queries that passed the check last, and their statements; safe to use from several threads.
 
-    So what was written when a question was planned need not be written again when it runs. Both the number of questions
+    So what was written when a query was planned need not be written again when it runs. Both the number of queries
     and the characters of their statements are bounded, since analysts choose them.
     """
 
@@ -120,7 +120,7 @@ class CheckedQuestions:
         statements: Sequence[Statement],
         left_out: LossTable | None = None,
     ) -> None:
-        """Remember a question, by identity; ``statements`` over ``tables``, none where they depend on the secret."""
+        """Remember a query, by identity; ``statements`` over ``tables``, none where they depend on the secret."""
         if sum(len(statement.sql) for statement in statements) > _MOST_CHARACTERS:
             statements = ()
         with self._lock:
@@ -129,7 +129,7 @@ class CheckedQuestions:
                 self._known.popitem(last=False)
 
     def holds(self, final: FinalAggregation) -> bool:
-        """Whether a question has passed."""
+        """Whether a query has passed."""
         with self._lock:
             return (id(final), None) in self._known
 
@@ -153,7 +153,7 @@ class SqlEngine(Engine):
         self._limits = limits or Limits()
         self._public = frozenset(table.name.lower() for table in catalog.tables if table.public)
         self._running = ActiveSessions()
-        self._checked = CheckedQuestions()
+        self._checked = CheckedQueries()
 
     # -- what a database adds
 
@@ -199,7 +199,7 @@ class SqlEngine(Engine):
         if any(statement.tells_left_out for statement in made):
             self._checked.add(final, self._tables, made, table)
         else:
-            self.check(loss_question(final, table))
+            self.check(loss_query(final, table))
 
     def _written(self, final: FinalAggregation, left_out: LossTable | None = None) -> Sequence[Statement]:
         """The statements, written out without the secret; a statement that cannot be written is refused."""
@@ -214,7 +214,7 @@ class SqlEngine(Engine):
         shown = tuple(map(self._shown, made))
         if left_out is None or any(statement.tells_left_out for statement in made):
             return shown
-        return (*shown, *self.explain(loss_question(final, left_out)))
+        return (*shown, *self.explain(loss_query(final, left_out)))
 
     def measure(self, work: MeasurementTask) -> Measurements:
         """Run the statements, all on one state of the data."""
@@ -230,8 +230,8 @@ class SqlEngine(Engine):
                 return found
             cells: Any = next((each.left_out for each in answered if each.left_out is not None), None)
             if cells is None:
-                question = loss_question(work.final, work.left_out)
-                cells = read_measurements(question, self._answers(session, question, tables, work)).raw[0]
+                query = loss_query(work.final, work.left_out)
+                cells = read_measurements(query, self._answers(session, query, tables, work)).raw[0]
         return replace(found, raw_left_out=np.asarray(cells, dtype=np.int64))
 
     def _answers(
@@ -289,7 +289,7 @@ class SqlEngine(Engine):
 
     @property
     def limits(self) -> Limits:
-        """Resources of one question."""
+        """Resources of one query."""
         return self._limits
 
     def _seconds(self, work: MeasurementTask | None) -> float | None:
@@ -535,7 +535,7 @@ def listed_keys(
 ) -> tuple[tuple[KeyTuple, ...] | None, dict[tuple[Any, ...], int]]:
     """The same of groups in order, with few objects; None where Python sees another order, and no places if ``alone``.
 
-    There may be as many keys as rows, and what they cost is then most of a question.
+    There may be as many keys as rows, and what they cost is then most of a query.
     """
     bodies = [list(each) for each in columns]
     for body, kind in zip(bodies, kinds, strict=True):

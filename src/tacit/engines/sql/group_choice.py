@@ -1,4 +1,4 @@
-"""Groups of a question, and the choice of the groups and values of a unit that count, by keyed hashes.
+"""Groups of a query, and the choice of the groups and values of a unit that count, by keyed hashes.
 
 Public groups are one number, private ones are their keys as they are.
 
@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from tacit.core.errors import InternalError
 from tacit.engines.sql.dialect import Dialect
 from tacit.engines.sql.scalars import cast_sql, scalar_sql
-from tacit.query.question import FinalAggregation
+from tacit.query.query import FinalAggregation
 from tacit.query.types import DATE, INTEGER, TEXT, Kind, SqlType, Value, ordinal
 
 _FOLD = 2**30 - 1
@@ -108,7 +108,7 @@ def _whole(d: Dialect, value: str) -> str:
 
 @dataclass(frozen=True)
 class Chooser:
-    """The rule for one question.
+    """The rule for one query.
 
     Args:
         secret: of the data set; None to write SQL with marks, which :func:`keyed` replaces.

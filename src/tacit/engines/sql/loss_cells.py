@@ -1,7 +1,7 @@
-"""Sums of a question and the table of what bounding leaves out of it, in one statement.
+"""Sums of a query and the table of what bounding leaves out of it, in one statement.
 
 Both need the same pairs (unit, group), and collecting these from rows is nearly all the work. So the aggregates of
-:class:`~tacit.query.planning.left_out_question.LossStages` are collected beside those of the sums; windows over a
+:class:`~tacit.query.planning.left_out_query.LossStages` are collected beside those of the sums; windows over a
 unit's pairs add up what it loses in all of them; and the first pair of each unit carries the number of its cell::
 
     rows     unit, keys or group, what measures and losses read
@@ -11,7 +11,7 @@ unit's pairs add up what it loses in all of them; and the first pair of each uni
 
 A group comes back in several rows, one for each cell, and its sums are the sums of these; a cell's count is the
 number of units in its rows. What is computed for the table is what the statement of
-:func:`~tacit.query.planning.left_out_question.loss_question` computes, expression by expression.
+:func:`~tacit.query.planning.left_out_query.loss_query` computes, expression by expression.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tacit.engines.sql.scalars import condition_sql, scalar_sql
 from tacit.engines.sql.statements import Statement, Writer
 from tacit.engines.sql.unit_totals import Partials, fits_64_bits
 from tacit.query.planning.left_out import KEYS, LossTable, lists_exactly, totals_steps
-from tacit.query.planning.left_out_question import LossStages, loss_stages
+from tacit.query.planning.left_out_query import LossStages, loss_stages
 from tacit.query.planning.measures import Measure, MeasureKind
 from tacit.query.relational.expressions import Expression, references
 from tacit.query.types import INTEGER
@@ -66,7 +66,7 @@ class CellWriter(Writer):
         finals, more = [], {}
         for i, (call, measure) in enumerate(zip(stages.calls, stages.totals, strict=True)):
             if measure is not None and measure in summed:
-                # The same sum as that of the question, which is 0 over no values.
+                # The same sum as that of the query, which is 0 over no values.
                 finals.append(f"CASE WHEN a{i - 1} > 0 THEN {summed[measure]} END")
                 continue
             more[f"a{i}"] = call_sql(d, call)

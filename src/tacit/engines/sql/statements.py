@@ -28,7 +28,7 @@ from tacit.engines.sql.scalars import scalar_sql
 from tacit.engines.sql.unit_totals import TOTALS, Partials, category_sql, leaf_sql, quantised_sql
 from tacit.query.planning.left_out import LossTable
 from tacit.query.planning.measures import Measure, MeasureKind
-from tacit.query.question import FinalAggregation
+from tacit.query.query import FinalAggregation
 from tacit.query.relational.algebra import FilterRows, Scan
 from tacit.query.relational.expressions import Reference
 from tacit.query.types import INTEGER, SqlType
@@ -161,7 +161,7 @@ class Writer:
         return cls(d, final, tables, chooser, Groups(final), unit, left_out)
 
     def statements(self) -> tuple[Statement, ...]:
-        """All statements of a question."""
+        """All statements of a query."""
         return self.others() if self.tells_units else (self.first(), *self.others())
 
     @property

@@ -24,7 +24,7 @@ from tacit.engines.sql.statements import Statement
 from tacit.engines.warehouse.dialects import printed, trials, writer_of
 from tacit.query.canonical_unit import ROW
 from tacit.query.catalog import Catalog, Column, Table
-from tacit.query.question import FinalAggregation
+from tacit.query.query import FinalAggregation
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode, scanned
 from tacit.query.types import Kind, Value

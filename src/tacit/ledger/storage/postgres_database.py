@@ -256,7 +256,7 @@ class PostgresDatabase:
 
 
 def _rows(connection: psycopg.Connection[Any], statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-    # The driver's marks for values, in place of the question marks of shared statements.
+    # The driver's marks for values, in place of the query marks of shared statements.
     cursor = connection.execute(statement.replace("?", "%s"), values) if values else connection.execute(statement)
     return [] if cursor.description is None else cursor.fetchall()
 

@@ -67,7 +67,7 @@ def _usable(dialect: DuckDB) -> DuckDB:
 
     Raises:
         ImportError: a compiled sqlglot cannot be told to forget its special cases; better no start than a planner that
-            finds every question unreadable.
+            finds every query unreadable.
     """
     try:
         dialect.parser()
@@ -81,7 +81,7 @@ _DIALECT: Final = _usable(_Dialect())
 #: Words that are keywords, or parts of keywords such as GROUP BY.
 _SPECIAL_WORDS: Final = frozenset(word for key in _DIALECT.tokenizer_class.KEYWORDS for word in key.split())
 
-#: First words of statements that are not questions, so that the refusal can say so.
+#: First words of statements that are not queries, so that the refusal can say so.
 _QUERY_STARTS = {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN, TokenType.VALUES}
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
 #: Signs and words without which nothing is spelled in the way of another database.
@@ -143,9 +143,7 @@ def _tokens(sql: str) -> list[Token]:
     if not tokens:
         raise Refusal("empty", "There is no statement; write a SELECT.")
     if len(tokens) > limits.MAX_TOKENS:
-        raise Refusal(
-            "too_long", f"The text has more than {limits.MAX_TOKENS} words and signs; ask a shorter question."
-        )
+        raise Refusal("too_long", f"The text has more than {limits.MAX_TOKENS} words and signs; ask a shorter query.")
     _check_tokens(tokens)
     return tokens
 
@@ -153,7 +151,7 @@ def _tokens(sql: str) -> list[Token]:
 def _check_tokens(tokens: list[Token]) -> None:
     if tokens[0].token_type not in _QUERY_STARTS:
         word = tokens[0].text[:20]
-        raise Refusal("statement", f"Only questions are answered: write a SELECT instead of {word!r}.")
+        raise Refusal("statement", f"Only queries are answered: write a SELECT instead of {word!r}.")
     depth = 0
     for before, token in zip([tokens[0], *tokens], tokens, strict=False):
         # The parser would read the first number and unit of an interval and forget the rest.
@@ -188,7 +186,7 @@ def is_bare_name(name: str) -> bool:
 
 
 def is_writable(name: str) -> bool:
-    """Whether a column may be called so without quotes wherever a question names one; ``alter`` and ``order`` not."""
+    """Whether a column may be called so without quotes wherever a query names one; ``alter`` and ``order`` not."""
     try:
         tree = parse(f"SELECT {name}, AVG({name}) FROM t WHERE {name} = 1 GROUP BY {name}").tree  # noqa: S608
     except Refusal:
@@ -231,7 +229,7 @@ def _tree(tokens: list[Token], sql: str) -> exp.Query:
         raise Refusal("several_statements", "Send one statement at a time.")
     tree = trees[0]
     if not isinstance(tree, (exp.Select, exp.SetOperation, exp.Subquery)):
-        raise Refusal("statement", "Only questions are answered: write a SELECT.")
+        raise Refusal("statement", "Only queries are answered: write a SELECT.")
     return tree
 
 

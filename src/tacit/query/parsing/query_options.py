@@ -19,7 +19,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from tacit.core.errors import InputError
 from tacit.query.contribution import AUTO, ContributionNumber
 from tacit.query.refusal import Refusal
-from tacit.query.request import OPTIONS, OptionKind, QuestionOption
+from tacit.query.request import OPTIONS, OptionKind, QueryOption
 
 #: Words after SELECT WITH, in capitals, that begin a clause of options.
 OPTION_CLAUSES: Final = ("DIFFERENTIAL_PRIVACY", "ANONYMIZATION")
@@ -160,7 +160,7 @@ def _number(name: str, token: Token) -> str:
     return token.text
 
 
-def _reader(option: QuestionOption) -> Callable[[str, Token], object]:
+def _reader(option: QueryOption) -> Callable[[str, Token], object]:
     def read(name: str, token: Token) -> Fraction:
         try:
             return option.exact(_number(name, token))

@@ -17,7 +17,7 @@ from tacit.query.planning.delta_budgets import LARGEST_MU
 from tacit.query.planning.pricing import buy
 from tacit.query.planning.releases import Priced, PricedPart
 from tacit.query.planning.set_totals import set_sizes, totals_of_part
-from tacit.query.question import FinalAggregation, Question, TotalOf
+from tacit.query.query import FinalAggregation, Query, TotalOf
 from tacit.query.request import EVERY, Terms
 
 #: An accuracy that needs more epsilon than this is refused as a typing error.
@@ -28,7 +28,7 @@ NamedAggregates = dict[str, frozenset[tuple[int, int]]]
 
 
 def buy_accuracy(
-    question: Question, parts: Sequence[PricedPart], relation: Relation, terms: Terms, names: NamedAggregates
+    query: Query, parts: Sequence[PricedPart], relation: Relation, terms: Terms, names: NamedAggregates
 ) -> tuple[tuple[Priced, ...], AccountGuarantee]:
     """The releases at the smallest price, to four digits and rounded up, at which every bound asked for is kept.
 
@@ -37,7 +37,7 @@ def buy_accuracy(
     """
     wanted = _wanted(parts, terms, names)
     sums: list[list[TotalOf | None]] = [
-        [each.total for totals in totals_of_part(question, number) for each in set_sizes(part.final, totals)]
+        [each.total for totals in totals_of_part(query, number) for each in set_sizes(part.final, totals)]
         for number, part in enumerate(parts)
     ]
     if not wanted:

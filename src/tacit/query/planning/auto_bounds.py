@@ -35,7 +35,7 @@ from tacit.query.planning.measures import (
     sum_measure,
 )
 from tacit.query.planning.noise_distribution import NoiseLaw
-from tacit.query.question import Aggregate, FinalAggregation
+from tacit.query.query import Aggregate, FinalAggregation
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import reference
 from tacit.query.relational.expressions import Case, Expression, Reference, literal
@@ -97,7 +97,7 @@ def _shown(value: Fraction) -> str:
 
 
 def sought(final: FinalAggregation) -> tuple[Sought, ...]:
-    """The values of a question that need bounds, each once, in order."""
+    """The values of a query that need bounds, each once, in order."""
     readers: dict[Sought, list[str]] = {}
     for index, measure in enumerate(final.measures):
         if measure.auto and measure.argument is not None:

@@ -15,7 +15,7 @@ so. ``within`` is a promise about noise that is made beforehand: with it AUTO me
 
 The share, the cells, the charge and every refusal are functions of text and metadata. The numbers found are released
 values; stage 3 depends on the data through them and its own noise alone. No search is bought where declarations decide:
-a unit that is in one group or has one row in each has the number 1, and a question that counts units alone needs no
+a unit that is in one group or has one row in each has the number 1, and a query that counts units alone needs no
 ``max_rows``.
 
 Why a total: rows of a unit in all groups together are at most ``max_groups`` times ``max_rows``, usually many times
@@ -48,7 +48,7 @@ from tacit.query.planning.measures import (
 from tacit.query.planning.noise_distribution import NoiseLaw, NoiseTerm, sum_error
 from tacit.query.planning.total_bound import TOTAL, bounded_in_all, can_share, number_beside
 from tacit.query.planning.work import Sizes
-from tacit.query.question import Aggregate, FinalAggregation
+from tacit.query.query import Aggregate, FinalAggregation
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import RelationNode, UnitCall, reference
 from tacit.query.relational.expressions import Expression, Reference, literal

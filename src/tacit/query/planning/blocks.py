@@ -36,7 +36,7 @@ from tacit.query.planning.quantile_tree import Tree, best_tree
 from tacit.query.planning.rank_choice import cells
 
 if TYPE_CHECKING:
-    from tacit.query.question import FinalAggregation
+    from tacit.query.query import FinalAggregation
 from tacit.query.planning.measures import Measure, MeasureKind
 
 #: Quantiles need more budget than counts for the same relative error; a count beside them must not starve.
@@ -94,7 +94,7 @@ class Block:
     reason: str
     coefficient: Fraction
     tree: Tree | None = None
-    # Both follow from the question, and plans without quantiles keep their digests.
+    # Both follow from the query, and plans without quantiles keep their digests.
     fractions: tuple[Fraction, ...] = field(default=(), repr=False)
     rows: int = field(default=0, repr=False)
     spread: bool = False

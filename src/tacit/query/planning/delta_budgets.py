@@ -16,7 +16,7 @@ from tacit.core.relations import ADD_REMOVE
 from tacit.mechanisms.gaussian_profile import rounded_normals_give_at_most
 from tacit.query.aggregates import expected_error
 from tacit.query.planning.releases import Priced, PricedPart, gaussian_noise
-from tacit.query.question import TotalOf
+from tacit.query.query import TotalOf
 from tacit.query.relational.algebra import released_values
 from tacit.query.request import Terms
 
@@ -89,7 +89,7 @@ def rho_of_gaussian(parts: Sequence[PricedPart], bought: Sequence[Priced], epsil
     """The largest ρ at which these releases are (ε, δ)-DP by the profile of Gaussian noise, which is all they have.
 
     That of the budget where there is other noise, keys are private, bounds are sought or a part reads another's value.
-    Never more than the account holds, so that a question may always be asked for all of it.
+    Never more than the account holds, so that a query may always be asked for all of it.
     """
     whole = sum((priced.amount for priced in bought), Fraction(0))
     plain = all(priced.keys is None and not priced.searches for priced in bought) and terms.alone is not None

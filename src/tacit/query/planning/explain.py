@@ -29,7 +29,7 @@ from tacit.query.planning.plan import Plan, by_part, column_names, limits_of, ou
 from tacit.query.planning.rank_choice import RankChoice
 from tacit.query.planning.releases import PlanBudget, Release
 from tacit.query.planning.set_totals import sets_in_words
-from tacit.query.question import PublicQuestion
+from tacit.query.query import PublicQuery
 from tacit.query.relational.algebra import released_values, scans
 
 _DIGITS = 4
@@ -90,7 +90,7 @@ class Explanation:
         unit: who is protected, in words.
         relation: what neighbours are.
         bounding: how much of one unit counts, in words.
-        limits: ``max_groups`` and ``max_rows``, and whether the owner declares or the question states them, in words.
+        limits: ``max_groups`` and ``max_rows``, and whether the owner declares or the query states them, in words.
         keys: which groups there will be, in words.
         bounds: which AUTO bounds will be found and how, or which were, in words; None without any.
         left_out: which share of the price buys an estimate of what bounding leaves out, and of what, in words; None
@@ -107,7 +107,7 @@ class Explanation:
         engine_sql: what the engine will run; None until it is attached.
         sets: the grouping sets of ROLLUP, CUBE or GROUPING SETS and how totals are made, in words; None without any.
         advice: what to write for less noise, a sentence each.
-        public: whether the question reads public tables alone, so that the answer is exact and nothing is charged.
+        public: whether the query reads public tables alone, so that the answer is exact and nothing is charged.
         steps: which parts wait for what others release, in words; None where all are released by themselves.
     """
 
@@ -170,7 +170,7 @@ def explain(plan: Plan) -> Explanation:
         digest=plan.digest,
         advice=tuple(dict.fromkeys(sentence for part in plan.parts for sentence in _advice(part))),
         left_out=_of_parts(plan, _left_out),
-        sets=sets_in_words(plan.question, [_levels(part) for part in plan.parts]),
+        sets=sets_in_words(plan.query, [_levels(part) for part in plan.parts]),
         steps=_steps(plan),
     )
 
@@ -182,9 +182,9 @@ def _levels(plan: Plan) -> tuple[tuple[int, ...], ...]:
 
 def _steps(plan: Plan) -> str | None:
     """The order of parts that read what other parts release."""
-    questions, words = dict(plan.question.values), []
+    queries, words = dict(plan.query.values), []
     for number, part in enumerate(plan.parts, 1):
-        read = {1 + other for key in released_values(part.final.source) for other in questions[key].parts_read}
+        read = {1 + other for key in released_values(part.final.source) for other in queries[key].parts_read}
         if read:
             named = " and ".join(f"part {other}" for other in sorted(read))
             verb = "is" if len(read) == 1 else "are"
@@ -192,9 +192,9 @@ def _steps(plan: Plan) -> str | None:
     return "; ".join(words) or None
 
 
-def explain_public(question: PublicQuestion, confidence: Fraction) -> Explanation:
-    """Explain a question about public tables alone: it is about no person, and nothing is released or charged."""
-    tables = ", ".join(dict.fromkeys(scan.table for scan in scans(question.relation))) or "no table"
+def explain_public(query: PublicQuery, confidence: Fraction) -> Explanation:
+    """Explain a query about public tables alone: it is about no person, and nothing is released or charged."""
+    tables = ", ".join(dict.fromkeys(scan.table for scan in scans(query.relation))) or "no table"
     return Explanation(
         population="",
         protected=(),
@@ -210,7 +210,7 @@ def explain_public(question: PublicQuestion, confidence: Fraction) -> Explanatio
         alone=None,
         confidence=str(confidence),
         errors=(),
-        digest=question.digest,
+        digest=query.digest,
         public=True,
     )
 
@@ -218,7 +218,7 @@ def explain_public(question: PublicQuestion, confidence: Fraction) -> Explanatio
 def _errors(plan: Plan) -> tuple[ExplainedError, ...]:
     """One per aggregate of each part; with grouping sets one per aggregate and set, each set once."""
     found: list[ExplainedError] = []
-    known = column_names(plan.question)
+    known = column_names(plan.query)
     single = [len(plan.set_errors(number)) == 1 for number in range(len(plan.parts))]
     for number, names, index, error in plan.cell_errors:
         by = "" if names is None else f" by {', '.join(names)}" if names else " of all"

@@ -14,7 +14,7 @@ from tacit.query.planning.auto_limits import FoundLimits, limited
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.plan import Plan, together
 from tacit.query.planning.pricing import buy_rest, check_charge
-from tacit.query.question import Question
+from tacit.query.query import Query
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import RelationNode, ReleasedTable, ReleasedValue, bottom_up
 from tacit.query.relational.expressions import literal
@@ -43,33 +43,33 @@ def with_values(plan: Plan, released: Mapping[str, Sequence[Sequence[Value | Non
         return ownership.constants([[*map(literal, row, kinds)] for row in rows], node.fields)
 
     source = bottom_up(plan.final.source, known)
-    return replace(plan, question=replace(plan.question, final=replace(plan.final, source=source)))
+    return replace(plan, query=replace(plan.query, final=replace(plan.final, source=source)))
 
 
 def with_parts(plan: Plan, parts: Sequence[Plan]) -> Plan:
-    """The plan of a whole question, its parts as they ran; the price stays what it was."""
+    """The plan of a whole query, its parts as they ran; the price stays what it was."""
     if len(parts) != len(plan.parts):
-        raise InternalError("a question has other parts than its plan")
+        raise InternalError("a query has other parts than its plan")
     if len(parts) == 1:
         return parts[0]
     first, *others = parts
-    question = replace(plan.question, final=first.final, others=tuple(other.final for other in others))
+    query = replace(plan.query, final=first.final, others=tuple(other.final for other in others))
     event = together([part.event for part in parts], plan.relation)
     check_charge(event, plan.guarantee)
-    return replace(first, question=question, event=event, others=tuple(others))
+    return replace(first, query=query, event=event, others=tuple(others))
 
 
 def with_bounds(plan: Plan, bounds: Sequence[Bounds]) -> Plan:
     """The plan of the rest of a query, once its AUTO bounds are found; the price stays what it was."""
-    question = replace(plan.question, final=bounded(plan.final, bounds))
+    query = replace(plan.query, final=bounded(plan.final, bounds))
     found = tuple(Found(value.name, *pair) for value, pair in zip(sought(plan.final), bounds, strict=True))
-    return replace(_priced_again(plan, question), found=found)
+    return replace(_priced_again(plan, query), found=found)
 
 
 def with_limits(plan: Plan, found: FoundLimits) -> Plan:
     """The plan of the rest of a query, once its AUTO limits are found; the price stays what it was."""
-    question = replace(plan.question, final=limited(plan.final, found))
-    return replace(_priced_again(plan, question), limits=found)
+    query = replace(plan.query, final=limited(plan.final, found))
+    return replace(_priced_again(plan, query), limits=found)
 
 
 def with_found(plan: Plan, noisy: Sequence[Any], laws: Sequence[NoiseLaw]) -> Plan:
@@ -80,15 +80,13 @@ def with_found(plan: Plan, noisy: Sequence[Any], laws: Sequence[NoiseLaw]) -> Pl
     return with_limits(plan, auto_limits.find_limits(plan.final, plan.priced, noisy, laws, _COMPARED))
 
 
-def _priced_again(plan: Plan, question: Question) -> Plan:
-    """The plan with what was found in its question, at the same price."""
+def _priced_again(plan: Plan, query: Query) -> Plan:
+    """The plan with what was found in its query, at the same price."""
     bought = plan.priced
     if bought.asked is None:
         raise InternalError("there is nothing AUTO to be found")
-    rest = buy_rest(
-        question.final, plan.relation, bought.budget, bought.asked, bought.first, bought.limits, bought.sets
-    )
+    rest = buy_rest(query.final, plan.relation, bought.budget, bought.asked, bought.first, bought.limits, bought.sets)
     priced = replace(rest, left_out=bought.left_out)
     event = priced.event(plan.relation)
     check_charge(event, plan.guarantee)
-    return replace(plan, question=question, priced=priced, event=event)
+    return replace(plan, query=query, priced=priced, event=event)

@@ -1,12 +1,12 @@
-"""Table of units by what bounding left out of them, which every user-level question buys.
+"""Table of units by what bounding left out of them, which every user-level query buys.
 
 Bounding is no noise: rows beyond ``max_rows``, groups beyond ``max_groups``, values outside their bounds and rows whose
 key is NULL or not listed are left out, and no interval speaks of them. A small share of the price (``bias_share``) buys
 noisy counts of units in the cells of one public table. Each unit is in exactly one cell, so that one unit moves the
 table by 1 (by 2 under replace-one).
 
-The table is an ordinary final aggregation (:mod:`.left_out_question`); engines may count it from the rows of the
-question instead.
+The table is an ordinary final aggregation (:mod:`.left_out_query`); engines may count it from the rows of the
+query instead.
 
 *Loss* of a unit is what the released numbers lack of it, in rows: for counts, rows; for sums and means, multiples of
 the largest value that counts, in quarters. Of several measurements the largest loss counts. Which of its groups a unit
@@ -35,7 +35,7 @@ from tacit.query.planning.auto_limits import searched_cause
 from tacit.query.planning.measures import AggregateKind, Measure, MeasureKind, count_measure
 from tacit.query.planning.total_bound import TOTAL
 from tacit.query.planning.work import Sizes, cuts
-from tacit.query.question import Aggregate, FinalAggregation, GroupKey
+from tacit.query.query import Aggregate, FinalAggregation, GroupKey
 from tacit.query.relational.algebra import RelationNode, scans
 from tacit.query.relational.expressions import Call, Case, Cast, Expression, Literal, literal, references, walk
 from tacit.query.relational.functions import call, case
@@ -64,11 +64,11 @@ _EXACT: Final = 2**53
 LONG_LIST: Final = 64
 #: Texts that all keys together are compared with; beyond, any that is not NULL counts as listed.
 MOST_LISTED: Final = 3_000
-#: Kinds of values of one question that are looked at, so that the statement stays within the limits of a clause.
+#: Kinds of values of one query that are looked at, so that the statement stays within the limits of a clause.
 _MOST_COUNTED: Final = 12
-#: Bounds whose limits are kept: those of columns come in many questions.
+#: Bounds whose limits are kept: those of columns come in many queries.
 _MOST_LIMITS: Final = 256
-#: Relational operators of the question about the table, at most.
+#: Relational operators of the query about the table, at most.
 _NODES: Final = 10
 #: Measurements that add values up, or search among them, and so depend on bounds.
 _RANKED: Final = (MeasureKind.LEAVES, MeasureKind.PLACES)
@@ -123,7 +123,7 @@ class LossTable:
 
 
 def loss_table(final: FinalAggregation) -> LossTable | None:
-    """The table of a question; None where nothing can be left out, or every row is a person of its own."""
+    """The table of a query; None where nothing can be left out, or every row is a person of its own."""
     source = final.source
     if _is_row_level(source) or not final.measures or not final.aggregates or source.weight > MAX_RELATIONS - _NODES:
         return None
@@ -277,7 +277,7 @@ class CountedValues(NamedTuple):
 
 
 def counted_values(final: FinalAggregation, table: LossTable) -> list[CountedValues]:
-    """The values of a question whose losses are looked for."""
+    """The values of a query whose losses are looked for."""
     found: dict[object, CountedValues] = {}
     for measure in final.measures:
         most = None if measure.kind is MeasureKind.UNITS else final.max_total
@@ -386,7 +386,7 @@ def _value(place: Fraction, kind: SqlType, *, up: bool = True) -> Value | None:
 
 
 def lists_exactly(final: FinalAggregation, table: LossTable) -> bool:
-    """Whether the rows of the question tell the table: no join cuts them, and public lists are compared whole."""
+    """Whether the rows of the query tell the table: no join cuts them, and public lists are compared whole."""
     if JOINS in table.causes:
         return False
     if KEYS not in table.causes:

@@ -32,12 +32,12 @@ Sensitivity: see :func:`tacit.core.sensitivity.contributions`, with ``clamp`` as
 
 *Contribution limits* say how many groups of a unit count, and how many of its rows in each.
 
-The owner of a table declares ``max_groups`` and ``max_rows``; a question that states neither is bounded by them (by the
-largest, where several tables are read). A question may state any other numbers: the noise follows them, so that the
-guarantee needs no cap (``docs/semantics.md``, section 6). An owner may still set a ceiling as policy, and a question
+The owner of a table declares ``max_groups`` and ``max_rows``; a query that states neither is bounded by them (by the
+largest, where several tables are read). A query may state any other numbers: the noise follows them, so that the
+guarantee needs no cap (``docs/semantics.md``, section 6). An owner may still set a ceiling as policy, and a query
 that states more is refused; of several ceilings the smallest counts. Less than without a number may always be stated.
 
-Either may be AUTO, declared or stated: the number is found privately, within the price of the question
+Either may be AUTO, declared or stated: the number is found privately, within the price of the query
 (:mod:`tacit.query.planning.auto_limits`), and never exceeds the ceiling.
 
 Where declarations say that a unit is in one group, or has one row in each, 1 is the number whatever is stated: bounding
@@ -365,9 +365,9 @@ class ContributionLimit:
 
     Args:
         name: ``max_groups`` or ``max_rows``.
-        declared: the number of a question that states none, or AUTO.
+        declared: the number of a query that states none, or AUTO.
         single: whether it is 1 whatever is stated.
-        stated: by the question, or AUTO; None for none.
+        stated: by the query, or AUTO; None for none.
         most: the owner's ceiling; None for none.
         found: the number that AUTO found; None before.
     """
@@ -400,7 +400,7 @@ class ContributionLimit:
         return self.number if groups is None else min(self.number, max(groups, 1))
 
     def stating(self, number: ContributionNumber | None, source: RelationNode) -> ContributionLimit:
-        """The same with the number that a question states.
+        """The same with the number that a query states.
 
         Raises:
             Refusal: it is more than the owner of a table that is read allows.

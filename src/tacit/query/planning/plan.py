@@ -29,14 +29,14 @@ from tacit.query.planning.accuracy import NamedAggregates, buy_accuracy, places_
 from tacit.query.planning.auto_bounds import MOST_STEPS, Found, search_of
 from tacit.query.planning.auto_limits import FoundLimits
 from tacit.query.planning.left_out import LossTable
-from tacit.query.planning.left_out_question import loss_question
+from tacit.query.planning.left_out_query import loss_query
 from tacit.query.planning.measures import ContributionLimit, ContributionLimits
 from tacit.query.planning.pricing import buy, check_charge
 from tacit.query.planning.releases import KeySelection, Priced, PricedPart, Release, Weights
 from tacit.query.planning.set_totals import check_units_of_totals, set_sizes, sets_of_part, totals_of_part
 from tacit.query.planning.total_bound import with_stated_total
 from tacit.query.planning.work import WholeWork, cuts, unit_work, whole_work
-from tacit.query.question import Aggregate, Append, Combine, Derive, FinalAggregation, Match, Question, Regroup, TotalOf
+from tacit.query.query import Aggregate, Append, Combine, Derive, FinalAggregation, Match, Query, Regroup, TotalOf
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import Scan, released_values, scans
 from tacit.query.relational.expressions import Call, Expression, Reference
@@ -48,20 +48,20 @@ class Plan:
     """Releases of a query and their price. Everything that follows from the fields is computed once, on demand.
 
     Args:
-        question: the resolved query, with the number of groups per unit that was asked for.
+        query: the resolved query, with the number of groups per unit that was asked for.
         terms: what was typed.
         relation: which databases are neighbours.
         priced: the releases, the selection of keys, and how the budget is divided.
         guarantee: the charge, in the currency of the account: PureDP, ApproxDP, ZCDP or GDP.
         event: everything that is released, as accountants read it.
-        catalog: a digest of the metadata; empty when the question was made by hand.
+        catalog: a digest of the metadata; empty when the query was made by hand.
         found: the AUTO bounds, once their search has run; see :mod:`.found_parts`.
         limits: the AUTO limits, once their search has run; see :mod:`.found_parts`.
-        others: plans of further parts of the question, one for each aggregation but the first. All that is said of
+        others: plans of further parts of the query, one for each aggregation but the first. All that is said of
             ``priced``, ``found`` and ``limits`` is about the first; ``guarantee`` and ``event`` are of all together.
     """
 
-    question: Question
+    query: Query
     terms: Terms
     relation: Relation
     priced: Priced
@@ -77,9 +77,9 @@ class Plan:
         """One plan for each aggregation, in the order in which they run; the plan itself where there is one."""
         if not self.others:
             return (self,)
-        question = Question(self.final, (), (), Options())
+        query = Query(self.final, (), (), Options())
         return (
-            replace(self, question=question, event=self.priced.event(self.relation), others=()),
+            replace(self, query=query, event=self.priced.event(self.relation), others=()),
             *self.others,
         )
 
@@ -94,7 +94,7 @@ class Plan:
         return tuple(
             replace(
                 self,
-                question=Question(search, (), (), Options()),
+                query=Query(search, (), (), Options()),
                 priced=priced,
                 event=priced.event(self.relation),
                 others=(),
@@ -113,9 +113,9 @@ class Plan:
         part = self.priced.left_out
         if part is None:
             return None
-        question = Question(loss_question(self.final, part.table), (), (), Options())
+        query = Query(loss_query(self.final, part.table), (), (), Options())
         event = part.priced.event(self.relation)
-        return replace(self, question=question, priced=part.priced, event=event, found=(), limits=None, others=())
+        return replace(self, query=query, priced=part.priced, event=event, found=(), limits=None, others=())
 
     @property
     def stages(self) -> tuple[Plan, ...]:
@@ -151,11 +151,11 @@ class Plan:
     @property
     def final(self) -> FinalAggregation:
         """The step at which data becomes noisy numbers."""
-        return self.question.final
+        return self.query.final
 
     @cached_property
     def unit_work(self) -> int:
-        """Bound on the row operations of one unit in the whole question; see :mod:`tacit.query.planning.work`."""
+        """Bound on the row operations of one unit in the whole query; see :mod:`tacit.query.planning.work`."""
         # A search for AUTO bounds reads the same relation once more, and one for limits groups it besides.
         work = unit_work(self.final) * (1 if self.priced.first is None else 2)
         if self.priced.limits is not None:
@@ -196,7 +196,7 @@ class Plan:
 
     def set_errors(self, part: int) -> tuple[tuple[tuple[str, ...] | None, tuple[ExpectedError, ...]], ...]:
         """Expected errors of one cell of a part: for each grouping set, with its keys; or once, with None."""
-        own, sets = self.parts[part], totals_of_part(self.question, part)
+        own, sets = self.parts[part], totals_of_part(self.query, part)
         if not sets:
             return ((None, own.errors),)
         sizes = [size for totals in sets for size in set_sizes(own.final, totals)]
@@ -227,7 +227,7 @@ class Plan:
     def digest(self) -> str:
         """A digest of everything that decides the answer and the charge."""
         parts = [
-            repr(self.question.text),
+            repr(self.query.text),
             repr(self.catalog),
             repr(self.relation.value),
             repr(self.terms),
@@ -244,58 +244,58 @@ def make_plan(sql: str, catalog: Catalog, request: Request) -> Plan:
     """The plan of a query, or a refusal; reads no data.
 
     Raises:
-        Refusal: the question cannot be answered privately as written.
+        Refusal: the query cannot be answered privately as written.
         InputError: the request contradicts itself, the query or the account.
     """
     from tacit.query.resolve import resolve
 
-    question = resolve(sql, catalog, max_rows=request.stated_rows)
-    relation = catalog.population(question.final.population).relation
-    return plan_question(question, relation, request, catalog=catalog.digest)
+    query = resolve(sql, catalog, max_rows=request.stated_rows)
+    relation = catalog.population(query.final.population).relation
+    return plan_query(query, relation, request, catalog=catalog.digest)
 
 
-def plan_question(question: Question, relation: Relation, request: Request, *, catalog: str = "") -> Plan:
-    """As :func:`make_plan`, of a question that is resolved already: for the ``max_rows`` of the request, if any."""
-    return plan_on_terms(question, relation, settle(request, question.options), catalog=catalog)
+def plan_query(query: Query, relation: Relation, request: Request, *, catalog: str = "") -> Plan:
+    """As :func:`make_plan`, of a query that is resolved already: for the ``max_rows`` of the request, if any."""
+    return plan_on_terms(query, relation, settle(request, query.options), catalog=catalog)
 
 
-def plan_on_terms(question: Question, relation: Relation, terms: Terms, *, catalog: str = "") -> Plan:
-    """As :func:`plan_question`, of a request that is settled already: equal arguments give equal plans."""
+def plan_on_terms(query: Query, relation: Relation, terms: Terms, *, catalog: str = "") -> Plan:
+    """As :func:`plan_query`, of a request that is settled already: equal arguments give equal plans."""
     if terms.currency == "within":
-        question = replace(
-            question,
-            final=auto_bounds.with_known_ranges(question.final),
-            others=tuple(map(auto_bounds.with_known_ranges, question.others)),
+        query = replace(
+            query,
+            final=auto_bounds.with_known_ranges(query.final),
+            others=tuple(map(auto_bounds.with_known_ranges, query.others)),
         )
-    if terms.currency == "within" and any(final.seeks_bounds for final in question.finals):
+    if terms.currency == "within" and any(final.seeks_bounds for final in query.finals):
         raise InputError(
             "within",
             "cannot be promised before AUTO bounds are found: noise grows with them; state epsilon, or write "
             "CLAMP(x, lo, hi)",
         )
-    finals = tuple(_with_groups(final, terms, has_totals=question.has_totals) for final in question.finals)
-    question = replace(question, final=finals[0], others=finals[1:])
+    finals = tuple(_with_groups(final, terms, has_totals=query.has_totals) for final in query.finals)
+    query = replace(query, final=finals[0], others=finals[1:])
     for final in finals:
         _check_keys(final, terms)
-    if question.has_totals:
-        check_units_of_totals(question)
-    names = _names(question)
-    parts = _weighed(question, terms, names)
+    if query.has_totals:
+        check_units_of_totals(query)
+    names = _names(query)
+    parts = _weighed(query, terms, names)
     if terms.currency == "within":
-        bought, guarantee = buy_accuracy(question, parts, relation, terms, names)
+        bought, guarantee = buy_accuracy(query, parts, relation, terms, names)
     else:
         bought, guarantee = buy(parts, relation, terms, terms.currency, terms.amount)
     others = tuple(
-        Plan(Question(final, (), (), Options()), terms, relation, priced, guarantee, priced.event(relation), catalog)
+        Plan(Query(final, (), (), Options()), terms, relation, priced, guarantee, priced.event(relation), catalog)
         for final, priced in zip(finals[1:], bought[1:], strict=True)
     )
     event = together([priced.event(relation) for priced in bought], relation)
     check_charge(event, guarantee)
-    return Plan(question, terms, relation, bought[0], guarantee, event, catalog, others=others)
+    return Plan(query, terms, relation, bought[0], guarantee, event, catalog, others=others)
 
 
 def together(events: Sequence[ComposedEvent], relation: Relation) -> ComposedEvent:
-    """The event of all releases of a question, as one composition."""
+    """The event of all releases of a query, as one composition."""
     if len(events) == 1:
         return events[0]
     return ComposedEvent(tuple(event for each in events for event in each.events), relation=relation)
@@ -305,7 +305,7 @@ def _with_groups(final: FinalAggregation, terms: Terms, *, has_totals: bool) -> 
     """The aggregation with the numbers that are stated beside the text, as if they stood there."""
     limits = limits_of(final)
     if terms.max_rows is not None and limits.rows.stated != terms.max_rows:
-        raise InternalError("the question was resolved for another max_rows than its terms state")
+        raise InternalError("the query was resolved for another max_rows than its terms state")
     if terms.max_groups is not None:
         groups = limits.groups.stating(terms.max_groups, final.source)
         limits = replace(limits, groups=groups)
@@ -358,7 +358,7 @@ def _check_keys(final: FinalAggregation, terms: Terms) -> None:
         )
 
 
-def _weighed(question: Question, terms: Terms, names: NamedAggregates) -> list[PricedPart]:
+def _weighed(query: Query, terms: Terms, names: NamedAggregates) -> list[PricedPart]:
     """Each aggregation with one weight per measurement: the largest of the aggregates that read it."""
     stated = dict(terms.weights)
     keys, bounds, limits = (stated.pop(name, Fraction(1)) for name in (KEYS, BOUNDS, LIMITS))
@@ -367,49 +367,49 @@ def _weighed(question: Question, terms: Terms, names: NamedAggregates) -> list[P
         for place in places_of(name, names, "weights"):
             by_place[place] = max(weight, by_place.get(place, weight))
     found = []
-    has_totals = question.has_totals
-    for part, final in enumerate(question.finals):
+    has_totals = query.has_totals
+    for part, final in enumerate(query.finals):
         weights = []
         for measure in range(len(final.measures)):
             readers = [i for i, a in enumerate(final.aggregates) if measure in a.measures]
             weights.append(max((by_place.get((part, i), Fraction(1)) for i in readers), default=Fraction(1)))
-        sets = sets_of_part(question, part) if has_totals else ()
+        sets = sets_of_part(query, part) if has_totals else ()
         found.append(PricedPart(final, Weights(weights, keys, bounds, limits), sets))
     return found
 
 
-def _names(question: Question) -> NamedAggregates:
+def _names(query: Query) -> NamedAggregates:
     """Names of aggregates: the column of the answer that shows one, or its own text if that is unique."""
-    places = [(part, index) for part, final in enumerate(question.finals) for index in range(len(final.aggregates))]
-    labels = [question.finals[part].aggregates[index].label.lower() for part, index in places]
+    places = [(part, index) for part, final in enumerate(query.finals) for index in range(len(final.aggregates))]
+    labels = [query.finals[part].aggregates[index].label.lower() for part, index in places]
     unique = {
         label: frozenset((place,)) for label, place in zip(labels, places, strict=True) if labels.count(label) == 1
     }
-    named = zip(question.columns, _shown(question), strict=False)
+    named = zip(query.columns, _shown(query), strict=False)
     return unique | {column.name.lower(): shown for column, shown in named if shown}
 
 
-def column_names(question: Question) -> dict[tuple[int, int], str]:
+def column_names(query: Query) -> dict[tuple[int, int], str]:
     """Aliases of columns that show an aggregate unchanged, by part and number.
 
     A column without one is called after its function, which says less than the text of the aggregate.
     """
     found: dict[tuple[int, int], str] = {}
-    for column, shown in zip(question.columns, _shown(question), strict=False):
+    for column, shown in zip(query.columns, _shown(query), strict=False):
         for part, index in shown:
-            function = question.finals[part].aggregates[index].label.partition("(")[0].partition("_")[0]
+            function = query.finals[part].aggregates[index].label.partition("(")[0].partition("_")[0]
             if column.name.partition("_")[0] != function:
                 found.setdefault((part, index), column.name)
     return found
 
 
-def _shown(question: Question) -> list[frozenset[tuple[int, int]]]:
+def _shown(query: Query) -> list[frozenset[tuple[int, int]]]:
     """For each column after all steps the aggregates that it shows as they are."""
     nothing = frozenset[tuple[int, int]]()
     # A row of a grouping set has its keys, and for each whether it is left out.
-    shown = [nothing] * (len(question.final.keys) if question.totals is None else 2 * len(question.totals.keys))
-    shown += [frozenset(((question.part, index),)) for index in range(len(question.final.aggregates))]
-    for step in question.steps:
+    shown = [nothing] * (len(query.final.keys) if query.totals is None else 2 * len(query.totals.keys))
+    shown += [frozenset(((query.part, index),)) for index in range(len(query.final.aggregates))]
+    for step in query.steps:
         match step:
             case Derive():
                 shown = [
@@ -457,7 +457,7 @@ def outline(plan: Plan) -> Outline:
 
 
 def by_part(plan: Plan, words: Callable[[Plan], str]) -> str:
-    """Words about each part of a question, with its number where there are several."""
+    """Words about each part of a query, with its number where there are several."""
     said = [words(part) for part in plan.parts]
     return said[0] if len(said) == 1 else "; ".join(f"part {i}: {each}" for i, each in enumerate(said, 1))
 

@@ -64,7 +64,7 @@ from tacit.query.planning.releases import (
     Sets,
     key_selection,
 )
-from tacit.query.question import FinalAggregation
+from tacit.query.query import FinalAggregation
 from tacit.query.relational.expressions import literal
 from tacit.query.request import Terms
 from tacit.query.types import INTEGER
@@ -230,7 +230,7 @@ def _selection(
     final: FinalAggregation, budget: PlanBudget, share: Fraction, relation: Relation, rule: str
 ) -> KeySelection:
     if not budget.delta:
-        raise InputError("delta", "must be stated and greater than 0: the groups of this question are chosen privately")
+        raise InputError("delta", "must be stated and greater than 0: the groups of this query are chosen privately")
     amount, zero, groups = budget.amount * share, Fraction(0), final.max_groups
     if budget.currency == "rho":
         best = key_selection(zero, amount, budget.delta, groups, rule, relation)
@@ -266,7 +266,7 @@ def buy(
 ) -> tuple[tuple[Priced, ...], AccountGuarantee]:
     """Releases of each part that an amount of ``currency`` buys in the account of ``terms``, and the charge for all."""
     bought, guarantee = _bought(parts, relation, terms, currency, amount)
-    # A question that releases nothing about any unit, such as the list of public keys, costs nothing.
+    # A query that releases nothing about any unit, such as the list of public keys, costs nothing.
     # Neither does the search for limits that would not matter.
     found = tuple(replace(each, left_out=None, limits=None) if _is_constant(each) else each for each in bought)
     if all(map(_is_constant, found)):

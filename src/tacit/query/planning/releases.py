@@ -19,7 +19,7 @@ from tacit.query.planning.blocks import Block, Readout
 from tacit.query.planning.left_out import LossTable
 from tacit.query.planning.noise_distribution import LevelNoise, NoiseLaw
 from tacit.query.planning.rank_choice import RankChoice
-from tacit.query.question import FinalAggregation
+from tacit.query.query import FinalAggregation
 
 #: See :class:`Priced`.
 Asked = tuple[tuple[Fraction, ...], Fraction, str]
@@ -249,7 +249,7 @@ class Priced:
     asked: Asked | None = None
     left_out: LossPricing | None = field(default=None, repr=False)
     limits: Priced | None = field(default=None, repr=False)
-    # It follows from the question, and decides nothing that the releases do not say.
+    # It follows from the query, and decides nothing that the releases do not say.
     sets: Sets = field(default=(), repr=False, compare=False)
 
     @cached_property
@@ -316,7 +316,7 @@ class Weights(NamedTuple):
 
 
 class PricedPart(NamedTuple):
-    """One aggregation of a question, the relative weights of its measurements, and the grouping sets asked of it."""
+    """One aggregation of a query, the relative weights of its measurements, and the grouping sets asked of it."""
 
     final: FinalAggregation
     weights: Weights

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from tacit.query import limits
 from tacit.query.planning.measures import AggregateKind
-from tacit.query.question import FinalAggregation, Question, TotalOf, Totals, with_branches
+from tacit.query.query import FinalAggregation, Query, TotalOf, Totals, with_branches
 from tacit.query.refusal import Refusal
 
 #: Aggregates whose total follows from the parts; of persons, where each is in one group.
@@ -36,15 +36,15 @@ ADDITIVE: Final = (
 _SHOWN: Final = 8
 
 
-def check_totals(question: Question) -> None:
+def check_totals(query: Query) -> None:
     """Refuse grouping sets whose totals are no sums of released groups.
 
     Raises:
         Refusal: keys are private, there are too many groups, or an aggregate of a total is not made of its parts.
     """
-    for part in range(len(question.finals)):
-        for totals in totals_of_part(question, part):
-            _check(question.finals[part], totals)
+    for part in range(len(query.finals)):
+        for totals in totals_of_part(query, part):
+            _check(query.finals[part], totals)
 
 
 def _check(final: FinalAggregation, totals: Totals) -> None:
@@ -63,30 +63,30 @@ def _check(final: FinalAggregation, totals: Totals) -> None:
             raise Refusal(
                 "grouping_sets",
                 f"{aggregate.label} is not computed for totals: grouping sets have COUNT, SUM, AVG, VARIANCE and "
-                "STDDEV. Ask for each grouping in a question of its own.",
+                "STDDEV. Ask for each grouping in a query of its own.",
             )
 
 
-def check_units_of_totals(question: Question) -> None:
+def check_units_of_totals(query: Query) -> None:
     """Refuse totals of persons where one person may be in several parts, with the limits that are in force.
 
     Raises:
         Refusal: COUNT(DISTINCT unit) with grouping sets, and max_groups above 1 or AUTO.
     """
-    for part, final in enumerate(question.finals):
+    for part, final in enumerate(query.finals):
         units = [each.label for each in final.aggregates if each.kind is AggregateKind.COUNT_UNITS]
-        if units and totals_of_part(question, part) and (final.auto_groups or final.max_groups > 1):
+        if units and totals_of_part(query, part) and (final.auto_groups or final.max_groups > 1):
             many = "several" if final.auto_groups else final.max_groups
             raise Refusal(
                 "grouping_sets",
                 f"{units[0]} of a total is not the sum of its parts while a person may be in {many} groups: state "
-                "max_groups = 1, so that each counts in one, or ask for each grouping in a question of its own.",
+                "max_groups = 1, so that each counts in one, or ask for each grouping in a query of its own.",
             )
 
 
-def totals_of_part(question: Question, part: int) -> tuple[Totals, ...]:
-    """The grouping sets that are asked of one part of a question, in the order of the steps."""
-    found = (each.totals for each in with_branches(question) if each.part == part)
+def totals_of_part(query: Query, part: int) -> tuple[Totals, ...]:
+    """The grouping sets that are asked of one part of a query, in the order of the steps."""
+    found = (each.totals for each in with_branches(query) if each.part == part)
     return tuple(dict.fromkeys(totals for totals in found if totals is not None))
 
 
@@ -113,16 +113,16 @@ def set_sizes(final: FinalAggregation, totals: Totals) -> Iterator[SetSize]:
         yield SetSize(tuple(names[place] for place in places), groups, TotalOf(kept, merged))
 
 
-def sets_of_part(question: Question, part: int) -> tuple[tuple[int, ...], ...]:
+def sets_of_part(query: Query, part: int) -> tuple[tuple[int, ...], ...]:
     """Places of the keys by which groups of a part are read, all of them if a step reads those; () without totals."""
     found: dict[tuple[int, ...], None] = {}
-    read = [each for one in (question, *(value for _, value in question.values)) for each in with_branches(one)]
+    read = [each for one in (query, *(value for _, value in query.values)) for each in with_branches(one)]
     readers = [each for each in read if each.part == part]
     if all(each.totals is None for each in readers):
         return ()
     for each in readers:
         if each.totals is None:
-            found[tuple(range(len(question.finals[part].keys)))] = None
+            found[tuple(range(len(query.finals[part].keys)))] = None
         else:
             found |= dict.fromkeys(
                 tuple(sorted(each.totals.keys[place] for place in places)) for places in each.totals.sets
@@ -136,12 +136,12 @@ def parts_of_totals(final: FinalAggregation, totals: Totals, places: Sequence[in
     return math.prod(len(final.keys[index].values or ()) for index in kept), final.parts_by(kept)
 
 
-def sets_in_words(question: Question, levels: Sequence[Sequence[tuple[int, ...]]]) -> str | None:
+def sets_in_words(query: Query, levels: Sequence[Sequence[tuple[int, ...]]]) -> str | None:
     """The grouping sets and how their totals are made; None without any. ``levels``: of each part, if there are any."""
     words = [
         _in_words(final, totals, levels[part])
-        for part, final in enumerate(question.finals)
-        for totals in totals_of_part(question, part)
+        for part, final in enumerate(query.finals)
+        for totals in totals_of_part(query, part)
     ]
     return "; ".join(words) or None
 

@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from tacit.query.contribution import AUTO, ContributionNumber
 from tacit.query.planning.measures import ContributionLimit, ContributionLimits, Measure, MeasureKind, ceiling
-from tacit.query.question import FinalAggregation
+from tacit.query.query import FinalAggregation
 from tacit.query.refusal import Refusal
 
 #: The name of the bound.

@@ -1,7 +1,7 @@
 """Work: bounds on the row operations of a query, of one unit and of all rows.
 
 ``WHERE patient = 17`` makes one person's rows decide whether anything that follows has rows at all. So whatever follows
-must be bounded in the rows it makes of one unit's: a question whose bound exceeds
+must be bounded in the rows it makes of one unit's: a query whose bound exceeds
 :data:`~tacit.query.limits.MAX_UNIT_WORK` is refused, and where a join multiplies a unit's rows, the unit enters it with
 a public number of them (:class:`~tacit.query.relational.algebra.FirstRows`). ``work.proof.md`` has the rules and why
 they hold.
@@ -50,7 +50,7 @@ from tacit.query import limits
 from tacit.query.aggregates import AGGREGATES
 from tacit.query.catalog import TEXT_LENGTH
 from tacit.query.planning.join_spread import Fan, Matching, matching
-from tacit.query.question import FinalAggregation, Question
+from tacit.query.query import FinalAggregation, Query
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import (
     Constants,
@@ -332,7 +332,7 @@ def _value(cell: Literal) -> object:
     return cell.value
 
 
-# -- work of a question
+# -- work of a query
 
 #: Rows of a stored public table that are read for one row operation: by columns, and without looking at them.
 _READ: Final = 16
@@ -347,23 +347,23 @@ _OF_PUBLIC_TABLES: Final = "The public tables"
 _COUNTED: Final = 10**12
 
 
-def bound_question(question: Question) -> Question:
-    """The question with the rows of units cut where joins multiply them; refused where that is too much work.
+def bound_query(query: Query) -> Query:
+    """The query with the rows of units cut where joins multiply them; refused where that is too much work.
 
     Raises:
         Refusal: with the number and the join.
     """
-    cutting = _Cutting(question.options.max_rows_joined)
-    finals = [replace(final, source=cutting.cut(final.source)) for final in question.finals]
+    cutting = _Cutting(query.options.max_rows_joined)
+    finals = [replace(final, source=cutting.cut(final.source)) for final in query.finals]
     total = 0
     for final in finals:
         counted = _Work()
         total += counted.final(final)
         _check(counted, total, _OF_A_PERSON, limits.MAX_UNIT_WORK)
-    for relation in question.reads:
+    for relation in query.reads:
         public = _Work()
         _check(public, public.relation(relation), _OF_PUBLIC_ROWS, limits.MAX_PUBLIC_WORK)
-    return replace(question, final=finals[0], others=tuple(finals[1:]))
+    return replace(query, final=finals[0], others=tuple(finals[1:]))
 
 
 def check_public_work(relation: RelationNode) -> None:
@@ -441,7 +441,7 @@ def cuts(node: RelationNode) -> tuple[tuple[str, int], ...]:
 
 
 class _Cutting:
-    """Puts :class:`FirstRows` below what multiplies a unit's rows; of ``most`` rows, if the question says so."""
+    """Puts :class:`FirstRows` below what multiplies a unit's rows; of ``most`` rows, if the query says so."""
 
     def __init__(self, most: int | None = None) -> None:
         self._most = most
@@ -598,7 +598,7 @@ def _advice(node: RelationNode) -> str:
             f"the {word} of {_named(left)} with {_named(right)}: tie the two sides by an equality of columns of which "
             f"one is declared unique, group one side first{fewer}"
         )
-    return f"what is computed for each row of {_named(node)}: ask less in one question"
+    return f"what is computed for each row of {_named(node)}: ask less in one query"
 
 
 def _about(number: int) -> str:

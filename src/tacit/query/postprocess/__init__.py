@@ -12,7 +12,7 @@ Modules:
 * :mod:`.level_noises` — Weights of independent noises in sums of released numbers whose noises depend on each other
 * :mod:`.mean_variance` — AVG, VARIANCE and STDDEV from a noisy count, a noisy centred sum and a noisy sum of
   centred squares
-* :mod:`.parts_in_turn` — Parts of a question in turn: a value that rows are compared with is released before the part
+* :mod:`.parts_in_turn` — Parts of a query in turn: a value that rows are compared with is released before the part
   that reads it
 * :mod:`.public_join` — Joins of released rows with public rows
 * :mod:`.ratios` — Quotients of two sums of released integers: shares, rates and means of cells

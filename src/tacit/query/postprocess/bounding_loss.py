@@ -47,7 +47,7 @@ from tacit.query.planning.noise_distribution import NoiseLaw, NoiseTerm, sum_err
 from tacit.query.planning.total_bound import TOTAL
 from tacit.query.planning.work import cuts
 from tacit.query.postprocess.cells import MeasureBias
-from tacit.query.question import FinalAggregation
+from tacit.query.query import FinalAggregation
 
 if TYPE_CHECKING:
     from tacit.query.release import NoisyRelease
@@ -73,11 +73,11 @@ class CauseShare:
         cause: ``max_groups``, ``max_rows``, ``clipping`` or ``keys``.
         limit: the number in force, for the first two.
         people: estimated number, not below 0.
-        share: of all people in the question, between 0 and 1.
+        share: of all people in the query, between 0 and 1.
         error: of the share, at the confidence of the answer.
         seen: whether the number stands out from the noise.
         sentence: the same in words.
-        part: number of the part of the question, counted from 1; None where it has one.
+        part: number of the part of the query, counted from 1; None where it has one.
         found: whether AUTO found the number, so that intervals allow for what it leaves out.
     """
 
@@ -433,7 +433,7 @@ class SearchedLoss:
 
 @dataclass(frozen=True)
 class PartLosses:
-    """Losses of one part of a question: by the table that was bought, and by the number that AUTO found."""
+    """Losses of one part of a query: by the table that was bought, and by the number that AUTO found."""
 
     table: BoundingLoss | None
     searched: SearchedLoss | None
@@ -492,8 +492,8 @@ def _added(found: Sequence[tuple[MeasureBias, ...]]) -> tuple[MeasureBias, ...]:
 
 
 @dataclass(frozen=True)
-class QuestionLosses:
-    """Losses by bounding, of each part of a question.
+class QueryLosses:
+    """Losses by bounding, of each part of a query.
 
     Args:
         parts: one for each; None where nothing can be left out, or no share of the price was spent on it.
@@ -540,9 +540,9 @@ class QuestionLosses:
         )
 
 
-def bounding_losses(released: NoisyRelease, confidence: Fraction) -> QuestionLosses:
+def bounding_losses(released: NoisyRelease, confidence: Fraction) -> QueryLosses:
     """Loss of each part of a release by bounding."""
-    return QuestionLosses(
+    return QueryLosses(
         tuple(_part_losses(part, confidence) for part in released.parts),
         tuple(len(part.plan.final.measures) for part in released.parts),
     )

@@ -1,4 +1,4 @@
-"""Joins of released rows with public rows, and with released rows of another part of the question.
+"""Joins of released rows with public rows, and with released rows of another part of the query.
 
 Equalities between a released and a public expression are looked up; what is left of the condition is tried on the
 pairs they leave. Rows come in the order of the released rows, and for each of them in that of the public ones; public
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from tacit.query import limits
 from tacit.query.postprocess.cell_expressions import Row
 from tacit.query.postprocess.cells import Exact
-from tacit.query.question import Combine, Match
+from tacit.query.query import Combine, Match
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import JoinKind
 from tacit.query.relational.expressions import TRUE, Call, Expression, references
@@ -39,7 +39,7 @@ def matched(step: Match, rows: Sequence[Row], types: Sequence[SqlType], public: 
 
 
 def combined(step: Combine, rows: Sequence[Row], types: Sequence[SqlType], others: Sequence[Row]) -> list[Row]:
-    """The rows of a join with those of another question; cells keep their noise and so their intervals.
+    """The rows of a join with those of another query; cells keep their noise and so their intervals.
 
     Raises:
         Refusal: as :func:`matched`.

@@ -2,7 +2,7 @@
 
 Which rows there are, and in which order, is decided by released values.
 
-*Released cells.* Measurements are numbered through all parts of a question, and then those of totals, so that each
+*Released cells.* Measurements are numbered through all parts of a query, and then those of totals, so that each
 number stands for one law of noise and draws of different parts are different events. A total adds up the released
 integers of its parts, so that it is exactly the sum of the parts that are shown, is unbiased, and costs nothing. Its
 noise is the sum of as many independent noises; or, where groups are estimated from noisy sums of groups, what is left
@@ -34,12 +34,12 @@ from tacit.query.planning.left_out import loss_table
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.plan import Plan
 from tacit.query.planning.quantile_tree import NoisyTree
-from tacit.query.postprocess.bounding_loss import LeftOut, QuestionLosses, bounding_losses
+from tacit.query.postprocess.bounding_loss import LeftOut, QueryLosses, bounding_losses
 from tacit.query.postprocess.cell_expressions import EndOf, Row, derive
 from tacit.query.postprocess.cells import Cell, CellConfidence, Draw, Ends, Exact, MeasureBias, as_shown, exceeds
 from tacit.query.postprocess.public_join import PublicRows, combined, matched
 from tacit.query.postprocess.regroup import in_order, partitions, pool, window_cells
-from tacit.query.question import (
+from tacit.query.query import (
     Append,
     Combine,
     Derive,
@@ -48,7 +48,7 @@ from tacit.query.question import (
     Keep,
     Match,
     OutputColumn,
-    Question,
+    Query,
     Regroup,
     Slice,
     Sort,
@@ -222,7 +222,7 @@ class Finished:
     rows: tuple[Row, ...]
     laws: tuple[NoiseLaw, ...]
     confidence: Fraction
-    losses: QuestionLosses | None = None
+    losses: QueryLosses | None = None
     estimated: bool = True
     totals: tuple[int, ...] = ()
 
@@ -239,7 +239,7 @@ class Finished:
     def intervals(
         self, confidence: Number | None = None, *, rows: int | None = None, bias: bool | None = None
     ) -> tuple[tuple[Ends, ...], ...]:
-        """For each cell (of the first ``rows``) its interval, at the confidence of the question or at another.
+        """For each cell (of the first ``rows``) its interval, at the confidence of the query or at another.
 
         With ``bias`` True they are wider by the estimated bound of what bounding left out, where anything can be left
         out; with False they are of noise alone. By default they are as shown: with the bias where that makes them less
@@ -267,7 +267,7 @@ class Finished:
         self, confidence: Number, chosen: Sequence[Row], *, bias: bool = False
     ) -> tuple[tuple[Ends, ...], ...]:
         if bias and not self.estimated and self.losses is None:
-            raise InputError("bias", "is not known: the question was asked with bias_share = 0")
+            raise InputError("bias", "is not known: the query was asked with bias_share = 0")
         return self._ends(confidence, chosen, self.losses.biases if bias and self.losses is not None else None)
 
     def _ends(
@@ -326,25 +326,23 @@ def _without_ends(ends: list[Ends]) -> list[Ends]:
     return [(None if low == -largest else low, None if high == largest else high) for low, high in ends]
 
 
-def finish(
-    question: Question, released: NoisyRelease, *, confidence: Number, public: Sequence[PublicRows] = ()
-) -> Finished:
-    """The answer to a question, from what was released for it.
+def finish(query: Query, released: NoisyRelease, *, confidence: Number, public: Sequence[PublicRows] = ()) -> Finished:
+    """The answer to a query, from what was released for it.
 
     Args:
-        question: what was asked.
+        query: what was asked.
         released: keys and noisy integers, by :func:`tacit.query.release.release`.
         confidence: of intervals, and of DP_INTERVAL_LOW and DP_INTERVAL_HIGH in the text.
-        public: the rows of the public relations it reads, in the order of :attr:`Question.reads`.
+        public: the rows of the public relations it reads, in the order of :attr:`Query.reads`.
 
     Raises:
         Refusal: when a join with public rows is too large; says nothing but what released cells and public rows say.
     """
-    parts = ReleasedParts(released, question)
+    parts = ReleasedParts(released, query)
     intervals = Intervals(parts.laws, confidence)
-    if len(public) != len(question.reads):
+    if len(public) != len(query.reads):
         raise InternalError("the rows of every public relation are needed")
-    rows = _Rows(parts, intervals, iter(public)).of(question)
+    rows = _Rows(parts, intervals, iter(public)).of(query)
     losses = bounding_losses(released, intervals.confidence)
     estimated = all(
         loss is not None or loss_table(part.plan.final) is None
@@ -352,20 +350,20 @@ def finish(
     )
     shown = tuple(map(tuple, rows))
     told = losses if any(loss is not None for loss in losses.parts) else None
-    return Finished(question.columns, shown, parts.laws, intervals.confidence, told, estimated, parts.totals)
+    return Finished(query.columns, shown, parts.laws, intervals.confidence, told, estimated, parts.totals)
 
 
 class _Rows:
-    """The rows of a question and of those that its steps read."""
+    """The rows of a query and of those that its steps read."""
 
     def __init__(self, parts: ReleasedParts, intervals: Intervals, public: Iterator[PublicRows]) -> None:
         self._parts = parts
         self._intervals = intervals
         self._public = public
 
-    def of(self, question: Question) -> Rows:
-        rows, types = self._parts.rows(question), question.final.types
-        for step in with_doubts(question.steps):
+    def of(self, query: Query) -> Rows:
+        rows, types = self._parts.rows(query), query.final.types
+        for step in with_doubts(query.steps):
             match step:
                 case Match():
                     rows = matched(step, rows, types, next(self._public))
@@ -388,9 +386,9 @@ class _Rows:
 
 
 class ReleasedParts:
-    """Released cells of every part of a question."""
+    """Released cells of every part of a query."""
 
-    def __init__(self, released: NoisyRelease, question: Question) -> None:
+    def __init__(self, released: NoisyRelease, query: Query) -> None:
         self.parts = released.parts
         #: The laws of all noises; those of totals come last.
         self.laws: tuple[NoiseLaw, ...] = ()
@@ -402,14 +400,14 @@ class ReleasedParts:
             self._numbers.append(numbers)
             self.laws += numbers.laws
         self._rows: dict[tuple[int, Totals | None], list[Row]] = {}
-        for each in with_branches(question):
+        for each in with_branches(query):
             key = each.part, each.totals
             if key not in self._rows:
                 self._rows[key] = self._of(*key)
 
-    def rows(self, question: Question) -> list[Row]:
-        """The released rows of a question, before its steps other than grouping sets."""
-        return list(self._rows[question.part, question.totals])
+    def rows(self, query: Query) -> list[Row]:
+        """The released rows of a query, before its steps other than grouping sets."""
+        return list(self._rows[query.part, query.totals])
 
     def _of(self, part: int, totals: Totals | None) -> list[Row]:
         final, finest = self.parts[part].plan.final, self._numbers[part]

@@ -11,8 +11,8 @@ node            rows
 Scan            a table; numbers that are not finite are NULL, rows without a unit are dropped, the unit is the last
                 column where no visible column is it
 Constants       the rows of a VALUES list; public
-ReleasedValue   one row with a value that another part of the question releases first; public once it is known
-ReleasedTable   rows that another part of the question releases first, likewise
+ReleasedValue   one row with a value that another part of the query releases first; public once it is known
+ReleasedTable   rows that another part of the query releases first, likewise
 Filter          those for which the condition is true
 Project         one column per expression
 Join            pairs for which the condition is true, and for LEFT, RIGHT, FULL the unmatched rows with NULLs. The
@@ -88,7 +88,7 @@ class RelationNode:
         fields: the columns.
         unit: the slot of the unit column; None for public relations.
         population: whose units; None for public relations.
-        max_groups: how many groups a unit counts in where a question states no number, as declared for the tables
+        max_groups: how many groups a unit counts in where a query states no number, as declared for the tables
             below (the largest of them, AUTO among them); 1 where a unit has one row.
         max_rows: how many rows of a unit count per group, likewise.
         weight: how many nodes the tree has when shared parts are counted each time they occur.
@@ -127,7 +127,7 @@ class Scan(RelationNode):
         rows: the most rows of one unit, as declared; of a public table, how many it has. Bounds work, never values.
         table_rows: the most rows of a protected table, as declared; for the time of a query alone.
         text_length: the most characters of its texts, likewise.
-        max_groups_limit: ceiling of the owner on ``max_groups`` of a question; None for none.
+        max_groups_limit: ceiling of the owner on ``max_groups`` of a query; None for none.
         max_rows_limit: likewise on ``max_rows``.
     """
 
@@ -156,9 +156,9 @@ class Constants(RelationNode):
 
 @dataclass(frozen=True, slots=True)
 class ReleasedValue(Constants):
-    """One row with a value that another part of the question releases first; NULL until it is known.
+    """One row with a value that another part of the query releases first; NULL until it is known.
 
-    ``key`` names the question whose value it is (:attr:`tacit.query.question.Question.values`).
+    ``key`` names the query whose value it is (:attr:`tacit.query.query.Query.values`).
     """
 
     key: str
@@ -166,7 +166,7 @@ class ReleasedValue(Constants):
 
 @dataclass(frozen=True, slots=True)
 class ReleasedTable(ReleasedValue):
-    """Rows that another part of the question releases first; as many rows of NULL as there may be until they are known.
+    """Rows that another part of the query releases first; as many rows of NULL as there may be until they are known.
 
     Of rows that agree in the columns ``unique`` there is one; None where nothing is known of that.
     """

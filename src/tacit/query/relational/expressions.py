@@ -183,7 +183,7 @@ def rewrite(node: Expression, change: Callable[[Expression], Expression | None])
     match node:
         case Call():
             args = tuple(rewrite(part, change) for part in node.args)
-            # Unchanged parts are not copied: questions are rewritten by several rules, and most leave most alone.
+            # Unchanged parts are not copied: queries are rewritten by several rules, and most leave most alone.
             same = all(map(operator.is_, args, node.args))
             return node if same else replace(node, args=args)
         case Cast() | Interval():

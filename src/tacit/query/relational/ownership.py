@@ -229,7 +229,7 @@ def attach(source: RelationNode, value: RelationNode) -> RelationNode:
     fewest, most = row_bounds(value)
     if not is_public_throughout(value) or len(value.fields) != 1 or most is None or most > 1:
         raise AssertionError("a value is one public row of one column")
-    # Where there is a row for certain, nothing can be unmatched; engines are faster without the question.
+    # Where there is a row for certain, nothing can be unmatched; engines are faster without the query.
     return join(source, value, JoinKind.INNER if fewest else JoinKind.LEFT, TRUE)
 
 
@@ -238,7 +238,7 @@ def mark(source: RelationNode, other: RelationNode, condition: Expression) -> Re
     if other.unit is not None:
         if source.unit is None:
             raise Refusal(
-                "subquery", "Rows of a public table cannot be chosen by protected data; turn the question round."
+                "subquery", "Rows of a public table cannot be chosen by protected data; turn the query round."
             )
         condition = _same_person(source, other, condition)
     fields = (*source.fields, Field(None, BOOLEAN, truth(nullable=False)))
@@ -372,7 +372,7 @@ def identifies_unit(source: RelationNode, expression: Expression) -> bool:
 def _same_person(left: RelationNode, right: RelationNode, condition: Expression) -> Expression:
     """The condition with an equality of the units in it, or a refusal if the analyst did not say as much."""
     if left.population != right.population:
-        raise Refusal("population", "The tables are about different persons; they cannot be joined in one question.")
+        raise Refusal("population", "The tables are about different persons; they cannot be joined in one query.")
     if left.unit is None or right.unit is None:
         raise AssertionError("both sides are owned")
     width = len(left.fields)

@@ -1,4 +1,4 @@
-"""From SQL text and a catalog to a resolved question.
+"""From SQL text and a catalog to a resolved query.
 
 Modules:
 * :mod:`.aggregation` — Aggregation: aggregate calls read, and the final aggregation built from them and its keys
@@ -20,8 +20,8 @@ Modules:
 * :mod:`.series` — Lists in FROM: VALUES, and GENERATE_SERIES and RANGE, which are written out while planning
 * :mod:`.sql_functions` — SQL function names and their meanings
 * :mod:`.sql_statements` — Statements: WITH, SELECT, UNION ALL and subqueries; from SQL text and a catalog to a resolved
-  question
-* :mod:`.subquery_values` — Subqueries that stand for a value: public, or released by a part of the question of its own
+  query
+* :mod:`.subquery_values` — Subqueries that stand for a value: public, or released by a part of the query of its own
 * :mod:`.suggestions` — Suggestions: the nearest query that is accepted, for a query that is refused
 * :mod:`.summarize` — ``SUMMARIZE table``: an ordinary query that has a row for each column
 * :mod:`.tables_and_columns` — Tables and columns of a SELECT: FROM with its joins, and the SELECT list with stars and

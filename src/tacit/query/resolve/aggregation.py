@@ -15,7 +15,7 @@ from tacit.query.aggregates import AGGREGATES, SQL_NAMES, SqlName
 from tacit.query.parsing.query_options import Options
 from tacit.query.planning.measures import ContributionLimit, ContributionLimits, Measure
 from tacit.query.planning.work import Sizes
-from tacit.query.question import Aggregate, FinalAggregation, GroupKey
+from tacit.query.query import Aggregate, FinalAggregation, GroupKey
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import (
     ExistsColumn,
@@ -272,7 +272,7 @@ def _stated_bounds(arguments: list[exp.Expr], scalars: Scalars) -> dict[str, Bou
 # -- the final aggregation
 
 
-#: Function evaluations that the keys of one question may take together; beyond, keys count as private.
+#: Function evaluations that the keys of one query may take together; beyond, keys count as private.
 MOST_WORK = 100_000
 
 
@@ -286,7 +286,7 @@ def check_key(name: str, expression: Expression) -> None:
 
 
 class EnumerationBudget:
-    """Enumeration that a question may still do: a function of its text, so that it says nothing about data."""
+    """Enumeration that a query may still do: a function of its text, so that it says nothing about data."""
 
     def __init__(self, left: int = MOST_WORK) -> None:
         self.left = left

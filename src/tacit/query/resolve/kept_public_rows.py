@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tacit.query.aggregate_family import AggregateCall
-from tacit.query.question import FinalAggregation, Match
+from tacit.query.query import FinalAggregation, Match
 from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import ExistsColumn, FilterRows, Join, JoinKind, RelationNode, reference

@@ -14,7 +14,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from tacit.query.question import Slice
+from tacit.query.query import Slice
 from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import RelationNode, reference

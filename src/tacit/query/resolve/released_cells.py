@@ -11,7 +11,7 @@ from sqlglot import exp
 from tacit.query.aggregate_family import AggregateCall
 from tacit.query.aggregates import unit_call
 from tacit.query.planning.work import rows_inside
-from tacit.query.question import (
+from tacit.query.query import (
     Derive,
     Extend,
     FinalAggregation,

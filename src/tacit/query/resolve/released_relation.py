@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from tacit.query import limits
 from tacit.query.parsing.query_options import Options
-from tacit.query.question import (
+from tacit.query.query import (
     Append,
     Combine,
     Derive,
@@ -21,7 +21,7 @@ from tacit.query.question import (
     Keep,
     Match,
     OutputColumn,
-    Question,
+    Query,
     Regroup,
     Slice,
     Sort,
@@ -53,9 +53,9 @@ class ReleasedRelation:
     columns: tuple[OutputColumn, ...]
 
     @property
-    def question(self) -> Question:
-        """The relation as a question of its own."""
-        return Question(self.final, self.steps, self.columns, Options())
+    def query(self) -> Query:
+        """The relation as a query of its own."""
+        return Query(self.final, self.steps, self.columns, Options())
 
     def reference(self, slot: int) -> Reference:
         """The expression that reads a column."""
@@ -86,7 +86,7 @@ class ReleasedRelation:
             Refusal: the two are about different persons.
         """
         _check_population(self.final, other.final)
-        return self._beside(other.columns, kind, Combine(other.question, kind, condition))
+        return self._beside(other.columns, kind, Combine(other.query, kind, condition))
 
     @classmethod
     def public(cls, final: FinalAggregation, relation: RelationNode) -> ReleasedRelation:
@@ -123,7 +123,7 @@ class ReleasedRelation:
     @property
     def is_single(self) -> bool:
         """Whether there is at most one row, whatever is released."""
-        most = most_rows(self.question)
+        most = most_rows(self.query)
         return most is not None and most <= 1
 
     def value_below(self, rows: RelationNode) -> ReleasedValue:
@@ -136,7 +136,7 @@ class ReleasedRelation:
         (column,) = self.columns
         field = Field(column.name, column.type, Domain(nullable=True))
         nothing = ((literal(None, column.type),),)
-        return ReleasedValue((field,), None, None, 1, 1, 1, nothing, self.question.digest)
+        return ReleasedValue((field,), None, None, 1, 1, 1, nothing, self.query.digest)
 
     def rows_below(self, rows: RelationNode) -> ReleasedTable:
         """These rows beside rows below another aggregation; known when their parts are released.
@@ -145,7 +145,7 @@ class ReleasedRelation:
             Refusal: they are about other persons, depend on more than released cells, or may be too many.
         """
         self._check_below(rows)
-        most = most_rows(self.question)
+        most = most_rows(self.query)
         if most is None:
             raise Refusal(
                 "several_aggregations",
@@ -159,12 +159,12 @@ class ReleasedRelation:
             for c in self.columns
         )
         nothing = (tuple(literal(None, column.type) for column in self.columns),) * most
-        return ReleasedTable(fields, None, None, 1, 1, 1, nothing, self.question.digest, self._unique())
+        return ReleasedTable(fields, None, None, 1, 1, 1, nothing, self.query.digest, self._unique())
 
     def _check_below(self, rows: RelationNode) -> None:
         if rows.population != self.final.population:
             raise population_refusal(str(rows.population), self.final.population)
-        if self.question.reads or _has_interval(self.steps):
+        if self.query.reads or _has_interval(self.steps):
             raise Refusal(
                 "subquery",
                 "What rows of persons are compared or joined with is made of released numbers alone: leave public "
@@ -215,7 +215,7 @@ class ReleasedRelation:
                 replace(mine, noisy=mine.noisy or theirs.noisy, domain=union((mine.domain, theirs.domain), mine.type))
                 for mine, theirs in zip(found.columns, other.columns, strict=True)
             )
-            found = found._after(Append(other.question), columns)
+            found = found._after(Append(other.query), columns)
         return found._after(Unique(), found.columns) if distinct else found
 
 
@@ -227,7 +227,7 @@ def value_step(final: FinalAggregation, value: RelationNode | ReleasedRelation) 
     """
     if isinstance(value, ReleasedRelation):
         _check_population(final, value.final)
-        return Combine(value.question, JoinKind.LEFT, TRUE)
+        return Combine(value.query, JoinKind.LEFT, TRUE)
     return Match(value, JoinKind.LEFT, TRUE)
 
 
@@ -240,7 +240,7 @@ def population_refusal(one: str, other: str) -> Refusal:
     """Refusal of parts that are about different persons."""
     return Refusal(
         "population",
-        f"One part is about {one} and another about {other}, which have an account each; ask two questions and put "
+        f"One part is about {one} and another about {other}, which have an account each; ask two queries and put "
         "their answers together.",
     )
 

@@ -29,7 +29,7 @@ from tacit.query import limits
 from tacit.query.aggregate_family import AggregateCall
 from tacit.query.aggregates import NEVER_NULL
 from tacit.query.parsing.query_options import Options
-from tacit.query.question import Derive, Extend, FinalAggregation, Keep, OutputColumn, Sort, Step, Totals, Unique
+from tacit.query.query import Derive, Extend, FinalAggregation, Keep, OutputColumn, Sort, Step, Totals, Unique
 from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import RelationNode, Scan

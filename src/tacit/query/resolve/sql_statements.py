@@ -1,7 +1,7 @@
-"""Statements: WITH, SELECT, UNION ALL and subqueries; from SQL text and a catalog to a resolved question.
+"""Statements: WITH, SELECT, UNION ALL and subqueries; from SQL text and a catalog to a resolved query.
 
 A SELECT that groups without the unit over owned rows is a final aggregation; whatever stands above it works on
-released cells. Everything below it is a relation. A question may have several final aggregations, whose released rows
+released cells. Everything below it is a relation. A query may have several final aggregations, whose released rows
 are joined, listed under one another, or stand for a value.
 
 *Subqueries* below the aggregation: IN and EXISTS become a mark on each row, by rows of the same person or by public
@@ -31,8 +31,8 @@ from tacit.query.parsing.query_options import Options
 from tacit.query.parsing.spellings import DISTINCT_ON
 from tacit.query.planning.join_spread import equated
 from tacit.query.planning.set_totals import check_totals
-from tacit.query.planning.work import bound_question, bound_rows, check_public_work, rows_inside
-from tacit.query.question import FinalAggregation, OutputColumn, PublicQuestion, Question, numbered
+from tacit.query.planning.work import bound_query, bound_rows, check_public_work, rows_inside
+from tacit.query.query import FinalAggregation, OutputColumn, PublicQuery, Query, numbered
 from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import RelationNode, UnitAggregate, is_public_throughout, reference, sources
@@ -233,13 +233,13 @@ def _is_simple(query: exp.Query) -> bool:
 
 
 class Queries:
-    """Resolves the queries of one question against a catalog."""
+    """Resolves the queries of one query against a catalog."""
 
     def __init__(self, catalog: Catalog, options: Options) -> None:
         self.catalog = catalog
         self.options = options
-        #: Questions whose value rows below an aggregation are compared with, by key.
-        self.values: dict[str, Question] = {}
+        #: Queries whose value rows below an aggregation are compared with, by key.
+        self.values: dict[str, Query] = {}
 
     def below(self, value: RelationNode | ReleasedRelation, rows: RelationNode) -> RelationNode:
         """A value beside rows below an aggregation: a public one, or one that is released first."""
@@ -248,16 +248,16 @@ class Queries:
         if rows.is_public:
             raise protected_value()
         made = value.value_below(rows)
-        self.values[made.key] = value.question
+        self.values[made.key] = value.query
         return made
 
     def rows_below(self, found: ReleasedRelation, rows: RelationNode) -> RelationNode:
         """Released rows beside rows below an aggregation."""
         made = found.rows_below(rows)
-        self.values[made.key] = found.question
+        self.values[made.key] = found.query
         return made
 
-    def question(self, tree: exp.Query) -> ReleasedRelation | RelationNode:
+    def outermost(self, tree: exp.Query) -> ReleasedRelation | RelationNode:
         """The outermost query, which must end in a final aggregation, or read public tables alone."""
         found = self.query(tree, {}, top=True)
         if isinstance(found, ReleasedRelation) or is_public_throughout(found):
@@ -283,7 +283,7 @@ class Queries:
         if isinstance(node, exp.SetOperation):
             return self._compared(node, known, top=top)
         if not isinstance(node, exp.Select):
-            raise Refusal("statement", "Only questions are answered: write a SELECT.")
+            raise Refusal("statement", "Only queries are answered: write a SELECT.")
         return self._select(node, known, top=top)
 
     def _with(self, node: exp.Expr, ctes: Names) -> Names:
@@ -500,10 +500,10 @@ def _renamed(found: RelationNode | ReleasedRelation, names: list[str]) -> Relati
     return ownership.compute(found, [(name, e) for name, (_, e) in zip(called, visible, strict=True)])
 
 
-# -- questions
+# -- queries
 
 
-def resolve(sql: str, catalog: Catalog, *, max_rows: ContributionNumber | None = None) -> Question:
+def resolve(sql: str, catalog: Catalog, *, max_rows: ContributionNumber | None = None) -> Query:
     """Resolve a query to the planner's own terms; a pure function of the arguments.
 
     Args:
@@ -516,17 +516,17 @@ def resolve(sql: str, catalog: Catalog, *, max_rows: ContributionNumber | None =
         InputError: when ``sql`` is not text, or the text states another ``max_rows``.
     """
     found = resolve_any(sql, catalog, max_rows=max_rows)
-    if isinstance(found, PublicQuestion):
+    if isinstance(found, PublicQuery):
         raise Refusal(
             "public_only",
-            "The question reads public tables alone, and nothing in it is private: ask it by itself, which is exact "
+            "The query reads public tables alone, and nothing in it is private: ask it by itself, which is exact "
             "and free.",
         )
     return found
 
 
-def resolve_any(sql: str, catalog: Catalog, *, max_rows: ContributionNumber | None = None) -> Question | PublicQuestion:
-    """As :func:`resolve`; a query that reads public tables alone is a question as well, and needs no noise."""
+def resolve_any(sql: str, catalog: Catalog, *, max_rows: ContributionNumber | None = None) -> Query | PublicQuery:
+    """As :func:`resolve`; a query that reads public tables alone is a query as well, and needs no noise."""
     if not isinstance(sql, str):
         raise InputError("sql", f"must be text, got {type(sql).__name__}")
 
@@ -578,34 +578,34 @@ def _resolve_rows(sql: str, catalog: Catalog) -> RelationNode:
     return bound_rows(found)
 
 
-def _resolve(sql: str, catalog: Catalog, max_rows: ContributionNumber | None) -> Question | PublicQuestion:
+def _resolve(sql: str, catalog: Catalog, max_rows: ContributionNumber | None) -> Query | PublicQuery:
     parsed = parse(written_out(sql, catalog))
     if parsed.options.privacy_unit is not None:
         _check_stated_unit(parsed.options.privacy_unit, parsed.tree, catalog)
     rows: ContributionNumber | None = agreed("max_rows", parsed.options.max_rows, max_rows)
     queries = Queries(catalog, replace(parsed.options, max_rows=rows))
-    released = queries.question(parsed.tree)
+    released = queries.outermost(parsed.tree)
     # Last, so that a refusal of its own comes first.
     check_category_constants(parsed.tree, catalog)
     if isinstance(released, RelationNode):
-        return _public_question(released)
+        return _public_query(released)
     _check_names(released.columns)
     values = tuple((key, apply_rules(each)) for key, each in queries.values.items())
-    found = Question(released.final, released.steps, released.columns, parsed.options)
-    question = numbered(replace(apply_rules(found), values=values))
-    limits.check_size(len(question.finals), limits.MAX_PARTS, "parts that aggregate on their own")
-    if question.has_totals:
-        check_totals(question)
-    return bound_question(question)
+    found = Query(released.final, released.steps, released.columns, parsed.options)
+    query = numbered(replace(apply_rules(found), values=values))
+    limits.check_size(len(query.finals), limits.MAX_PARTS, "parts that aggregate on their own")
+    if query.has_totals:
+        check_totals(query)
+    return bound_query(query)
 
 
-def _public_question(relation: RelationNode) -> PublicQuestion:
+def _public_query(relation: RelationNode) -> PublicQuery:
     check_public_work(relation)
     visible = [column for column in relation.fields if column.name is not None]
     columns = tuple(OutputColumn(column.name or "", column.type, False, column.domain) for column in visible)
     _check_names(columns)
     placed = len(visible) < len(relation.fields)
-    return PublicQuestion(relation, columns, placed)
+    return PublicQuery(relation, columns, placed)
 
 
 def _check_names(columns: Sequence[OutputColumn]) -> None:

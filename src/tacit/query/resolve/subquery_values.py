@@ -1,4 +1,4 @@
-"""Subqueries that stand for a value: public, or released by a part of the question of its own.
+"""Subqueries that stand for a value: public, or released by a part of the query of its own.
 
 A subquery may be tied to the query around it by equalities.
 ``(SELECT AVG(w.cost) FROM visits w WHERE w.patient_id = v.patient_id)`` stands for one value per row. The rows inside
@@ -152,7 +152,7 @@ def protected_value() -> Refusal:
     return Refusal(
         "subquery",
         "A subquery cannot stand for a value of protected tables: it would carry exact data into the answer. Join it "
-        "in FROM (grouped by the unit), use IN or EXISTS, or ask two questions.",
+        "in FROM (grouped by the unit), use IN or EXISTS, or ask two queries.",
     )
 
 

@@ -138,7 +138,7 @@ class App(Starlette):
     async def _reply(self, route: Route, call: ApiRequest) -> Response:
         if not route.asks:
             return await self._runtime.run(route.serve, call)
-        # The caller is authenticated first: analysts take turns at the threads for questions.
+        # The caller is authenticated first: analysts take turns at the threads for queries.
         await self._runtime.run(call.caller, route.rate)
         name = call.user.person.name
         call.departure = self._runtime.departure(name)

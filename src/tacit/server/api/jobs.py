@@ -1,4 +1,4 @@
-"""Background questions: submit, poll, fetch.
+"""Background queries: submit, poll, fetch.
 
 A job lies in the ledger's database, so that any worker can be asked about it, and one that was begun by a worker that
 died is taken up by another; but not for ever, because it may be what workers die of. Every job has an idempotency key,
@@ -30,7 +30,7 @@ from tacit.server.service import ADMIN, ASK
 from tacit.server.timing import LateLimit
 
 if TYPE_CHECKING:
-    from tacit.server.departure import QuestionDeparture
+    from tacit.server.departure import QueryDeparture
     from tacit.server.identity import Access, Job
 
 #: Unfinished jobs of one person.
@@ -211,7 +211,7 @@ class JobRunner:
         problem = InternalError(f"job {job.id} was given up: {_MOST_TRIES} workers ended while they ran it")
         self._runtime.service.people.jobs.finish(job.id, _told(problem), failed=True)
 
-    def _outcome(self, job: Job, departure: QuestionDeparture) -> tuple[str, bool]:
+    def _outcome(self, job: Job, departure: QueryDeparture) -> tuple[str, bool]:
         try:
             said, key = job_back(job.request)
             # A space keeps it apart from every key that can be sent.

@@ -32,7 +32,7 @@ _REASONS: Final = {
     413: "the body is too large",
     414: "the path is too long",
     415: "the body is not said to be JSON",
-    422: "the question cannot be answered privately as written; nothing was charged",
+    422: "the query cannot be answered privately as written; nothing was charged",
     429: "too often; see Retry-After",
     431: "the headers are too many or too long",
     500: "something failed; only an id says what, and what was charged stays charged",

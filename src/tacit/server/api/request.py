@@ -36,7 +36,7 @@ from tacit.server.settings import Settings
 
 if TYPE_CHECKING:
     from tacit.releases.answer import Answer
-    from tacit.server.departure import QuestionDeparture
+    from tacit.server.departure import QueryDeparture
     from tacit.server.identity import Access, Job
 
 JSON: Final = "application/json"
@@ -259,10 +259,10 @@ def read_body(kind: type[_Body], body: bytes) -> _Body:
 
 
 def ask_of(body: bytes) -> Request:
-    """The question in a body.
+    """The query in a body.
 
     Raises:
-        RequestError, InputError: the body is not a question.
+        RequestError, InputError: the body is not a query.
     """
     return read_query(read_json(body))
 
@@ -431,7 +431,7 @@ class ApiRequest:
     held: bool = False
     about: dict[str, Any] = field(default_factory=dict)
     put_off: Callable[[Job], None] | None = None
-    departure: QuestionDeparture | None = None
+    departure: QueryDeparture | None = None
 
     def caller(self, rate: str) -> Access:
         """Authenticate the caller by the bearer token, and count the request to a rate."""
@@ -472,7 +472,7 @@ class Route:
         fails: statuses of failures, beside those that any request may get.
         rate: the rate limit that counts it; empty where no token is needed.
         query: parameters that it knows.
-        asks: whether it reads data: it then uses the threads for questions, and may leave in a slot.
+        asks: whether it reads data: it then uses the threads for queries, and may leave in a slot.
         slashes: whether the part that varies may contain slashes, as names of people may.
     """
 

@@ -86,15 +86,15 @@ def explain(call: ApiRequest) -> ApiResponse:
     access, service = call.user, call.runtime.service
     chosen(call.headers)
     quote = service.quote(access, ask_of(call.body))
-    left, engine = service.questions_left(access, quote), ADMIN in access.scopes
+    left, engine = service.queries_left(access, quote), ADMIN in access.scopes
     key = ("quote", quote.explanation.digest, str(engine))
     shown = call.runtime.shown.get(key)
     if shown is None:
-        shown = json_bytes(wire.QuoteResponse.of(quote, engine=engine).plain()).rpartition(b',"questions_left":')[0]
+        shown = json_bytes(wire.QuoteResponse.of(quote, engine=engine).plain()).rpartition(b',"queries_left":')[0]
         call.runtime.shown.put(key, shown, len(shown))
     leaves = call.runtime.leaves_after(access, quote)
     about = (shown, b"null" if left is None else str(left).encode(), json_bytes(leaves))
-    return ApiResponse(200, b'%b,"questions_left":%b,"leaves_after":%b}' % about)
+    return ApiResponse(200, b'%b,"queries_left":%b,"leaves_after":%b}' % about)
 
 
 def budget(call: ApiRequest) -> ApiResponse:
@@ -187,7 +187,7 @@ def _shown(call: ApiRequest, answer: Answer, form: str) -> bytes:
     if found is None:
         found = _written(answer, form)
         # Public rows may be others tomorrow.
-        if not plan.question.reads:
+        if not plan.query.reads:
             call.runtime.shown.put(key, found, len(found))
     return found
 

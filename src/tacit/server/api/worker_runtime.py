@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar
 
 from tacit.releases.planner import WeightedLRUCache
-from tacit.server.departure import QuestionDeparture, RunningQueries
+from tacit.server.departure import QueryDeparture, RunningQueries
 from tacit.server.errors import Busy, TooMany, Unauthenticated
 from tacit.server.rate_limit import Buckets, RateLimit, network_of
 from tacit.server.response_slots import ResponseSlots
@@ -63,12 +63,12 @@ class FairExecutor:
     A library's pool has a queue without end and serves it in order. Here at most ``each`` of the threads work for one
     analyst, and a free thread goes to the analyst served longest ago, not to the one who sent most. One analyst may
     fill half of the queue. An analyst with nothing in the pool is admitted even where the queue is full, so that the
-    queue of some never keeps out the first question of another.
+    queue of some never keeps out the first query of another.
 
     Args:
         name: of its threads.
         threads: their number.
-        queue: how much may wait, except first questions.
+        queue: how much may wait, except first queries.
         each: threads that may work for one analyst; None where work belongs to no analyst.
 
     Attributes:
@@ -262,12 +262,12 @@ class WorkerRuntime:
         finally:
             await departure.hold()
 
-    def departure(self, analyst: str) -> QuestionDeparture:
-        """The departure of one question; for the event loop."""
-        return QuestionDeparture(self.slots, self._schedule, self.late, self._shares, self.running, analyst)
+    def departure(self, analyst: str) -> QueryDeparture:
+        """The departure of one query; for the event loop."""
+        return QueryDeparture(self.slots, self._schedule, self.late, self._shares, self.running, analyst)
 
     def leaves_after(self, access: Access, quote: Quote) -> float:
-        """Seconds from the beginning of a fresh question until its answer leaves, if it is ready; 0 without slots.
+        """Seconds from the beginning of a fresh query until its answer leaves, if it is ready; 0 without slots.
 
         Raises:
             Refusal: it is too much work.

@@ -3,8 +3,8 @@
 Modules:
 * :mod:`.amounts` — Amounts as pages show them: numbers and times, bars of a budget, and what a guarantee means
 * :mod:`.answers` — Answers as pages show them, and as files
-* :mod:`.ask_page` — Page for asking: question, price and answer
-* :mod:`.builder` — Question builder: a table, filters, groups and measures, chosen from lists and written as SQL
+* :mod:`.ask_page` — Page for asking: query, price and answer
+* :mod:`.builder` — Query builder: a table, filters, groups and measures, chosen from lists and written as SQL
 * :mod:`.charts` — SVG charts of released numbers, budgets and prices, written into the page
 * :mod:`.datasets` — Page of tables as declared
 * :mod:`.editor` — Editor: the words that it completes and colours, and where in the text a refusal belongs
@@ -17,7 +17,7 @@ Modules:
   shares and tokens
 * :mod:`.project_pages` — Pages of a project file: sources, tables, columns and a picture of what bounds keep, budgets,
   checking and saving
-* :mod:`.question_pages` — Pages of saved questions: one's own, and those that others share
+* :mod:`.query_pages` — Pages of saved queries: one's own, and those that others share
 * :mod:`.quotes` — Quotes as pages show them, the form that asks for one, and the quotes of one query at several prices
 * :mod:`.release_pages` — Pages of releases: a list, one of each for everyone who sees its population, and forms that
   make one

@@ -141,7 +141,7 @@ class Gauge:
         share: whose share, in words; empty for the whole.
         letter: of the currency.
         width: of the part that is spent.
-        pending: width of the amount that a question would add, from ``start`` on; empty without one.
+        pending: width of the amount that a query would add, from ``start`` on; empty without one.
         fits: whether it would fit.
         full: whether nothing is left.
         used: the part that is spent, for comparing gauges.
@@ -194,10 +194,10 @@ def left_words(budget: Budget, analyst: str) -> str:
     whole, *own = map(_of, budget.balances, budget.epsilons)
     shares = [each for each in zip(budget.balances[1:], own, strict=True) if each[0].limited]
     left = [f"Of the budget {whole} is left", *(f"of {_share(balance, analyst)} {words}" for balance, words in shares)]
-    if budget.questions is None:
+    if budget.queries is None:
         return f"{', '.join(left)}."
-    more = {0: "not enough for another question like this", 1: "enough for one more like this"}
-    return f"{', '.join(left)}: {more.get(budget.questions, f'enough for {budget.questions:,} more like this')}."
+    more = {0: "not enough for another query like this", 1: "enough for one more like this"}
+    return f"{', '.join(left)}: {more.get(budget.queries, f'enough for {budget.queries:,} more like this')}."
 
 
 def _of(balance: Balance, epsilon: EpsilonSpent | None) -> str:

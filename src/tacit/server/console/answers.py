@@ -209,7 +209,7 @@ async def by_position(visit: PageRequest) -> Response:
 
 
 async def again(visit: PageRequest) -> Response:
-    """The answer to the question in a form as a file; only if it was released before, so that nothing is charged."""
+    """The answer to the query in a form as a file; only if it was released before, so that nothing is charged."""
     form, known = _form(visit), visit.form.get("release", "") or ONLY
     answer = await visit.run(visit.service.ask, visit.user, AskForm.of(visit.form).ask(), free=known)
     return await _file(visit, answer, form, "answer")

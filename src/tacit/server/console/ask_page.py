@@ -1,4 +1,4 @@
-"""Page for asking: question, price and answer."""
+"""Page for asking: query, price and answer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tacit.server.console.charts import CATEGORY, MOST_MARKS, Drawing, draw_pane
 from tacit.server.console.datasets import view_table
 from tacit.server.console.editor import editor_words
 from tacit.server.console.page_request import PageProblem, PageRequest, problem_of
-from tacit.server.console.question_pages import opened
+from tacit.server.console.query_pages import opened
 from tacit.server.console.quotes import LEVELS, MORE, PAYS, AskForm, QuoteView, curve_of, view_public_quote, view_quote
 from tacit.server.errors import Unknown
 from tacit.server.identity import TokenScope
@@ -30,7 +30,7 @@ from tacit.server.service import ONLY
 
 
 async def show_ask(visit: PageRequest) -> Response:
-    """An empty workbench; or one with a question that was kept, or from a link, which is quoted and not asked."""
+    """An empty workbench; or one with a query that was kept, or from a link, which is quoted and not asked."""
     said = visit.request.query_params
     note = ""
     if like := said.get("like", ""):
@@ -39,7 +39,7 @@ async def show_ask(visit: PageRequest) -> Response:
         kept = await opened(visit, saved)
         form, note = AskForm.of({"sql": kept.sql, **kept.options}), f"“{kept.title}”, saved by {kept.name}."
     elif said.get("sql"):
-        form, note = _linked(said), "This question came with a link. Nothing is asked before you press Ask."
+        form, note = _linked(said), "This query came with a link. Nothing is asked before you press Ask."
     else:
         form = AskForm(amount="0.1")
     quoted = await _quote(visit, form) if form.sql else _NOTHING
@@ -55,7 +55,7 @@ def _linked(said: Mapping[str, str]) -> AskForm:
 
 
 async def quote(visit: PageRequest) -> Response:
-    """Effect and price of the question in the form. Free."""
+    """Effect and price of the query in the form. Free."""
     form = AskForm.of(visit.form)
     quoted = await _quote(visit, form) if form.sql else _NOTHING
     if not visit.partly:
@@ -70,7 +70,7 @@ async def quote(visit: PageRequest) -> Response:
 
 
 async def ask(visit: PageRequest) -> Response:
-    """The answer to the question in the form."""
+    """The answer to the query in the form."""
     form = AskForm.of(visit.form)
     shown: dict[str, Any] = {"problem": None, "sheet": None}
     status = 200
@@ -87,7 +87,7 @@ async def ask(visit: PageRequest) -> Response:
     quoted = await _quote(visit, form)
     problem = shown["problem"]
     if problem is not None and problem == quoted["quote_problem"]:
-        # Said once, below the question, where it can be mended.
+        # Said once, below the query, where it can be mended.
         shown["problem"] = None
     if not visit.partly:
         return await _bench(visit, form, quoted, status=status, **shown)
@@ -103,7 +103,7 @@ async def ask(visit: PageRequest) -> Response:
 
 
 async def ask_again(visit: PageRequest) -> Response:
-    """The answer to a question of one's own history once more, if it is free; else the question with its price."""
+    """The answer to a query of one's own history once more, if it is free; else the query with its price."""
     form = await _like(visit, visit.form.get("position", ""))
     shown: dict[str, Any] = {}
     try:
@@ -125,8 +125,8 @@ async def deliver(visit: PageRequest) -> Response:
     return visit.redirect(f"/console/answers/{int(text)}")
 
 
-async def build_question(visit: PageRequest) -> Response:
-    """The question that was chosen in the builder, as SQL in the editor; nothing is asked."""
+async def build_query(visit: PageRequest) -> Response:
+    """The query that was chosen in the builder, as SQL in the editor; nothing is asked."""
     tables = await visit.run(visit.service.tables, visit.user)
     sql, problem = "", ""
     try:
@@ -160,7 +160,7 @@ async def answer_page(visit: PageRequest) -> Response:
 
 
 async def answered(visit: PageRequest, answer: Answer, form: AskForm | None = None) -> dict[str, Any]:
-    """Context of the template of an answer: to the question in a form, or without one from the history."""
+    """Context of the template of an answer: to the query in a form, or without one from the history."""
     again = form is None
     if answer.is_public:
         result = {"heading": "Answer", "public": True, "words": answer.note, "receipt": "", "left": ""}
@@ -201,7 +201,7 @@ def _words(answer: Answer, *, again: bool) -> str:
     if again:
         start = "Released before, and shown again for nothing."
     elif answer.charge.repeated:
-        start = "This question was answered before, so it cost nothing: the same answer, to the last digit."
+        start = "This query was answered before, so it cost nothing: the same answer, to the last digit."
     else:
         start = f"Charged to {answer.charge.population} before any data was read. Asked again, it is free."
     lost = "Clipping and truncation bias is not in the intervals." if answer.left_out is None else str(answer.left_out)
@@ -227,7 +227,7 @@ def picture_of(drawing: Drawing | None, rows: int) -> dict[str, Any] | None:
     return {"panels": draw_panels(drawing), "words": " ".join(words), "one": len(drawing.panels) == 1}
 
 
-#: Characters of a question, as the field allows.
+#: Characters of a query, as the field allows.
 _MOST_SQL = 20_000
 _NOTHING: dict[str, Any] = {"quote": None, "quote_problem": None}
 _NOT_BY_PLACE = PageProblem(
@@ -260,7 +260,7 @@ async def _quote(visit: PageRequest, form: AskForm) -> dict[str, Any]:
 
 
 def _stops(quoted: dict[str, Any]) -> bool:
-    """Whether the question cannot be asked like this."""
+    """Whether the query cannot be asked like this."""
     view = quoted["quote"]
     return quoted["quote_problem"] is not None or (view is not None and not view.fits)
 
@@ -274,7 +274,7 @@ def _is_free(visit: PageRequest, wanted: Request) -> bool:
 
 
 async def _like(visit: PageRequest, text: str) -> AskForm:
-    """The form with a question of the person's own history."""
+    """The form with a query of the person's own history."""
     if not text.isascii() or not text.isdigit() or len(text) > 15:
         raise Unknown("page")
     receipt = await visit.run(visit.service.receipt, visit.user, int(text))
@@ -288,7 +288,7 @@ async def _like(visit: PageRequest, text: str) -> AskForm:
 
 
 def _pending(visit: PageRequest, budgets: tuple[Budget, ...], view: QuoteView | None) -> list[Any]:
-    """The gauges of the head, hatched by what a question would add."""
+    """The gauges of the head, hatched by what a query would add."""
     if view is None:
         return visit.head_gauges(budgets)
     named = {gauge.population for gauge in view.gauges}

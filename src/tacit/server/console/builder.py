@@ -1,4 +1,4 @@
-"""Question builder: a table, filters, groups and measures, chosen from lists and written as SQL.
+"""Query builder: a table, filters, groups and measures, chosen from lists and written as SQL.
 
 The text is written here alone, for pages with and without scripts. Names are quoted where they must be, and values are
 read by the type of their column, so that nothing typed into a field can become SQL.
@@ -74,7 +74,7 @@ class BuilderView:
 
 
 def build(fields: Mapping[str, str], tables: Sequence[TableInfo]) -> str:
-    """The question that was chosen.
+    """The query that was chosen.
 
     Raises:
         InputError: a choice is none of the list, or a value is not of its column's type.

@@ -35,7 +35,7 @@ class ColumnView:
 
 @dataclass(frozen=True)
 class TableView:
-    """A table for a page, with a question that it can answer."""
+    """A table for a page, with a query that it can answer."""
 
     name: str
     public: bool
@@ -47,7 +47,7 @@ class TableView:
 
 
 def view_table(info: TableInfo, others: Sequence[TableInfo] = ()) -> TableView:
-    """Public facts about a table, with questions: about it, and with its values as the keys of another."""
+    """Public facts about a table, with queries: about it, and with its values as the keys of another."""
     table = info.table
     tag = "public" if table.public else f"about {table.population}"
     columns = tuple(_column(table, column) for column in table.columns)
@@ -88,13 +88,13 @@ def _about(table: Table) -> str:
     else:
         unit = f"The column {table.unit} says which person a row belongs to"
     rows, groups = _most(table.max_rows, "row"), _most(table.max_groups, "group")
-    more = "" if table.unit == ROW else f" A question may state other numbers{_up_to(table)}."
+    more = "" if table.unit == ROW else f" A query may state other numbers{_up_to(table)}."
     return f"{unit}. A person counts with {rows} in each of {groups}.{more}"
 
 
 def _most(number: ContributionNumber, noun: str) -> str:
     if isinstance(number, str):
-        return f"as many {noun}s as AUTO finds for each question"
+        return f"as many {noun}s as AUTO finds for each query"
     return f"at most {number} {noun}{'' if number == 1 else 's'}"
 
 
@@ -122,9 +122,9 @@ def _column(table: Table, column: Column) -> ColumnView:
 
 
 def _example(table: Table) -> str:
-    """A question that a table can answer, from what was declared."""
+    """A query that a table can answer, from what was declared."""
     if table.public:
-        return f"SELECT * FROM {typed_name(table.name)}"  # noqa: S608 - a question for the editor
+        return f"SELECT * FROM {typed_name(table.name)}"  # noqa: S608 - a query for the editor
     key = next((c for c in table.columns if c.categories is not None), None)
     value = next((c for c in table.columns if c.bounds is not None and c.type.is_numeric), None)
     chosen = [
@@ -137,7 +137,7 @@ def _example(table: Table) -> str:
 
 
 def _as_keys(table: Table, others: Sequence[Table]) -> str:
-    """A question whose groups are the rows of a public table: one for each, with people or without."""
+    """A query whose groups are the rows of a public table: one for each, with people or without."""
     for column in table.columns:
         for other in others:
             same = [each for each in other.columns if each.name.lower() == column.name.lower()]

@@ -210,7 +210,7 @@ _STOPPED: Final = {
     "title": "The ledger has stopped",
     "words": (
         "It cannot be trusted or written: a storage failure, an entry that does not fit, or an old copy put in its "
-        "place. No question is answered. The operator's log says what was found; after looking, restart the server "
+        "place. No query is answered. The operator's log says what was found; after looking, restart the server "
         "or take the ledger over with “tacit ledger adopt”."
     ),
 }
@@ -326,7 +326,7 @@ def _state(visit: PageRequest, check: LedgerCheck) -> tuple[list[dict[str, str]]
         alerts = [_STOPPED]
         known = {"seq": "?", "hash": "", "key": "?"}
     if check.report and not check.ok:
-        alerts.insert(0, {"title": "The ledger is not whole", "words": "See below. No question is answered any more."})
+        alerts.insert(0, {"title": "The ledger is not whole", "words": "See below. No query is answered any more."})
     return alerts, {"id": ledger.id, **known}
 
 
@@ -338,7 +338,7 @@ def alerts_of(visit: PageRequest) -> list[dict[str, str]]:
     for budget in visit.service.budget(visit.user):
         population = budget.population
         if any(line.left == 0 and line.cap for line in budget.lines):
-            words = f"No fresh question about {population} can be answered any more. Repeats stay free."
+            words = f"No fresh query about {population} can be answered any more. Repeats stay free."
             found.append({"title": f"The budget of {population} is spent", "words": words})
         for person in visit.people.everyone():
             balance = ledger.budget(population, analyst=person.name).balances[1]

@@ -161,7 +161,7 @@ _WORDS: Final = {
     "access.sign_in": ("You were not signed in", "Sign in once more, or ask an owner of the data."),
     "budget": (
         "The budget does not allow this",
-        "Nothing was charged. A smaller price may still fit, and every question that was answered before stays free.",
+        "Nothing was charged. A smaller price may still fit, and every query that was answered before stays free.",
     ),
     "accounting": ("No guarantee can be computed for this", "Nothing was charged. Ask for less, or in another form."),
     "access": ("Your role does not allow this", "Nothing was done."),
@@ -172,26 +172,26 @@ _WORDS: Final = {
     "internal.busy": ("The server is busy", "Nothing was charged. Try again in a moment."),
     "internal.ledger": (
         "The ledger has stopped",
-        "No question is answered until the owner of the data has looked at it. What was released before stays valid.",
+        "No query is answered until the owner of the data has looked at it. What was released before stays valid.",
     ),
     "engine.failed": (
-        "The question failed",
+        "The query failed",
         "The owner of the data can look up the reason by its number. The charge stays, and so does the failure.",
     ),
     "engine": (
-        "The question failed",
-        "The owner of the data can look up the reason by its number. The same question is never charged twice.",
+        "The query failed",
+        "The owner of the data can look up the reason by its number. The same query is never charged twice.",
     ),
     "internal": (
         "Something failed here",
-        "The owner of the data can look up the reason by its number. The same question is never charged twice.",
+        "The owner of the data can look up the reason by its number. The same query is never charged twice.",
     ),
     "form": ("This form is out of date", "Nothing was done. Go back, reload the page, and try again."),
 }
 
 
 def problem_of(raised: BaseException, sql: str = "") -> PageProblem:
-    """A failure for a page, of a question if there is one; of one whose words might quote data, an id."""
+    """A failure for a page, of a query if there is one; of one whose words might quote data, an id."""
     failure = describe(raised)
     code, rule = failure.code, CODES.get(failure.code.removeprefix("query."), "")
     title, advice = _WORDS.get(code) or _WORDS.get(code.split(".")[0]) or ("This did not work", "Nothing was charged.")
@@ -476,7 +476,7 @@ class PageRequest(Visit[ConsoleContext]):
         full = sum(1 for each in budgets if any(line.left == 0 and line.cap for line in each.lines))
         pages = (
             ("Ask", "/console/ask", access.has(TokenScope.ASK), 0),
-            ("Questions", "/console/questions", access.has(TokenScope.ASK), 0),
+            ("Queries", "/console/queries", access.has(TokenScope.ASK), 0),
             ("Datasets", "/console/datasets", True, 0),
             ("History", "/console/history", True, 0),
             ("Budget", "/console/budget", True, 0),
@@ -486,7 +486,7 @@ class PageRequest(Visit[ConsoleContext]):
             ("Ledger", "/console/ledger", access.has(TokenScope.ADMIN) or access.has(TokenScope.AUDIT), full),
         )
         path = self.request.url.path
-        # Forms that lead back to the page of questions.
+        # Forms that lead back to the page of queries.
         path = "/console/ask" if path in ("/console/again", "/console/build", "/console/quote") else path
         return [
             {"name": name, "address": where, "here": path == where or path.startswith(f"{where}/"), "count": count}
@@ -546,7 +546,7 @@ async def _visited(
         settings = visit.shared.settings
         form = read_form(request, await body_of(request, settings.max_form, settings.body_seconds))
         if needs is not None and visit.access is None:
-            # The session has ended; the question that was typed is kept on the page.
+            # The session has ended; the query that was typed is kept on the page.
             return await visit.failed(problem_of(Unauthenticated()), kept=form.get("sql", ""))
         if not (from_here(request) and same(request.headers.get("x-csrf-token") or form.get("csrf", ""), visit.csrf)):
             return await visit.failed(_OUT_OF_DATE)

@@ -40,7 +40,7 @@ async def show_sign_in(visit: PageRequest) -> Response:
     page = _page(visit.request.query_params.get("next", ""))
     more = f"?next={quote(page, safe='')}" if page else ""
     ways = [{"name": name, "address": f"/console/sign-in/{name}{more}"} for name in visit.shared.providers]
-    words = f"to ask questions of {visit.service.curator.name}, and get answers that reveal no individual."
+    words = f"to ask queries of {visit.service.curator.name}, and get answers that reveal no individual."
     return await _door(visit, "Sign in", words, ways=ways)
 
 

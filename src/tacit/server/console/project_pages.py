@@ -94,10 +94,10 @@ _WORDS: Final = ("epsilon", "delta", "rho", "mu", "query_delta")
 _ACCOUNTING: Final = (
     ("pure", "pure: prices add up; no delta"),
     ("approx", "approx: prices and deltas add up"),
-    ("zcdp", "zcdp: many small questions cost less than their sum"),
+    ("zcdp", "zcdp: many small queries cost less than their sum"),
     ("gdp", "gdp: the same for Gaussian noise"),
 )
-#: Price of a question by which a budget is told in questions.
+#: Price of a query by which a budget is told in queries.
 _PRICES: Final = (Fraction(1, 10), Fraction(1, 2), Fraction(1))
 
 
@@ -156,7 +156,7 @@ def _budget_context(visit: OwnerRequest, name: str, model: PopulationModel) -> d
         "delta_hint": "" if not people else f"1e-{len(str(10 * people))}",
         "risks": guess_risks(None),
         "promise": None,
-        "questions": [],
+        "queries": [],
         "cautions": (),
         "trouble": "",
     }
@@ -168,7 +168,7 @@ def _budget_context(visit: OwnerRequest, name: str, model: PopulationModel) -> d
         context |= {
             "promise": promise(epsilon, delta),
             "risks": guess_risks(epsilon, up(epsilon)),
-            "questions": [(up(price), int(epsilon / price)) for price in _PRICES if price <= epsilon],
+            "queries": [(up(price), int(epsilon / price)) for price in _PRICES if price <= epsilon],
             "cautions": cautions(epsilon=epsilon, delta=delta or None, people=people or None),
         }
     return context

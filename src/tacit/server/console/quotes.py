@@ -17,7 +17,7 @@ from starlette.responses import Response
 from tacit.core.errors import InputError, TacitError
 from tacit.core.numbers import exact_text, float_nearest
 from tacit.query.planning.explain import ExplainedError, ExplainedRelease
-from tacit.query.request import OPTIONS, QuestionOption, Request
+from tacit.query.request import OPTIONS, QueryOption, Request
 from tacit.releases.accounts import Budget
 from tacit.releases.planner import Quote
 from tacit.server.console.amounts import Gauge, amounts_text, charge_of, gauges, symbol, up
@@ -71,7 +71,7 @@ class AskForm:
             InputError: something is missing or is no number.
         """
         if not self.sql:
-            raise InputError("sql", "write a question")
+            raise InputError("sql", "write a query")
         if self.pay not in PAYS:
             raise InputError("pay", f"must be one of {', '.join(PAYS)}")
         options = {name: _typed(OPTIONS[name], text) for name, text in self.said.items()}
@@ -164,7 +164,7 @@ def view_quote(
 
     Args:
         quote: the quote.
-        budget: of its population, with how many such questions fit.
+        budget: of its population, with how many such queries fit.
         analyst: who would ask.
         free: whether its answer exists already.
         engine: whether to show what the database will run, which names where the data is kept.
@@ -180,7 +180,7 @@ def view_quote(
         price="Free" if free else typed or amounts_text(main) or "Nothing",
         side="" if free else f"({amounts_text(charge)})" if typed else delta,
         alone="" if it.alone is None or free else it.alone.replace("epsilon", "ε").replace("delta", "δ"),
-        after=_after(shown, budget.questions, free=free),
+        after=_after(shown, budget.queries, free=free),
         confidence=f"{float_nearest(100 * Fraction(it.confidence)):.6g}%",
         errors=tuple(map(_error, it.errors)),
         releases=tuple(map(_release, it.releases)),
@@ -203,7 +203,7 @@ def view_quote(
 
 
 def view_public_quote(quote: Quote) -> QuoteView:
-    """A quote of a question about public tables alone."""
+    """A quote of a query about public tables alone."""
     it = quote.explanation
     return QuoteView(
         price="Free",
@@ -218,14 +218,14 @@ def view_public_quote(quote: Quote) -> QuoteView:
     )
 
 
-def _after(shown: tuple[Gauge, ...], questions: int | None, *, free: bool) -> str:
+def _after(shown: tuple[Gauge, ...], queries: int | None, *, free: bool) -> str:
     if free:
         return "It was answered before, so asking it again costs nothing."
     if not all(gauge.fits for gauge in shown):
         return "That is more than is left."
-    if questions is None:
+    if queries is None:
         return ""
-    more = "this one is the last that fits" if questions == 1 else f"{questions:,} like this still fit"
+    more = "this one is the last that fits" if queries == 1 else f"{queries:,} like this still fit"
     return f"Of what is left, {more}."
 
 
@@ -253,7 +253,7 @@ def _release(release: ExplainedRelease) -> ReleaseView:
     return ReleaseView(release.name, noise, cost, release.reason, release.l1_sensitivity, release.l2_sensitivity)
 
 
-def _typed(option: QuestionOption, text: str) -> Any:
+def _typed(option: QueryOption, text: str) -> Any:
     """The value of a field; several names are separated by commas."""
     return option.typed(text.split(",") if option.named else [text])
 
@@ -294,13 +294,13 @@ class CurveView:
 
 
 async def curve(visit: PageRequest) -> Response:
-    """The curve of the question in the form, for the script."""
+    """The curve of the query in the form, for the script."""
     found = await curve_of(visit, AskForm.of(visit.form))
     return await visit.parts(curve=visit.render("part_curve.html", curve=found))
 
 
 async def curve_of(visit: PageRequest, form: AskForm) -> CurveView | None:
-    """The curve of a question; None where its error is not known beforehand or it is refused."""
+    """The curve of a query; None where its error is not known beforehand or it is refused."""
     pay = form.pay if form.pay != "within" else "epsilon"
     try:
         now = await visit.runtime.quote(visit.user, form.ask())

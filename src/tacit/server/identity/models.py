@@ -18,7 +18,7 @@ class Role(StrEnum):
 
 
 class TokenScope(StrEnum):
-    """Right of a person: ask questions, look at all questions, decide about people."""
+    """Right of a person: ask queries, look at all queries, decide about people."""
 
     ASK = "ask"
     AUDIT = "audit"
@@ -162,12 +162,12 @@ JobState = Literal["waiting", "running", "done", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A question that is answered later, by whichever worker takes it.
+    """A query that is answered later, by whichever worker takes it.
 
     Args:
         id: as :func:`~tacit.server.identity.context.new_id` makes them.
         analyst: its owner, who alone finds it.
-        request: the question, as :func:`tacit.server.api.request.job_text` writes it.
+        request: the query, as :func:`tacit.server.api.request.job_text` writes it.
         outcome: the answer or the failure, in JSON.
         worker: the one that has it, until ``lease``; afterwards another may take it.
         tries: how many workers have taken it.

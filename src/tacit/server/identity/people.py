@@ -29,7 +29,7 @@ from tacit.server.identity.models import (
 )
 from tacit.server.identity.scram import ITERATIONS, ClientProof
 from tacit.server.identity.sessions import LINK, SET_UP, Entries, Links, Sessions
-from tacit.server.identity.stored_queries import JobStore, SavedQuestions
+from tacit.server.identity.stored_queries import JobStore, SavedQueries
 from tacit.server.identity.tables import open_tables
 from tacit.server.identity.tokens import Tokens
 
@@ -51,10 +51,10 @@ class People(Closing):
         self._links = Links(context)
         #: Sign-ins under way at a provider.
         self.entries = Entries(context)
-        #: Questions that are answered later.
+        #: Queries that are answered later.
         self.jobs = JobStore(context)
-        #: Questions that people keep, beside the people.
-        self.questions = SavedQuestions(context)
+        #: Queries that people keep, beside the people.
+        self.queries = SavedQueries(context)
 
     @classmethod
     def open(

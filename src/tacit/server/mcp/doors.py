@@ -1,6 +1,6 @@
 """Doors behind the tools: a curator in this process, or a person at a server; and what to ask instead of a refusal.
 
-Both doors lead to the one way of a question: the same plans, prices, ledger and refusals. At a server rates, threads
+Both doors lead to the one way of a query: the same plans, prices, ledger and refusals. At a server rates, threads
 and departure times are those of the API as well. In place of a refused request one is shown with the query that the
 refusal proposes, at a price that the budgets hold: it is quoted first; data is not read, and nothing is charged.
 """
@@ -115,10 +115,10 @@ class AssistantDoor(Protocol):
         """Tables, and what is publicly known about them."""
 
     async def quote(self, ask: Request) -> Quote:
-        """Effect and price of a question; free."""
+        """Effect and price of a query; free."""
 
     async def ask(self, ask: Request) -> Answer:
-        """The answer to a question, charged."""
+        """The answer to a query, charged."""
 
     async def budgets(self, quote: Quote | None = None) -> tuple[Budget, ...]:
         """Accounts with the share of the conversation last; with a quote, the one that it would be charged to."""
@@ -148,11 +148,11 @@ class CuratorDoor:
         return self._curator.tables()
 
     async def quote(self, ask: Request) -> Quote:
-        """Effect and price of a question; free."""
+        """Effect and price of a query; free."""
         return await asyncio.to_thread(self._curator.explain, ask.sql, **ask.options)
 
     async def ask(self, ask: Request) -> Answer:
-        """The answer to a question, charged."""
+        """The answer to a query, charged."""
         caller = Caller(self._curator.analyst, conversation=self._conversation.name)
         return await asyncio.to_thread(answer, self._curator.context, ask.sql, ask, caller)
 
@@ -205,11 +205,11 @@ class ServerDoor:
         return await self._runtime.run(self._runtime.service.tables, self._access)
 
     async def quote(self, ask: Request) -> Quote:
-        """Effect and price of a question; free."""
+        """Effect and price of a query; free."""
         return await self._runtime.quote(self._access, ask)
 
     async def ask(self, ask: Request) -> Answer:
-        """The answer to a question, charged."""
+        """The answer to a query, charged."""
         if self._conversation is None and self._access.share is None:
             raise InputError(
                 "Tacit-Share",

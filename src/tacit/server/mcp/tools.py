@@ -33,9 +33,9 @@ from tacit.server.mcp.doors import AssistantDoor, affordable_request, is_used_up
 
 INSTRUCTIONS: Final = (
     "Protected data about people, asked in SQL. Answers have noise, and each is charged to a privacy budget that does "
-    "not come back. Call list_tables first; quote is free and says price and error; ask is charged. Ask one question "
-    "with several aggregates rather than several questions. Read the interval of every number and its bias, "
-    "and say both to the person. A repeated question is free. The conversation has a share of the budget that no "
+    "not come back. Call list_tables first; quote is free and says price and error; ask is charged. Ask one query "
+    "with several aggregates rather than several queries. Read the interval of every number and its bias, "
+    "and say both to the person. A repeated query is free. The conversation has a share of the budget that no "
     "argument can raise: where a reply says stop, stop asking and tell the person what you have."
 )
 #: Failures before anything was charged; of others that is not known.
@@ -79,7 +79,7 @@ class ToolKind:
 
 
 _NOTHING: Final = {"type": "object", "properties": {}, "additionalProperties": False}
-_QUESTION: Final = QueryRequest.model_json_schema()
+_QUERY: Final = QueryRequest.model_json_schema()
 _PAGE: Final = {
     "type": "object",
     "properties": {"limit": {"type": "integer", "minimum": 1, "maximum": _MOST_ENTRIES}},
@@ -97,17 +97,17 @@ TOOLS: Final[Mapping[str, ToolKind]] = {
         ),
         ToolKind(
             "quote",
-            "Price of a question",
-            "Price, expected error and releases of a question, and how many such questions fit in what is left. Free; "
+            "Price of a query",
+            "Price, expected error and releases of a query, and how many such queries fit in what is left. Free; "
             "reads no data.",
-            _QUESTION,
+            _QUERY,
         ),
         ToolKind(
             "ask",
-            "Ask a question",
-            "The noisy answer to a question, with an interval for every number and an estimate of the bias. "
-            "Charged to the budget before data is read; the same question again is free.",
-            _QUESTION,
+            "Ask a query",
+            "The noisy answer to a query, with an interval for every number and an estimate of the bias. "
+            "Charged to the budget before data is read; the same query again is free.",
+            _QUERY,
             charges=True,
         ),
         ToolKind(
@@ -117,7 +117,7 @@ TOOLS: Final[Mapping[str, ToolKind]] = {
             _NOTHING,
         ),
         ToolKind(
-            "history", "History", "The person's charges, newest first, with their questions and prices. Free.", _PAGE
+            "history", "History", "The person's charges, newest first, with their queries and prices. Free.", _PAGE
         ),
         ToolKind(
             "find_number",
@@ -177,8 +177,8 @@ class AssistantTools:
     async def _quote(self, ask: Request) -> ToolReply:
         quote = await self._door.quote(ask)
         budgets = await self._door.budgets(quote)
-        fits = None if quote.is_public else budgets[0].questions
-        content = QuoteResponse.of(quote, questions_left=fits).plain()
+        fits = None if quote.is_public else budgets[0].queries
+        content = QuoteResponse.of(quote, queries_left=fits).plain()
         del content["leaves_after"]
         errors = [f"{each.label} {each.meaning}" for each in quote.explanation.errors]
         lost = quote.explanation.left_out
@@ -281,7 +281,7 @@ class AssistantTools:
 
         async def accepted(candidate: Request) -> None:
             quote = await self._door.quote(candidate)
-            if not quote.is_public and (await self._door.budgets(quote))[0].questions == 0:
+            if not quote.is_public and (await self._door.budgets(quote))[0].queries == 0:
                 raise BudgetError("it does not fit")
 
         return await affordable_request(problem, refused, tables, budgets, accepted)
@@ -309,7 +309,7 @@ def _strict(arguments: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _stated(ask: Request) -> str:
-    """The arguments that ask a question, without options that have their default."""
+    """The arguments that ask a query, without options that have their default."""
     plain = Request()
     stated = {name: value for name, value in ask.options.items() if value != getattr(plain, name)}
     told = json.loads(query_body(Request.of(ask.sql, stated)))

@@ -3,7 +3,7 @@
 Modules:
 * :mod:`.catalogue_rewriting` — Queries about the catalogue, rewritten from PostgreSQL's dialect to DuckDB's: what is on
   no list is refused
-* :mod:`.client_questions` — Questions of one connected client: asked, quoted and explained, and queries about the
+* :mod:`.client_queries` — Queries of one connected client: asked, quoted and explained, and queries about the
   catalogue
 * :mod:`.messages` — Messages of the PostgreSQL protocol, versions 3.0 and 3.2: a strict reader and a writer
 * :mod:`.server` — Connections of PostgreSQL clients: TLS, start-up, proof of identity, cancelling, shutdown

@@ -26,7 +26,7 @@ from tacit.server.api.worker_runtime import WorkerRuntime
 from tacit.server.errors import Busy
 from tacit.server.identity.models import Access
 from tacit.server.identity.scram import MECHANISM, MECHANISM_PLUS, ScramError, ScramExchange
-from tacit.server.pgwire.client_questions import ClientQuestions
+from tacit.server.pgwire.client_queries import ClientQueries
 from tacit.server.pgwire.messages import (
     CANCEL,
     GSS,
@@ -291,8 +291,8 @@ class PostgresServer:
         stream.write(backend_key(key))
         stream.write(ready("I"))
         await stream.flush()
-        questions = ClientQuestions(self._runtime, access, variables, self._catalogues, self._keys, key, self._note)
-        return key, WireSession(questions, stream, variables)
+        queries = ClientQueries(self._runtime, access, variables, self._catalogues, self._keys, key, self._note)
+        return key, WireSession(queries, stream, variables)
 
     async def _negotiated(self, stream: WireStream) -> StartUp | None:
         """The start-up message, after TLS if the client wants it."""

@@ -1,6 +1,6 @@
 """One connected client: statements, portals, transactions.
 
-A question is charged when it is executed (:mod:`.client_questions`). Parse, Bind, Describe and EXPLAIN plan it, which
+A query is charged when it is executed (:mod:`.client_queries`). Parse, Bind, Describe and EXPLAIN plan it, which
 is free. A portal holds the rows of its one execution; it is read to its end and never run again. Transactions and
 savepoints change nothing about charges: there is no way back from a release.
 """
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.errors import InputError
 from tacit.server.errors import Unauthenticated
-from tacit.server.pgwire.client_questions import ClientQuestions, WireResult
+from tacit.server.pgwire.client_queries import ClientQueries, WireResult
 from tacit.server.pgwire.messages import (
     TEXT,
     BindMessage,
@@ -92,8 +92,8 @@ class Portal:
 class WireSession:
     """The conversation with a client that has proved who it is."""
 
-    def __init__(self, questions: ClientQuestions, stream: WireStream, variables: SessionVariables) -> None:
-        self._questions = questions
+    def __init__(self, queries: ClientQueries, stream: WireStream, variables: SessionVariables) -> None:
+        self._queries = queries
         self._stream, self._write = stream, stream.write
         self._variables = variables
         self._prepared: dict[str, Prepared] = {}
@@ -102,7 +102,7 @@ class WireSession:
         self._skipping = False
         #: When the first message came that has no reply yet.
         self._arrived: float | None = None
-        self.cancelled = questions.cancelled
+        self.cancelled = queries.cancelled
 
     @property
     def state(self) -> str:
@@ -116,7 +116,7 @@ class WireSession:
             WireFault: the message has no place here.
         """
         if self._arrived is None:
-            self._arrived = self._questions.ticks.now()
+            self._arrived = self._queries.ticks.now()
         match said:
             case TerminateMessage():
                 return False
@@ -167,7 +167,7 @@ class WireSession:
         """Hold what was done in no time: replies to SET and Parse, too, do not show how busy engines are."""
         arrived, self._arrived = self._arrived, None
         if arrived is not None:
-            await self._questions.ticks.hold_first(arrived)
+            await self._queries.ticks.hold_first(arrived)
 
     def _end_implicit(self) -> None:
         """End the transaction that PostgreSQL makes of one series of messages: portals do not outlive it."""
@@ -177,7 +177,7 @@ class WireSession:
     # -- the two protocols
 
     async def _simple(self, sql: str) -> None:
-        for statement in await self._questions.split(sql):
+        for statement in await self._queries.split(sql):
             if statement.kind is StatementKind.EMPTY:
                 self._write(message(b"I"))
                 continue
@@ -210,7 +210,7 @@ class WireSession:
                 self._write(message(b"3"))
 
     async def _parse(self, said: ParseMessage) -> None:
-        found = await self._questions.split(said.sql)
+        found = await self._queries.split(said.sql)
         if len(found) != 1:
             raise StatementFault("42601", "one statement at a time can be prepared")
         if said.name and said.name in self._prepared:
@@ -221,7 +221,7 @@ class WireSession:
         if len(self._prepared) >= MAX_PREPARED or text > MAX_PREPARED_TEXT or words > MAX_PREPARED_WORDS:
             raise StatementFault("54000", "too many prepared statements; close some")
         count = statement.parameters
-        types = await self._questions.inferred(statement, said.types, count) if count else said.types
+        types = await self._queries.inferred(statement, said.types, count) if count else said.types
         self._prepared[said.name] = Prepared(statement, tuple(types[:count]))
         self._write(message(b"1"))
 
@@ -317,16 +317,16 @@ class WireSession:
     async def _run(self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]) -> WireResult:
         self._check_usable(statement)
         match statement.kind:
-            case StatementKind.QUESTION | StatementKind.OTHER:
-                return await self._questions.ask(self._questions.text(statement, values, types))
+            case StatementKind.QUERY | StatementKind.OTHER:
+                return await self._queries.ask(self._queries.text(statement, values, types))
             case StatementKind.CATALOGUE:
-                found, changes = await self._questions.catalogue(statement, values, types)
+                found, changes = await self._queries.catalogue(statement, values, types)
                 if found.rows:
                     for name, value, local in changes:
                         self._change_settings(partial(self._variables.set, name, value, local=local))
                 return WireResult(f"SELECT {len(found.rows)}", found.columns, found.rows, found=found)
             case StatementKind.EXPLAIN:
-                return await self._questions.explain(statement, values, types)
+                return await self._queries.explain(statement, values, types)
             case StatementKind.SET:
                 return self._set(statement)
             case StatementKind.RESET:
@@ -355,7 +355,7 @@ class WireSession:
             case _:
                 return self._transaction(statement)
 
-    # -- questions
+    # -- queries
 
     async def _columns(self, portal: Portal) -> tuple[WireColumn, ...] | None:
         """Columns of what a portal will return; nothing is charged."""
@@ -363,10 +363,10 @@ class WireSession:
             return portal.result.columns
         statement, values, types = portal.prepared.statement, portal.values, portal.prepared.types
         match statement.kind:
-            case StatementKind.QUESTION:
-                return await self._questions.quoted_columns(self._questions.text(statement, values, types))
+            case StatementKind.QUERY:
+                return await self._queries.quoted_columns(self._queries.text(statement, values, types))
             case StatementKind.CATALOGUE:
-                return (await self._questions.catalogue(statement, values, types))[0].columns
+                return (await self._queries.catalogue(statement, values, types))[0].columns
             case StatementKind.EXPLAIN:
                 return (WireColumn("QUERY PLAN", JSON if after_explain(statement)[1] else TEXT_OID),)
             case StatementKind.SHOW:
@@ -407,11 +407,11 @@ class WireSession:
     async def _show(self, statement: WireStatement) -> WireResult:
         name = "".join(word.text for word in statement.words[1:]).lower()
         if name == "tacit.budget":
-            rows = await self._questions.balances()
+            rows = await self._queries.balances()
             names = ("population", "owner", "currency", "cap", "spent", "remaining")
             return WireResult("SHOW", tuple(WireColumn(each, TEXT_OID) for each in names), rows)
         if name == "tacit.note":
-            lines = [line for each in self._questions.meaning for line in textwrap.wrap(each, _WIDTH)]
+            lines = [line for each in self._queries.meaning for line in textwrap.wrap(each, _WIDTH)]
             return WireResult("SHOW", (WireColumn(name, TEXT_OID),), [[line] for line in lines])
         if name == "all":
             rows = [[each, value, self._variables.help(each)] for each, value in self._variables.all()]
@@ -426,7 +426,7 @@ class WireSession:
     # -- cursors
 
     async def _declare(self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]) -> WireResult:
-        """``DECLARE name … CURSOR FOR query``: the question is asked, and charged, here."""
+        """``DECLARE name … CURSOR FOR query``: the query is asked, and charged, here."""
         name = name_at(statement, 1)
         place = next((i for i, word in enumerate(statement.words) if word.upper == "FOR"), 0)
         words = [word.upper for word in statement.words[2:place]]
@@ -442,8 +442,8 @@ class WireSession:
         if len(self._portals) >= MAX_PORTALS:
             raise StatementFault("54000", "too many cursors are open; close some")
         self._check_held()
-        inner = (await self._questions.split(statement.after(place + 1)))[0]
-        if inner.kind not in (StatementKind.QUESTION, StatementKind.CATALOGUE):
+        inner = (await self._queries.split(statement.after(place + 1)))[0]
+        if inner.kind not in (StatementKind.QUERY, StatementKind.CATALOGUE):
             raise StatementFault("0A000", "only a SELECT can stand here")
         result = await self._run(inner, values, types)
         prepared, held = Prepared(inner, tuple(types)), WireResult(result.tag, result.columns, result.rows)

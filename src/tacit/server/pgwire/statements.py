@@ -1,6 +1,6 @@
 """Statements in a text: where each begins, its kind, and its parameters.
 
-Nothing about privacy is decided here. A question is handed on as the analyst wrote it, but for the schema ``public`` in
+Nothing about privacy is decided here. A query is handed on as the analyst wrote it, but for the schema ``public`` in
 front of a declared table and for parameters, and the planner reads it from its first letter on.
 
 A parameter's place is known from the tokens of the text, so it is never in a quoted text or a comment. A literal of
@@ -46,7 +46,7 @@ class StatementKind(Enum):
     """Kinds of statements; ``OTHER`` is refused by the planner, with words for analysts."""
 
     EMPTY = "empty"
-    QUESTION = "question"
+    QUERY = "query"
     CATALOGUE = "catalogue"
     EXPLAIN = "explain"
     SET = "set"
@@ -138,7 +138,7 @@ class WireStatement:
         """The text with literals in the places of its parameters.
 
         Raises:
-            BadValue: a value has no literal in a question, such as a list.
+            BadValue: a value has no literal in a query, such as a list.
             Refusal: the text becomes too long.
         """
         places = list(self._places())
@@ -268,7 +268,7 @@ def _statement(sql: str, part: list[Word], names: Collection[str]) -> WireStatem
     first = words[0].upper
     kind = _BY_WORD.get(first, StatementKind.OTHER)
     if first in _READS:
-        kind = StatementKind.CATALOGUE if _is_system(words, names) else StatementKind.QUESTION
+        kind = StatementKind.CATALOGUE if _is_system(words, names) else StatementKind.QUERY
     return WireStatement(sql[start:end], words, kind)
 
 
@@ -358,7 +358,7 @@ def fetched(statement: WireStatement) -> tuple[int | None, str]:
 
 
 def after_explain(statement: WireStatement) -> tuple[int, bool]:
-    """Place of the question after EXPLAIN and its options, and whether JSON is wanted."""
+    """Place of the query after EXPLAIN and its options, and whether JSON is wanted."""
     place, as_json = 1, False
     if statement.upper(1) == "(" and statement.upper(2) in (
         "FORMAT",
@@ -385,7 +385,7 @@ def after_explain(statement: WireStatement) -> tuple[int, bool]:
 
 
 def _refuse_analyze() -> None:
-    raise StatementFault("0A000", "EXPLAIN ANALYZE would ask the question", "EXPLAIN shows its price; then ask it.")
+    raise StatementFault("0A000", "EXPLAIN ANALYZE would ask the query", "EXPLAIN shows its price; then ask it.")
 
 
 # -- types of parameters

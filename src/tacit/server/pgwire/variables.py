@@ -1,6 +1,6 @@
 """Settings of a connection: ``SET tacit.epsilon = '0.1'``, and those that clients of PostgreSQL expect.
 
-The options of a question are those of :data:`tacit.query.request.OPTIONS`, each under ``tacit.`` and its name. As in
+The options of a query are those of :data:`tacit.query.request.OPTIONS`, each under ``tacit.`` and its name. As in
 PostgreSQL, a change made in a transaction ends with ``ROLLBACK``, and one by ``SET LOCAL`` with the transaction.
 """
 
@@ -138,7 +138,7 @@ class SessionVariables:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options of a question."""
+        """The options of a query."""
         found = {name: self._values.get(_TACIT + name) for name in OPTIONS}
         return {name: read_option(name, text) for name, text in found.items() if text}
 
@@ -259,7 +259,7 @@ class SessionVariables:
 
 
 def read_option(name: str, text: str) -> Any:
-    """An option of a question from its text: a number, or ``column=50, other=10``."""
+    """An option of a query from its text: a number, or ``column=50, other=10``."""
     option = OPTIONS[name]
     texts = [part.strip() for part in text.split(",")] if option.named else [text]
     return option.typed(texts)

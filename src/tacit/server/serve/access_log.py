@@ -26,8 +26,8 @@ from tacit.core.errors import InputError
 #: The counters, their labels and descriptions.
 FAMILIES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "tacit_requests": (("route", "status"), "Requests, by route and status."),
-    "tacit_charges": (("population",), "Questions that were charged."),
-    "tacit_repeats": ((), "Questions that got an existing answer for nothing."),
+    "tacit_charges": (("population",), "Queries that were charged."),
+    "tacit_repeats": ((), "Queries that got an existing answer for nothing."),
     "tacit_refusals": (("code",), "Requests that were refused, by error code."),
     "tacit_workers_replaced": ((), "Workers that ended and were replaced."),
 }
@@ -119,7 +119,7 @@ class _Request(WSGIRequestHandler):
 
 #: Key of a scope under which the application puts public facts about a request.
 ABOUT: Final = "tacit.about"
-#: The facts that are logged: analyst, outcome, charge, and a digest of the question.
+#: The facts that are logged: analyst, outcome, charge, and a digest of the query.
 _WORDS: Final = ("analyst", "token", "sql", "job", "population", "charge", "position", "repeat", "code", "id")
 
 

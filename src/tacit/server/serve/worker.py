@@ -3,7 +3,7 @@
 Workers share the ledger, and the counters of rates and of late answers.
 
 A worker stops for SIGTERM, or when its supervisor is gone: it takes nothing new, finishes work under way as long as the
-settings allow, and closes. Questions that it could not finish are charged already; asked again, they are answered under
+settings allow, and closes. Queries that it could not finish are charged already; asked again, they are answered under
 that charge.
 
 A database without a limit takes most of the machine's memory, and so would that of every worker. So where a project

@@ -42,7 +42,7 @@ from tacit.query.planning.measures import Measure
 from tacit.query.types import Kind, SqlType, Value, ordinal
 
 if TYPE_CHECKING:
-    from tacit.query.question import FinalAggregation
+    from tacit.query.query import FinalAggregation
 
 #: Doubles up to this size hold whole numbers exactly.
 _EXACT = 2**53
@@ -134,7 +134,7 @@ class ValueLoss:
 
 @dataclass(frozen=True)
 class LossPlan:
-    """Cells of the table of a question, from its rows.
+    """Cells of the table of a query, from its rows.
 
     Args:
         table: the cells.
@@ -245,7 +245,7 @@ def loss_plan(
     """The cells of a table; None where SQL has to find them.
 
     Args:
-        final: the question.
+        final: the query.
         table: its table.
         columns: that are read, by name; those that count values are added.
         known: which of them measures of the first statement read.
@@ -304,7 +304,7 @@ def _excess(measure: Measure) -> Read:
     return Read(found, 0, len(EXCESSES))
 
 
-#: Stands for a value in SQL that is written once for many questions.
+#: Stands for a value in SQL that is written once for many queries.
 _VALUE = "\0value\0"
 
 

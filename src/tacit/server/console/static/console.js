@@ -140,7 +140,7 @@
       form.dispatchEvent(new Event("input", { bubbles: true }));
     });
 
-    /* The builder: the server writes the question, here as without scripts. */
+    /* The builder: the server writes the query, here as without scripts. */
     const builder = find("build");
     let building = null;
     const rebuild = async () => {
@@ -184,17 +184,17 @@
 
     const stop = () => {
       asking?.abort();
-      said.textContent = "You stopped waiting. If the question was charged already, asking it again is free.";
+      said.textContent = "You stopped waiting. If the query was charged already, asking it again is free.";
     };
 
-    /* Below another question than its own, an answer says which it belongs to. */
+    /* Below another query than its own, an answer says which it belongs to. */
     const label = (asked) => {
       const words = document.createElement("p");
       words.className = "asked small quiet wrap";
       words.hidden = true;
       const code = document.createElement("code");
       code.textContent = asked;
-      words.append("To the question asked before: ", code);
+      words.append("To the query asked before: ", code);
       result.querySelector(".row")?.after(words);
     };
     form.addEventListener("input", () => {
@@ -231,7 +231,7 @@
         }
       } catch (problem) {
         if (problem.name !== "AbortError") {
-          said.textContent = "The server cannot be reached just now. If the question was charged, asking it again is free.";
+          said.textContent = "The server cannot be reached just now. If the query was charged, asking it again is free.";
         }
       } finally {
         asking = null;

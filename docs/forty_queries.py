@@ -1,7 +1,7 @@
-"""Sixty questions to three made-up databases, as analysts ask them, and the data.
+"""Sixty queries to three made-up databases, as analysts ask them, and the data.
 
 Those to the hospital are shown in *What can be asked*. ``write_project(schema, folder)`` writes the tables of a schema as
-Parquet with a project file. ``tests/docs/test_forty_questions.py`` asks every question, without noise and with it.
+Parquet with a project file. ``tests/docs/test_forty_queries.py`` asks every query, without noise and with it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Asked:
-    """A question in words and in SQL."""
+    """A query in words and in SQL."""
 
     words: str
     sql: str
@@ -28,13 +28,13 @@ class Asked:
 
 @dataclass(frozen=True)
 class Schema:
-    """A made-up database, and the questions to it."""
+    """A made-up database, and the queries to it."""
 
     name: str
     words: str
     project: str
     tables: Callable[[], dict[str, Rows]]
-    questions: tuple[Asked, ...]
+    queries: tuple[Asked, ...]
 
 
 class Chance:
@@ -538,7 +538,7 @@ public = true
 )
 
 SCHEMAS = (HOSPITAL, SHOP, APP)
-QUESTIONS = tuple((schema, asked) for schema in SCHEMAS for asked in schema.questions)
+QUERIES = tuple((schema, asked) for schema in SCHEMAS for asked in schema.queries)
 
 
 def write_project(schema: Schema, folder: Path, project: str | None = None) -> Path:

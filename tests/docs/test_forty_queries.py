@@ -1,4 +1,4 @@
-"""Sixty questions of the tutorial: answered as plain DuckDB does where noise vanishes, and with intervals at ε = 1."""
+"""Sixty queries of the tutorial: answered as plain DuckDB does where noise vanishes, and with intervals at ε = 1."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def loaded() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("forty_questions", ROOT / "docs" / "forty_questions.py")
+    spec = importlib.util.spec_from_file_location("forty_queries", ROOT / "docs" / "forty_queries.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -67,7 +67,7 @@ def in_order(rows: Sequence[Sequence[Any]]) -> list[Sequence[Any]]:
     return sorted(rows, key=lambda row: [str(cell) for cell in row if not isinstance(cell, float)])
 
 
-#: Questions of a later walk, of forms that the tutorial does not have: the schema, then the question.
+#: Queries of a later walk, of forms that the tutorial does not have: the schema, then the query.
 WALKED = (ROOT / "tests" / "query" / "corpus" / "walked.sql").read_text(encoding="utf-8").splitlines()
 
 
@@ -82,7 +82,7 @@ def are_alike(ours: list[Sequence[Any]], theirs: list[Sequence[Any]]) -> bool:
     )
 
 
-def test_questions_of_a_later_walk(asked: tuple[Any, Any, Any]) -> None:
+def test_queries_of_a_later_walk(asked: tuple[Any, Any, Any]) -> None:
     schema, curator, plain = asked
     for sql in (line.removeprefix(f"{schema.name}: ") for line in WALKED if line.startswith(schema.name)):
         # Groups without rows are released as well, with a count of 0.
@@ -93,17 +93,17 @@ def test_questions_of_a_later_walk(asked: tuple[Any, Any, Any]) -> None:
 
 def test_answers_are_those_of_plain_sql(asked: tuple[Any, Any, Any]) -> None:
     schema, curator, plain = asked
-    assert len(schema.questions) == 20
+    assert len(schema.queries) == 20
     faults = []
-    for question in schema.questions:
-        ours, theirs = rows_of(curator, question.sql), in_order(plain.execute(question.sql).fetchall())
+    for query in schema.queries:
+        ours, theirs = rows_of(curator, query.sql), in_order(plain.execute(query.sql).fetchall())
         if not are_alike(ours, theirs):
-            faults.append(f"{question.words}\n  ours   {ours[:4]}\n  theirs {theirs[:4]}")
+            faults.append(f"{query.words}\n  ours   {ours[:4]}\n  theirs {theirs[:4]}")
     assert not faults, "\n".join(faults)
 
 
-def test_every_question_has_a_price_and_an_expected_error(asked: tuple[Any, Any, Any]) -> None:
+def test_every_query_has_a_price_and_an_expected_error(asked: tuple[Any, Any, Any]) -> None:
     schema, curator, _ = asked
-    for question in schema.questions:
-        quote = curator.explain(question.sql, epsilon="1")
+    for query in schema.queries:
+        quote = curator.explain(query.sql, epsilon="1")
         assert str(quote)

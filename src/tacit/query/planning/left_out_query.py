@@ -1,4 +1,4 @@
-"""Question that counts units in the cells of the table of what bounding left out: for engines that count them in SQL.
+"""Query that counts units in the cells of the table of what bounding left out: for engines that count them in SQL.
 
 It is an ordinary final aggregation, made of nodes that every engine knows::
 
@@ -38,29 +38,29 @@ from tacit.query.planning.left_out import (
     total_limits,
 )
 from tacit.query.planning.measures import Measure
-from tacit.query.question import FinalAggregation, GroupKey
+from tacit.query.query import FinalAggregation, GroupKey
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import FirstRows, RelationNode, UnitCall, reference, walk_relations
 from tacit.query.relational.expressions import TRUE, Expression, Literal, literal, shift
 from tacit.query.relational.functions import call, case, in_list
 from tacit.query.types import BOOLEAN, INTEGER, Domain
 
-#: Questions about tables that are kept.
+#: Queries about tables that are kept.
 _MOST_RECENT: Final = 32
 _RECENT: OrderedDict[int, tuple[FinalAggregation, LossTable, FinalAggregation]] = OrderedDict()
 _LOCK: Final = threading.Lock()
 
 
-def loss_question(final: FinalAggregation, table: LossTable) -> FinalAggregation:
+def loss_query(final: FinalAggregation, table: LossTable) -> FinalAggregation:
     """The final aggregation that counts units in the cells of the table, over the same rows as ``final``.
 
-    The last ones are kept, so that other prices of one question find what engines have remembered about it.
+    The last ones are kept, so that other prices of one query find what engines have remembered about it.
     """
     with _LOCK:
         known = _RECENT.get(id(final))
     if known is not None and known[:2] == (final, table):
         return known[2]
-    made = _question(final, table)
+    made = _query(final, table)
     with _LOCK:
         # The aggregation is kept with its id, so that the id stays its own.
         _RECENT[id(final)] = final, table, made
@@ -69,14 +69,14 @@ def loss_question(final: FinalAggregation, table: LossTable) -> FinalAggregation
     return made
 
 
-def _question(final: FinalAggregation, table: LossTable) -> FinalAggregation:
+def _query(final: FinalAggregation, table: LossTable) -> FinalAggregation:
     source, stages = _staged(final, table)
     return cell_counts(source, stages.cell, table)
 
 
 @dataclass(frozen=True, slots=True)
 class LossStages:
-    """The question step by step, for an engine that goes along with it while it measures another one.
+    """The query step by step, for an engine that goes along with it while it measures another one.
 
     Columns of each step are numbered from 0 on, in the order given, and constants are no columns.
 
@@ -98,7 +98,7 @@ class LossStages:
 
 
 def loss_stages(final: FinalAggregation, table: LossTable) -> LossStages:
-    """The steps of the question about a table."""
+    """The steps of the query about a table."""
     return _staged(final, table)[1]
 
 

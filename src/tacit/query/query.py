@@ -1,11 +1,11 @@
-"""Question: final aggregations and the steps on their released cells.
+"""Query: final aggregations and the steps on their released cells.
 
-A resolved :class:`Question` is one :class:`FinalAggregation` over an owned relation and a pipeline of steps above it::
+A resolved :class:`Query` is one :class:`FinalAggregation` over an owned relation and a pipeline of steps above it::
 
     owned relation ── keys, measures ──▶ released cells ── step ── step ── … ──▶ columns of the answer
        (engine)        (noise)              (post-processing: free, cannot look back)
 
-A step may join or append the released rows of another question, so that one question releases several *parts*, each
+A step may join or append the released rows of another query, so that one query releases several *parts*, each
 an aggregation that is taken and paid once however often it is read.
 
 The released relation has one column per key and then one per aggregate. Expressions in a step refer to the columns of
@@ -23,8 +23,8 @@ Unique       DISTINCT
 Regroup      aggregation of released cells: a column per key, then one per call
 Extend       windows over released cells: the columns there were, then one per window
 Match        a join with a public relation: the columns there were, then those of the relation
-Combine      a join with the released rows of another question: the columns there were, then the other's
-Append       the rows there were, then those of another question (UNION ALL)
+Combine      a join with the released rows of another query: the columns there were, then the other's
+Append       the rows there were, then those of another query (UNION ALL)
 ============ ==================================================================================================
 """
 
@@ -286,24 +286,24 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Combine:
-    """Released rows beside those of another question: the columns there were, then the other's.
+    """Released rows beside those of another query: the columns there were, then the other's.
 
     Args:
-        other: the question whose rows are joined.
+        other: the query whose rows are joined.
         kind: which unmatched rows stay, with the rows there were as the left side.
         condition: over both.
     """
 
-    other: Question
+    other: Query
     kind: JoinKind
     condition: Expression
 
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """The rows there were, then those of another question with columns of the same types."""
+    """The rows there were, then those of another query with columns of the same types."""
 
-    other: Question
+    other: Query
 
 
 Step = Totals | Derive | Keep | Sort | Slice | Unique | Regroup | Extend | Match | Combine | Append
@@ -329,18 +329,18 @@ def types_after(step: Step, types: tuple[SqlType, ...]) -> tuple[SqlType, ...]:
             return types
 
 
-def with_branches(question: Question) -> Iterator[Question]:
-    """A question, and after it those whose rows its steps read, in the order of the steps."""
-    yield question
-    for step in question.steps:
+def with_branches(query: Query) -> Iterator[Query]:
+    """A query, and after it those whose rows its steps read, in the order of the steps."""
+    yield query
+    for step in query.steps:
         if isinstance(step, Combine | Append):
             yield from with_branches(step.other)
 
 
-def most_rows(question: Question) -> int | None:
-    """Bound of the number of rows of a question, whatever is released; None where there is none."""
-    most = question.final.group_count
-    for step in question.steps:
+def most_rows(query: Query) -> int | None:
+    """Bound of the number of rows of a query, whatever is released; None where there is none."""
+    most = query.final.group_count
+    for step in query.steps:
         match step:
             case Totals() if most is not None:
                 # A group of another set is the sum of at least one of the finest, but for the total of none.
@@ -381,7 +381,7 @@ class OutputColumn:
 
 
 @dataclass(frozen=True)
-class Question:
+class Query:
     """A query, resolved: a pure value, equal for queries that ask the same of the same.
 
     Args:
@@ -390,8 +390,8 @@ class Question:
         columns: of the answer.
         options: what the text said about its budget.
         others: the aggregations of further parts, in order; see :func:`numbered`.
-        part: of a question that a step reads, the number of its aggregation among :attr:`finals` of the whole.
-        values: questions with one value each that rows below an aggregation are compared with, by key: their parts are
+        part: of a query that a step reads, the number of its aggregation among :attr:`finals` of the whole.
+        values: queries with one value each that rows below an aggregation are compared with, by key: their parts are
             released first, and the value is then a public number.
     """
 
@@ -401,7 +401,7 @@ class Question:
     options: Options
     others: tuple[FinalAggregation, ...] = ()
     part: int = 0
-    values: tuple[tuple[str, Question], ...] = ()
+    values: tuple[tuple[str, Query], ...] = ()
 
     @property
     def parts_read(self) -> frozenset[int]:
@@ -421,7 +421,7 @@ class Question:
 
     @property
     def has_totals(self) -> bool:
-        """Whether there are grouping sets, in the question itself or in one whose rows or values it reads."""
+        """Whether there are grouping sets, in the query itself or in one whose rows or values it reads."""
         whole = (self, *(value for _, value in self.values))
         return any(each.totals is not None for one in whole for each in with_branches(one))
 
@@ -445,12 +445,12 @@ class Question:
 
     @property
     def digest(self) -> str:
-        """A digest of :attr:`text`, by which a repeated question is recognised."""
+        """A digest of :attr:`text`, by which a repeated query is recognised."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
 @dataclass(frozen=True)
-class PublicQuestion:
+class PublicQuery:
     """A query that reads public tables alone, resolved: its rows are exact, released without noise, and free.
 
     Args:
@@ -475,12 +475,12 @@ class PublicQuestion:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
-def numbered(question: Question) -> Question:
-    """The question with the aggregations of its parts listed, equal ones once, and their numbers in its steps."""
+def numbered(query: Query) -> Query:
+    """The query with the aggregations of its parts listed, equal ones once, and their numbers in its steps."""
     known: dict[str, int] = {}
     finals: list[FinalAggregation] = []
 
-    def number(each: Question) -> Question:
+    def number(each: Query) -> Query:
         if each.final.text not in known:
             known[each.final.text] = len(finals)
             finals.append(each.final)
@@ -491,8 +491,8 @@ def numbered(question: Question) -> Question:
         )
         return replace(each, steps=steps, part=part)
 
-    found = number(question)
-    waiting, values = dict(question.values), dict[str, Question]()
+    found = number(query)
+    waiting, values = dict(query.values), dict[str, Query]()
     # The parts that release a value may read other values.
     for final in finals:
         for key in released_values(final.source):

@@ -1,4 +1,4 @@
-"""Questions about public tables alone: what plain DuckDB answers, and what is refused of them all the same."""
+"""Queries about public tables alone: what plain DuckDB answers, and what is refused of them all the same."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from query.corpus.public import ORDERED, PUBLIC
 from query.plain_sql import plain_connection
 from support.engine_comparison import corpus_frames
 from tacit.engines.protocol import Engine
-from tacit.query.question import PublicQuestion
+from tacit.query.query import PublicQuery
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import is_public_throughout
 from tacit.query.resolve import resolve, resolve_any
@@ -40,9 +40,9 @@ def plain() -> duckdb.DuckDBPyConnection:
 
 
 def rows_of(engine: Engine, sql: str) -> list[tuple[Any, ...]]:
-    question = resolve_any(sql, CATALOG)
-    assert isinstance(question, PublicQuestion)
-    return [row[question.placed :] for row in engine.rows(question.relation, most=1000)]
+    query = resolve_any(sql, CATALOG)
+    assert isinstance(query, PublicQuery)
+    return [row[query.placed :] for row in engine.rows(query.relation, most=1000)]
 
 
 def _number(value: Any) -> Any:
@@ -67,12 +67,12 @@ def test_the_rows_are_those_of_plain_duckdb(engine: Engine, plain: duckdb.DuckDB
 
 
 @pytest.mark.parametrize("sql", PUBLIC[::4])
-def test_a_public_question_is_a_value_of_public_relations(sql: str) -> None:
-    question = resolve_any(sql, CATALOG)
-    assert isinstance(question, PublicQuestion)
-    assert question == resolve_any(sql, CATALOG)
-    assert is_public_throughout(question.relation)
-    assert not any(column.noisy for column in question.columns)
+def test_a_public_query_is_a_value_of_public_relations(sql: str) -> None:
+    query = resolve_any(sql, CATALOG)
+    assert isinstance(query, PublicQuery)
+    assert query == resolve_any(sql, CATALOG)
+    assert is_public_throughout(query.relation)
+    assert not any(column.noisy for column in query.columns)
     with pytest.raises(Refusal) as refused:
         resolve(sql, CATALOG)
     assert refused.value.code == "query.public_only"

@@ -1,4 +1,4 @@
-"""Saved questions: kept in every kind of database, and seen by those who may."""
+"""Saved queries: kept in every kind of database, and seen by those who may."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def _people(crowd: Crowd) -> tuple[Person, Person, Person]:
     return alice, bob, dan
 
 
-def test_a_question_is_kept_shared_and_deleted(crowd: Crowd) -> None:
+def test_a_query_is_kept_shared_and_deleted(crowd: Crowd) -> None:
     alice, bob, dan = _people(crowd)
-    kept = crowd.people.questions
+    kept = crowd.people.queries
     before = crowd.ledger.head
     saved = kept.save(alice, "How many", SQL, OPTIONS, populations=["Patients"], shared=False)
     assert kept.find(saved.id, alice) == saved
-    other = crowd.again().questions
+    other = crowd.again().queries
     assert other.seen(alice) == (saved,), "another process sees it"
     assert other.seen(bob) == ()
     assert other.find(saved.id, bob) is None
@@ -44,18 +44,18 @@ def test_a_question_is_kept_shared_and_deleted(crowd: Crowd) -> None:
     assert crowd.ledger.head == before, "the ledger does not know of it"
 
 
-def test_questions_survive_a_restart(lasting: Crowd) -> None:
+def test_queries_survive_a_restart(lasting: Crowd) -> None:
     alice, bob, _ = _people(lasting)
-    lasting.people.questions.save(alice, "one", SQL, OPTIONS, populations=["patients"], shared=True)
+    lasting.people.queries.save(alice, "one", SQL, OPTIONS, populations=["patients"], shared=True)
     lasting.restart()
-    (found,) = lasting.people.questions.seen(bob)
+    (found,) = lasting.people.queries.seen(bob)
     assert (found.title, found.sql, dict(found.options), found.shared) == ("one", SQL, OPTIONS, True)
     assert found.populations == {"patients"}
 
 
 def test_what_cannot_be_kept_is_refused(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) -> None:
     alice, bob, _ = _people(crowd)
-    kept = crowd.people.questions
+    kept = crowd.people.queries
     for title, sql in (("", SQL), ("x" * 121, SQL), ("a\nb", SQL), ("t", " "), ("t", "x" * 20_001), ("t", "a\0b")):
         with pytest.raises(InputError):
             kept.save(alice, title, sql, OPTIONS, populations=(), shared=False)

@@ -1,7 +1,7 @@
-"""Questions of one connected client: asked, quoted and explained, and queries about the catalogue.
+"""Queries of one connected client: asked, quoted and explained, and queries about the catalogue.
 
-*Charges.* A question is charged when it is executed, by :meth:`tacit.server.api.worker_runtime.WorkerRuntime.ask`, the
-way of every question to this server, and at no other moment.
+*Charges.* A query is charged when it is executed, by :meth:`tacit.server.api.worker_runtime.WorkerRuntime.ask`, the
+way of every query to this server, and at no other moment.
 
 *Cancelling* ends the wait, not the work. It is answered at once, whether or not the run has ended, so that it tells
 nothing about how long the run takes.
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tacit.client.responses import QuoteResponse, about_answer
 from tacit.core.numbers import exact_text, with_noun
-from tacit.query.question import OutputColumn
+from tacit.query.query import OutputColumn
 from tacit.query.request import Request
 from tacit.query.types import Kind
 from tacit.releases.answer import plain
@@ -73,8 +73,8 @@ class WireResult:
     found: CatalogueResult | None = None
 
 
-class ClientQuestions:
-    """Questions of a client that has proved who it is; ``note`` logs and counts a statement."""
+class ClientQueries:
+    """Queries of a client that has proved who it is; ``note`` logs and counts a statement."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class ClientQuestions:
         return self._catalogues.split(sql, self._names[2])
 
     def text(self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]) -> str:
-        """The text of a question with its parameters in place."""
+        """The text of a query with its parameters in place."""
         database, tables, names = self._names or ("", frozenset(), frozenset())
         text = statement.names(tables, database)
         if text != statement.text:
@@ -142,7 +142,7 @@ class ClientQuestions:
         self.access, self._renewed = found, time.monotonic()
 
     async def ask(self, sql: str) -> WireResult:
-        """Ask a question, which is charged."""
+        """Ask a query, which is charged."""
         about: dict[str, Any] = {"route": "postgres/ask", "sql": hashlib.sha256(sql.encode()).hexdigest()[:16]}
         try:
             await self.renew()
@@ -159,7 +159,7 @@ class ClientQuestions:
         return WireResult(f"SELECT {len(rows)}", columns, rows, notices)
 
     async def _waited(self, work: Any) -> Answer:
-        """Wait for a question, or for the client to cancel it; the work goes on in any case."""
+        """Wait for a query, or for the client to cancel it; the work goes on in any case."""
         self.cancelled.clear()
         self._keys.clear(self._key)
         task = asyncio.ensure_future(work)
@@ -174,8 +174,8 @@ class ClientQuestions:
         if not task.done():
             raise StatementFault(
                 "57014",
-                "the question was cancelled; its charge stays",
-                "The answer is kept: ask the same question again to get it for nothing.",
+                "the query was cancelled; its charge stays",
+                "The answer is kept: ask the same query again to get it for nothing.",
             )
         answer: Answer = task.result()
         return answer
@@ -221,7 +221,7 @@ class ClientQuestions:
         return (error_response(level.upper(), state, words, notice=True),) if self._variables.wants(level) else ()
 
     async def explain(self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]) -> WireResult:
-        """``EXPLAIN``: the plan and price of a question, for nothing."""
+        """``EXPLAIN``: the plan and price of a query, for nothing."""
         place, as_json = after_explain(statement)
         inner = split_statements(statement.after(place), (self._names or ("", (), ()))[2])[0]
         if inner.kind is StatementKind.CATALOGUE:
@@ -232,16 +232,16 @@ class ClientQuestions:
         quote = await self._runtime.quote(self.access, request)
         # The statements of the engine are for owners, here as over HTTP.
         engine = ADMIN in self.access.scopes
-        fits = await self._runtime.run(self._runtime.service.questions_left, self.access, quote)
+        fits = await self._runtime.run(self._runtime.service.queries_left, self.access, quote)
         if as_json:
             leaves = self._runtime.leaves_after(self.access, quote)
-            body = QuoteResponse.of(quote, engine=engine, questions_left=fits, leaves_after=leaves)
+            body = QuoteResponse.of(quote, engine=engine, queries_left=fits, leaves_after=leaves)
             told = json.dumps(body.plain(), ensure_ascii=False)
             return WireResult("EXPLAIN", (WireColumn("QUERY PLAN", JSON),), [[told]])
         words = str(quote.explanation if engine else replace(quote.explanation, engine_sql=None))
         lines = words.splitlines()
         if fits is not None:
-            lines.append(f"{with_noun(fits, 'more such question fits', 'more such questions fit')} in the budget.")
+            lines.append(f"{with_noun(fits, 'more such query fits', 'more such queries fit')} in the budget.")
         return WireResult("EXPLAIN", (WireColumn("QUERY PLAN", TEXT_OID),), [[line] for line in lines])
 
     async def catalogue(
@@ -298,7 +298,7 @@ class ClientQuestions:
         return await self._runtime.run(self.budget_rows)
 
     async def quoted_columns(self, sql: str) -> tuple[WireColumn, ...]:
-        """Columns of the answer to a question; nothing is charged."""
+        """Columns of the answer to a query; nothing is charged."""
         await self.renew()
         quote = await self._runtime.quote(self.access, Request.of(sql, self._variables.options))
         return _wire_columns(quote.columns, wide=self._variables.intervals)

@@ -1,7 +1,7 @@
-"""Questions composed at random of the forms of SQL that one question may have, over the clinic of the corpus.
+"""Queries composed at random of the forms of SQL that one query may have, over the clinic of the corpus.
 
 Each is written so that it is nearly always accepted: keys, conditions, aggregates and forms fit together by type. The
-same seed gives the same questions on every machine.
+same seed gives the same queries on every machine.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class _Composer:
             )
         )
 
-    def question(self) -> str:
+    def query(self) -> str:
         forms = (
             self.plain, self.total, self.sets, self.person, self.public, self.several, self.plain, self.several, self.bins,
         )  # fmt: skip
@@ -197,9 +197,9 @@ class _Composer:
 
 
 def composed(count: int, seed: int) -> tuple[str, ...]:
-    """So many different questions; the same for the same seed."""
+    """So many different queries; the same for the same seed."""
     composer = _Composer(seed)
     found: dict[str, None] = {}
     while len(found) < count:
-        found[composer.question()] = None
+        found[composer.query()] = None
     return tuple(found)

@@ -1,6 +1,6 @@
 """Forms of SQL in random combination, recorded on one database and replayed on a neighbour.
 
-The tests take a sample. ``python tests/query/test_composed_questions.py CASES --seed SEED --log FILE`` runs as many
+The tests take a sample. ``python tests/query/test_composed_queries.py CASES --seed SEED --log FILE`` runs as many
 as asked for, the pairs of neighbours in turns, and prints what it finds. The log has a line for each batch with its
 seed, cases and findings; a run that was stopped goes on after the last of them.
 """
@@ -22,8 +22,8 @@ import pytest
 from query.corpus import hostile
 from query.corpus.clinic import CATALOG
 from support.bits import SeededBits
-from support.composed_questions import composed
-from support.sql_replay import findings, question_of, reports
+from support.composed_queries import composed
+from support.sql_replay import findings, query_of, reports
 from tacit.core.relations import REPLACE_ONE
 from tacit.noise import entropy
 from tacit.query.catalog import Catalog, Population
@@ -42,19 +42,19 @@ PAIRS = {
 }
 
 
-def accepted(questions: tuple[str, ...]) -> tuple[str, ...]:
-    """Questions that have a plan; whether one has follows from its text alone."""
+def accepted(queries: tuple[str, ...]) -> tuple[str, ...]:
+    """Queries that have a plan; whether one has follows from its text alone."""
     kept = []
-    for sql in questions:
+    for sql in queries:
         try:
-            question_of(sql)
+            query_of(sql)
         except Refusal:
             continue
         kept.append(sql)
     return tuple(kept)
 
 
-def test_most_compositions_are_questions() -> None:
+def test_most_compositions_are_queries() -> None:
     asked = composed(200, seed=1)
     assert len(accepted(asked)) > 150
 
@@ -73,7 +73,7 @@ BATCH = 160
 
 
 def batch(seed: int) -> tuple[int, dict[str, str]]:
-    """One batch: how many replays, and what was found by question."""
+    """One batch: how many replays, and what was found by query."""
     done, found = 0, {}
     asked = accepted(composed(BATCH, seed=seed))
     for turn, (name, (one, other, catalog)) in enumerate(PAIRS.items()):
@@ -85,7 +85,7 @@ def batch(seed: int) -> tuple[int, dict[str, str]]:
 
 def main(cases: int, seed: int, log: Path | None) -> int:
     """Run batches until the log holds so many cases; returns how many findings it has."""
-    # A question is resolved once for both neighbours: that is a function of the text and the catalog.
+    # A query is resolved once for both neighbours: that is a function of the text and the catalog.
     resolved = cache(planner.resolve_any)
     planner.resolve_any = sql_statements.resolve_any = resolved  # type: ignore[assignment]
     lines = [json.loads(line) for line in log.read_text().splitlines()] if log and log.exists() else []
@@ -103,14 +103,14 @@ def main(cases: int, seed: int, log: Path | None) -> int:
             for sql, what in found.items():
                 print(seed, sql, what, sep="\n  ", flush=True)
             resolved.cache_clear()
-            question_of.cache_clear()
+            query_of.cache_clear()
         seed += 1
     print(f"{done} cases, {wrong} findings", flush=True)
     return wrong
 
 
 if __name__ == "__main__":
-    reader = argparse.ArgumentParser(description="Composed questions on neighbours.")
+    reader = argparse.ArgumentParser(description="Composed queries on neighbours.")
     reader.add_argument("cases", type=int)
     reader.add_argument("--seed", type=int, default=1)
     reader.add_argument("--log", type=Path, default=None)

@@ -1,4 +1,4 @@
-"""Questions about synthetic tables through the curator: free, the same in every process, with a banner."""
+"""Queries about synthetic tables through the curator: free, the same in every process, with a banner."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from support.bits import SeededBits
 from synth.small_tables import open_people, people
 from tacit.core.errors import QueryError
 from tacit.curator.curator import Curator
-from tacit.releases import query as synthetic_questions
+from tacit.releases import query as synthetic_queries
 
 COUNT = "SELECT ward, COUNT(*) AS n FROM people_synthetic GROUP BY ward ORDER BY ward"
 
@@ -44,7 +44,7 @@ def test_it_is_answered_for_nothing_with_a_banner(curator: Curator, monkeypatch:
 
 def test_another_process_answers_the_same(curator: Curator, monkeypatch: pytest.MonkeyPatch) -> None:
     first = curator.sql(COUNT).finished.values
-    monkeypatch.setattr(synthetic_questions, "_READERS", synthetic_questions._Readers())
+    monkeypatch.setattr(synthetic_queries, "_READERS", synthetic_queries._Readers())
     assert curator.sql(COUNT).finished.values == first
 
 
