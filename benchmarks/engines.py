@@ -132,16 +132,16 @@ def compare(contenders: dict[str, Callable[[], object]], postmaster: int) -> dic
 def with_table(made: Any, catalog: Any, sql: str) -> dict[str, Callable[[], object]]:
     """A query alone, with the table of what bounding leaves out in a second statement, and in the same one."""
     from tacit.engines.protocol import MeasurementTask
-    from tacit.query.planning.left_out import loss_table
-    from tacit.query.planning.left_out_query import loss_query
+    from tacit.query.planning.bias import bias_table
+    from tacit.query.planning.bias_query import bias_query
     from tacit.query.resolve import resolve
 
     final = resolve(sql, catalog).final
-    table = loss_table(final)
-    alone, both = (MeasurementTask(final, b"benchmark", left_out=each) for each in (None, table))
-    second = MeasurementTask(loss_query(final, table), b"benchmark")
+    table = bias_table(final)
+    alone, both = (MeasurementTask(final, b"benchmark", bias=each) for each in (None, table))
+    second = MeasurementTask(bias_query(final, table), b"benchmark")
     made.check(final)
-    made.check_left_out(final, table)
+    made.check_bias(final, table)
     made.check(second.final)
     return {
         "alone": lambda: made.measure(alone),
@@ -164,7 +164,7 @@ def main() -> None:
             path = Path(folder) / "orders.parquet"
             generate(path, rows)
             load(address, path)
-            if options.left_out:
+            if options.bias:
                 from tacit.engines.postgres import PostgresEngine
 
                 catalog = orders("user_id")

@@ -104,7 +104,7 @@ def spark(path: Path, rows: int, repeats: int) -> float:
     return best["Tacit, user-level"][0]
 
 
-def left_out(path: Path, rows: int, repeats: int) -> None:
+def bias(path: Path, rows: int, repeats: int) -> None:
     """One Markdown table: queries alone, and with the table of what bounding leaves out."""
     made, catalog = engine(str(path), "user_id")
     process = made._held.context._gateway.proc.pid
@@ -181,8 +181,8 @@ def main() -> None:
             path = folder / f"orders{rows}.parquet"
             if not path.exists():
                 generate(path, rows)
-            if options.left_out:
-                left_out(path, rows, options.repeats)
+            if options.bias:
+                bias(path, rows, options.repeats)
                 continue
             ours = spark(path, rows, options.repeats)
             if options.tumult and place == 0:

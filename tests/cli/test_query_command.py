@@ -45,7 +45,7 @@ def test_json(clinic: Path, run_json: Json) -> None:
     assert [row["ward"] for row in told["rows"]] == ["cardiology", "oncology", "surgery"]
     cell = told["rows"][0]["visits"]
     assert set(cell) - {"marked"} == {"value", "low", "high", "bias_low", "bias_high"}
-    assert [cause["cause"] for cause in told["left_out"]["causes"]]
+    assert [cause["cause"] for cause in told["bias"]["causes"]]
     assert cell["low"] <= cell["value"] <= cell["high"]
     assert told["confidence"] == "0.9"
     assert told["charge"]["amounts"] == {"epsilon": "0.5"}

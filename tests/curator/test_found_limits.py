@@ -56,7 +56,7 @@ def test_without_a_stated_bound_nothing_is_cut_to_one_row(folder: Path) -> None:
         groups = curator.sql(BY_WARD, epsilon="1")
         assert groups.limits is not None
         assert groups.limits.total in (8, 16)
-        assert [cause.cause for cause in groups.left_out.causes] == ["keys", "max_rows_total"]
+        assert [cause.cause for cause in groups.bias.causes] == ["keys", "max_rows_total"]
         assert curator.tables()[0].table.max_rows == "auto"
     with opened(folder, ledger=folder / "a.ledger") as again:
         repeated = again.sql(COUNT, epsilon="1")
@@ -102,8 +102,8 @@ def test_a_limit_that_cuts_no_person_is_not_said_to_cut_any(tmp_path: Path) -> N
     with opened(tmp_path) as curator:
         answer = curator.sql("SELECT ward, COUNT(DISTINCT id) AS n FROM visits GROUP BY ward", epsilon="1")
         assert answer.limits == FoundLimits(3, None)
-        assert answer.left_out is not None
-        assert [cause.people for cause in answer.left_out.causes if cause.cause == "max_groups"] == [0]
+        assert answer.bias is not None
+        assert [cause.people for cause in answer.bias.causes if cause.cause == "max_groups"] == [0]
         assert answer.intervals(bias=True) == answer.intervals() == answer.intervals(bias=False)
         assert "max_groups" not in answer.note.partition("noise")[2]
 
@@ -116,7 +116,7 @@ def skewed(folder: Path) -> int:
     return len(people)
 
 
-def test_the_interval_that_is_shown_includes_the_rows_that_auto_left_out(tmp_path: Path) -> None:
+def test_the_interval_that_is_shown_includes_the_rows_that_auto_bias(tmp_path: Path) -> None:
     truth, held, wider = skewed(tmp_path), 0, 0
     with opened(tmp_path, epsilon="100") as curator:
         for number in range(20):

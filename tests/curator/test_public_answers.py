@@ -66,7 +66,7 @@ def test_it_is_exact_and_free_and_has_no_receipt(clinic: Curator) -> None:
     answer = clinic.sql(BEDS)
     assert answer.finished.values == (("b", 30), ("a", 10))
     assert answer.is_public
-    assert (answer.receipt, answer.plan, answer.left_out, answer.charge.amounts) == (None, None, None, ())
+    assert (answer.receipt, answer.plan, answer.bias, answer.charge.amounts) == (None, None, None, ())
     assert answer.intervals().column_names == ["ward", "beds"]
     assert clinic.sql(BEDS, epsilon="1", confidence="0.5").finished.values == answer.finished.values
     # Nothing is written down: no entry, no history, no charge.

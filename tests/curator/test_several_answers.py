@@ -122,8 +122,8 @@ def test_limits_are_found_for_each_part(budget: dict[str, Any]) -> None:
     again = curator.sql(PARTS, epsilon="1", max_groups="auto", max_rows="auto")
     assert (again.meaning, again.finished.values) == (answer.meaning, answer.finished.values)
     assert "Limits found for part 2: " in answer.meaning
-    assert answer.left_out is not None
-    assert {cause.part for cause in answer.left_out.causes} == {1, 2}
+    assert answer.bias is not None
+    assert {cause.part for cause in answer.bias.causes} == {1, 2}
     assert verify_receipt(answer.receipt, curator.public_key).ok
     assert answer.finished.intervals(bias=True)
 

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted(path for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("*/README.md")])
 SOURCE = Path(tacit.__file__).parent
 #: Networks need an extra.
-LEFT_OUT = () if importlib.util.find_spec("torch") else ("tacit.learn.torch",)
+BIAS = () if importlib.util.find_spec("torch") else ("tacit.learn.torch",)
 
 
 def module_name(path: Path) -> str:
@@ -26,7 +26,7 @@ def module_name(path: Path) -> str:
 
 
 #: Found by their files: every process collects all tests, and packages would be imported to be walked through.
-MODULES = {name: path for path in sorted(SOURCE.rglob("*.py")) if not (name := module_name(path)).startswith(LEFT_OUT)}
+MODULES = {name: path for path in sorted(SOURCE.rglob("*.py")) if not (name := module_name(path)).startswith(BIAS)}
 WITH_EXAMPLES = [name for name, path in MODULES.items() if ">>>" in path.read_text()]
 #: Pages whose examples compute for seconds.
 SLOW = ("composition.md", "publish-a-synthetic-table.md", "10-learning.md")

@@ -23,7 +23,7 @@ from tacit.engines.duckdb.fast.spreads import SpreadPlan
 from tacit.engines.duckdb.fast.totals import GroupSums, TotalsPlan, UnitGroups, UnitShare
 from tacit.engines.protocol import Measurements, MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
-from tacit.query.planning.left_out import loss_table
+from tacit.query.planning.bias import bias_table
 from tacit.query.query import FinalAggregation
 from tacit.query.resolve import resolve
 from tacit.query.types import DATE, DOUBLE, INTEGER, TEXT, SqlType
@@ -84,14 +84,14 @@ def frame(kind: pa.DataType, unit: Units, rows: int = 6000) -> pa.Table:
 
 
 def integers(found: Measurements) -> tuple[list[int], list[list[Any]], list[int] | None]:
-    lost = None if found.raw_left_out is None else found.raw_left_out.tolist()
+    lost = None if found.raw_bias is None else found.raw_bias.tolist()
     _, units, cells = plain(found)
     return units, cells, lost
 
 
 def task(final: FinalAggregation) -> MeasurementTask:
     """A query, and the table of what bounding leaves out of it."""
-    return MeasurementTask(final, SECRET, left_out=loss_table(final))
+    return MeasurementTask(final, SECRET, bias=bias_table(final))
 
 
 @pytest.mark.parametrize("name", UNITS)
@@ -113,7 +113,7 @@ def test_equals_sql(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def plan_of(final: FinalAggregation, engine: DuckDBEngine) -> TotalsPlan | None:
-    plan = DuckDBWriter.of(DUCKDB, final, engine._tables, SECRET, loss_table(final)).row_plans()[0]
+    plan = DuckDBWriter.of(DUCKDB, final, engine._tables, SECRET, bias_table(final)).row_plans()[0]
     assert not isinstance(plan, SpreadPlan)
     return plan
 

@@ -27,8 +27,8 @@ from support.engine_comparison import (
 from tacit.core.relations import ADD_REMOVE
 from tacit.engines.protocol import MeasurementTask
 from tacit.engines.sql.relations import has_row_units
-from tacit.query.planning.left_out import loss_table
-from tacit.query.planning.left_out_query import loss_query
+from tacit.query.planning.bias import bias_table
+from tacit.query.planning.bias_query import bias_query
 from tacit.query.planning.plan import plan_query
 from tacit.query.request import Account, Request
 from tacit.query.resolve import resolve
@@ -83,35 +83,35 @@ def test_searches_for_limits(other: str) -> None:
 
 
 @pytest.mark.deep
-def test_tables_of_what_is_left_out(other: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_of_what_is_bias(other: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Counted with the query where a statement can, and by a query of its own: the same units in each cell."""
     data = clinic.random_rows(5, 20, 90)
     tables, frames = clinic.canonical(data), clinic.arrow(data)
     finals = [(sql, final_of(sql, clinic.CATALOG)) for sql in clinic.QUERIES if sql not in NOT_DONE[other]]
-    asked = [(sql, final, table) for sql, final in finals if (table := loss_table(final)) is not None]
+    asked = [(sql, final, table) for sql, final in finals if (table := bias_table(final)) is not None]
     together, known = 0, {}
     with MAKERS["duckdb"](clinic.CATALOG, frames) as one, MAKERS[other](clinic.CATALOG, frames) as two:
         for number, (sql, final, table) in enumerate(asked):
-            query = loss_query(final, table)
+            query = bias_query(final, table)
             assert refusal(one, query) is refusal(two, query) is None, sql
-            two.check_left_out(final, table)
+            two.check_bias(final, table)
             together += sum("cell" in statement for statement in two.explain(final, table))
-            work = MeasurementTask(final, SECRET, left_out=table)
+            work = MeasurementTask(final, SECRET, bias=table)
             found, want = two.measure(work), one.measure(MeasurementTask(query, SECRET))
-            assert found.raw_left_out is not None
-            assert found.raw_left_out.tolist() == want.raw[0].tolist(), sql
+            assert found.raw_bias is not None
+            assert found.raw_bias.tolist() == want.raw[0].tolist(), sql
             assert plain(found) == plain(one.measure(work)), sql
-            known[sql] = found.raw_left_out.tolist()
+            known[sql] = found.raw_bias.tolist()
             if number % 3 == 0:
                 slow = slow_engine.measure(query, tables, SECRET, numbered=False)
                 assert plain(two.measure(MeasurementTask(query, SECRET))) == plain(want) == slow, sql
         # Numbers that are too large for 64 bits are computed another way.
-        monkeypatch.setattr("tacit.engines.sql.loss_cells._SMALL", -1)
+        monkeypatch.setattr("tacit.engines.sql.bias_cells._SMALL", -1)
         with MAKERS[other](clinic.CATALOG, frames) as three:
             for sql, final, table in asked[::4]:
-                found = three.measure(MeasurementTask(final, SECRET, left_out=table))
-                assert found.raw_left_out is not None
-                assert found.raw_left_out.tolist() == known[sql], sql
+                found = three.measure(MeasurementTask(final, SECRET, bias=table))
+                assert found.raw_bias is not None
+                assert found.raw_bias.tolist() == known[sql], sql
     assert len(asked) > 10
     assert together > len(asked) // 2
 
@@ -124,10 +124,10 @@ def test_neighbours(other: str) -> None:
         for sql in ACCEPTED[::9]:
             final = final_of(sql, CATALOG)
             if final.population == "patients" and sql not in NOT_DONE[other]:
-                work = MeasurementTask(final, SECRET, left_out=loss_table(final))
+                work = MeasurementTask(final, SECRET, bias=bias_table(final))
                 runs = one.measure(work), two.measure(work)
                 moved += check_close(final, *runs, sql)
-                cells = [run.raw_left_out for run in runs if run.raw_left_out is not None]
+                cells = [run.raw_bias for run in runs if run.raw_bias is not None]
                 if cells:
                     # One person who is gone is in one cell.
                     gaps = np.abs(cells[0] - cells[1])

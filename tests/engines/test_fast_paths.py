@@ -22,7 +22,7 @@ from tacit.engines.duckdb.fast.segments import SortedRows
 from tacit.engines.duckdb.fast.totals import TotalsPlan
 from tacit.engines.protocol import Measurements, MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
-from tacit.query.planning.left_out import loss_table
+from tacit.query.planning.bias import bias_table
 from tacit.query.resolve import resolve
 from tacit.query.types import DOUBLE, INTEGER, TEXT, decimal
 
@@ -80,14 +80,14 @@ def catalog(max_groups: int) -> Catalog:
 
 
 def shown(found: Measurements) -> tuple[object, ...]:
-    lost = None if found.raw_left_out is None else found.raw_left_out.tolist()
+    lost = None if found.raw_bias is None else found.raw_bias.tolist()
     return *plain(found), lost
 
 
 def task(sql: str, declared: Catalog) -> MeasurementTask:
     """A query, and the table of what bounding leaves out of it."""
     final = resolve(sql, declared).final
-    return MeasurementTask(final, SECRET, left_out=loss_table(final))
+    return MeasurementTask(final, SECRET, bias=bias_table(final))
 
 
 def asked(file: Path, declared: Catalog, queries: tuple[str, ...], times: int) -> list[list[tuple[object, ...]]]:

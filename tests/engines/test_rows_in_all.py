@@ -21,8 +21,8 @@ from tacit.engines.duckdb import DataSource, DuckDBEngine
 from tacit.engines.protocol import MeasurementTask
 from tacit.engines.sql.relations import has_row_units
 from tacit.query.catalog import Catalog, Column, Population, Table
-from tacit.query.planning.left_out import loss_table
-from tacit.query.planning.left_out_query import loss_query
+from tacit.query.planning.bias import bias_table
+from tacit.query.planning.bias_query import bias_query
 from tacit.query.planning.plan import limits_of
 from tacit.query.planning.total_bound import bounded_in_all, can_share
 from tacit.query.query import FinalAggregation
@@ -76,7 +76,7 @@ def test_spark_shares_out_the_same_rows() -> None:
     frames = clinic.arrow(data)
     with MAKERS["duckdb"](clinic.CATALOG, frames) as one, spark_engine(clinic.CATALOG, frames) as two:
         for name, final in list(asked(clinic.CATALOG, clinic.QUERIES))[::3]:
-            work = MeasurementTask(final, SECRET, left_out=loss_table(final))
+            work = MeasurementTask(final, SECRET, bias=bias_table(final))
             found, want = two.measure(work), one.measure(work)
             assert plain(found) == plain(want), name
 
@@ -104,10 +104,10 @@ def test_every_path_of_duckdb(unit: str, tmp_path: Path) -> None:
 
     def measured() -> list[object]:
         with DuckDBEngine(catalog, {"t": DataSource("parquet", str(tmp_path / "t.parquet"))}) as engine:
-            found = [engine.measure(MeasurementTask(f, SECRET, left_out=loss_table(f))) for _, f in finals]
-            cells = [engine.measure(MeasurementTask(loss_query(f, t), SECRET)).raw[0].tolist()
-                     for _, f in finals if (t := loss_table(f)) is not None]  # fmt: skip
-        lost = [each.raw_left_out.tolist() for each in found if each.raw_left_out is not None]
+            found = [engine.measure(MeasurementTask(f, SECRET, bias=bias_table(f))) for _, f in finals]
+            cells = [engine.measure(MeasurementTask(bias_query(f, t), SECRET)).raw[0].tolist()
+                     for _, f in finals if (t := bias_table(f)) is not None]  # fmt: skip
+        lost = [each.raw_bias.tolist() for each in found if each.raw_bias is not None]
         assert lost == cells, "the table of what is left out is that of its own query"
         return [plain(each) for each in found]
 

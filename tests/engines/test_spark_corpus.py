@@ -45,7 +45,7 @@ def test_ties_and_nulls_are_settled_as_by_duckdb() -> None:
 
 
 def test_hostile_rows() -> None:
-    assert compare(clinic.CATALOG, ROWS, HOSTILE, left_out=True) > 0.8 * len(HOSTILE)
+    assert compare(clinic.CATALOG, ROWS, HOSTILE, bias=True) > 0.8 * len(HOSTILE)
 
 
 def test_every_node_and_every_method_of_spark_is_asked_for() -> None:

@@ -75,7 +75,7 @@ def test_cells_are_powers_of_two_around_zero() -> None:
         (0, 0, (0, 0)),
     ],
 )
-def test_cells_outside_a_presumed_range_are_left_out(low: int, high: int | None, edges: tuple[int, ...]) -> None:
+def test_cells_outside_a_presumed_range_are_bias(low: int, high: int | None, edges: tuple[int, ...]) -> None:
     found = edges_of(column(INTEGER, low, high))
     assert found[: len(edges)] == edges
     assert high is None or len(found) == len(edges)
@@ -179,7 +179,7 @@ def test_both_stages_together_cost_what_was_typed(account: str) -> None:
     search = plan.priced.first
     assert search is not None
     assert plan.priced.amount == plain.priced.amount
-    last = plan.priced.left_out
+    last = plan.priced.bias
     assert last is not None
     assert last.priced.amount * 25 == plan.priced.amount
     assert search.amount * 10 == plan.priced.amount - last.priced.amount

@@ -270,7 +270,7 @@ def test_the_number_typed_is_the_guarantee_of_both_stages(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ACCOUNTS)
-def test_the_table_of_what_is_left_out_comes_last_with_the_limits_found(kind: str) -> None:
+def test_the_table_of_what_is_bias_comes_last_with_the_limits_found(kind: str) -> None:
     account = Account(kind, None if kind in ("pure", "gdp") else "1e-6")
     plan = make_plan(BY_LETTER, catalog(), Request(epsilon="1", account=account))
     assert [stage.final.aggregates[0].label for stage in plan.stages] == [
@@ -284,7 +284,7 @@ def test_the_table_of_what_is_left_out_comes_last_with_the_limits_found(kind: st
         return
     rest = with_limits(plan, FoundLimits(4, 8))
     assert (rest.guarantee, rest.priced.amount) == (plan.guarantee, plan.priced.amount)
-    assert rest.priced.left_out == plan.priced.left_out
+    assert rest.priced.bias == plan.priced.bias
     assert len(rest.stages) == 2
     assert rest.stages[1].final.text != plan.stages[2].final.text, "it speaks of the limits found"
     assert [table is not None for _, table in plan.measured] == [False, True]

@@ -15,8 +15,8 @@ from tacit.core.errors import InputError
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation
 from tacit.core.sensitivity import Sensitivity, bounded_total
 from tacit.query.catalog import Catalog, Column, Population, Table
+from tacit.query.planning.bias import bias_table
 from tacit.query.planning.explain import explain
-from tacit.query.planning.left_out import loss_table
 from tacit.query.planning.plan import Plan, make_plan
 from tacit.query.refusal import Refusal
 from tacit.query.release import inputs
@@ -77,8 +77,8 @@ def test_in_the_text_or_beside_it_and_never_where_it_says_nothing() -> None:
 
 
 def test_losses_are_those_of_rows_in_all() -> None:
-    assert loss_table(planned(BY_LETTER, max_rows_total=5).final) is not None
-    causes = [getattr(loss_table(planned(BY_LETTER, max_rows_total=most).final), "causes", ()) for most in (5, 50)]
+    assert bias_table(planned(BY_LETTER, max_rows_total=5).final) is not None
+    causes = [getattr(bias_table(planned(BY_LETTER, max_rows_total=most).final), "causes", ()) for most in (5, 50)]
     assert causes == [("max_rows", "keys"), ("keys",)], "no person has more than unit_rows rows"
 
 

@@ -132,15 +132,15 @@ def test_statements_of_their_own_read_everything_again() -> None:
     assert spread > 2.5 * sums
     auto = "SELECT SUM(CLAMP(points, AUTO)) FROM visits"
     plan = make_plan(auto, CATALOG, Request(epsilon=1))
-    assert plan.left_out is not None
-    assert plan.unit_work == 2 * work_of(auto) + unit_work(plan.left_out.final)
+    assert plan.bias is not None
+    assert plan.unit_work == 2 * work_of(auto) + unit_work(plan.bias.final)
 
 
 def test_a_plan_knows_its_work() -> None:
     sql = "SELECT COUNT(*) FROM visits"
     plan = make_plan(sql, CATALOG, Request(epsilon=1))
-    assert plan.left_out is not None
-    assert plan.unit_work == work_of(sql) + unit_work(plan.left_out.final) >= 512
+    assert plan.bias is not None
+    assert plan.unit_work == work_of(sql) + unit_work(plan.bias.final) >= 512
     assert make_plan(sql, CATALOG, Request(epsilon=1, bias_share=0)).unit_work == work_of(sql)
     log = make_plan("SELECT COUNT(*) FROM log", CATALOG, Request(epsilon=1))
     assert log.unit_work <= 8, "a row that is a unit of its own is one row"

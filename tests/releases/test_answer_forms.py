@@ -91,13 +91,13 @@ def test_impossible_confidence_is_refused(answer: Answer, confidence: Any) -> No
         answer.intervals(confidence)
 
 
-def test_text_says_plus_minus_charge_and_what_is_left_out(answer: Answer) -> None:
+def test_text_says_plus_minus_charge_and_what_is_bias(answer: Answer) -> None:
     text = str(answer)
     assert "±" in text
     assert "Charged epsilon 2 to patients" in text
-    assert answer.left_out is not None
+    assert answer.bias is not None
     words = " ".join(text.split())
-    assert answer.left_out.caution in words
+    assert answer.bias.caution in words
     assert "95% intervals" in text
     console = Console(file=io.StringIO(), force_terminal=True, color_system="standard", width=160)
     console.print(answer)

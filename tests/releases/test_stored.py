@@ -77,10 +77,10 @@ def released(sql: str) -> NoisyRelease:
     account = Account("zcdp", "1e-2")
     plan = make_plan(sql, CATALOG, Request(rho="2", account=account))
     found = release(plan, ToyEngine({"t": ROWS}).measure(MeasurementTask(plan.final, b"secret")))
-    table = plan.priced.left_out
+    table = plan.priced.bias
     # The toy engine has no subqueries; any counts will do here.
     counts = None if table is None else tuple(range(-3, table.table.cells - 3))
-    return replace(found, noisy_left_out=counts)
+    return replace(found, noisy_bias=counts)
 
 
 @pytest.mark.parametrize("sql", QUERIES)
@@ -91,7 +91,7 @@ def test_what_is_read_back_is_what_was_released(sql: str) -> None:
     assert again.keys == first.keys
     assert [[type(value) for value in key] for key in again.keys] == [[type(v) for v in key] for key in first.keys]
     assert again.laws == first.laws
-    assert again.noisy_left_out == first.noisy_left_out
+    assert again.noisy_bias == first.noisy_bias
     for one, other in zip(first.noisy, again.noisy, strict=True):
         if isinstance(one, NoisyTree):
             assert isinstance(other, NoisyTree)

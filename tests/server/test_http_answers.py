@@ -20,7 +20,7 @@ def test_an_answer(served: Served) -> None:
     response = served.ask("SELECT ward, COUNT(*) AS n, SUM(cost) AS s FROM visits GROUP BY ward", epsilon=1)
     assert response.status_code == 200
     body = response.json()
-    assert list(body) == ["columns", "rows", "confidence", "left_out", "charge", "note", "receipt"]
+    assert list(body) == ["columns", "rows", "confidence", "bias", "charge", "note", "receipt"]
     assert body["columns"] == [
         {"name": "ward", "type": "TEXT", "interval": False},
         {"name": "n", "type": "INTEGER", "interval": True, "not_negative": True},
@@ -245,7 +245,7 @@ def test_arrow(served: Served) -> None:
     ]
     assert rows == [[ward, {name: cell[name] for name in ("value", "low", "high")}] for ward, cell in wanted["rows"]]
     rest = json.loads(table.schema.metadata[b"tacit"])
-    assert rest == {name: wanted[name] for name in ("confidence", "left_out", "charge", "note", "receipt")}
+    assert rest == {name: wanted[name] for name in ("confidence", "bias", "charge", "note", "receipt")}
     assert served.ask(epsilon=0.5, headers={"accept": ARROW}).content == response.content
 
 

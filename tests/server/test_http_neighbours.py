@@ -85,9 +85,9 @@ def blanked(value: Any) -> Any:
             for name, item in value.items()
             if name != "seconds"
         }
-        if isinstance(found.get("left_out"), dict):
+        if isinstance(found.get("bias"), dict):
             # Shares of people, and the sentences about them, are read off noisy counts.
-            found["left_out"] = [cause["cause"] for cause in found["left_out"]["causes"]]
+            found["bias"] = [cause["cause"] for cause in found["bias"]["causes"]]
             found["note"] = found["note"].partition(".")[0]
         return found
     if isinstance(value, list):

@@ -95,7 +95,7 @@ def test_a_quote_is_free_and_an_answer_says_price_interval_bias_and_what_is_left
     assert told.content["charged_now"] == {"epsilon": "0.4"}
     cell = told.content["rows"][0][1]
     assert cell["low"] <= cell["value"] <= cell["high"]
-    assert {cause["cause"] for cause in told.content["left_out"]["causes"]} >= {"max_groups"}
+    assert {cause["cause"] for cause in told.content["bias"]["causes"]} >= {"max_groups"}
     assert "95% intervals over the noise." in told.content["note"]
     assert told.content["stop"] is False
     assert {"population": "patients", "of": "conversation alice/whole", "currency": "epsilon", "cap": "1",

@@ -10,7 +10,7 @@ import numpy as np
 from tacit.engines.duckdb import DataSource, DuckDBEngine
 from tacit.engines.protocol import Measurements, MeasurementTask
 from tacit.query.catalog import Catalog
-from tacit.query.planning.left_out import loss_table
+from tacit.query.planning.bias import bias_table
 from tacit.query.resolve import resolve
 
 __all__ = ["measure_files"]
@@ -30,7 +30,7 @@ def measure_files(catalog: Catalog, folder: Path, queries: Sequence[str]) -> dic
         with DuckDBEngine(catalog, {table.name: source(table.name) for table in catalog.tables}) as engine:
             finals = [resolve(sql, catalog).final for sql in queries]
             found[kind] = [
-                _shown(engine.measure(MeasurementTask(final, _SECRET, left_out=loss_table(final)))) for final in finals
+                _shown(engine.measure(MeasurementTask(final, _SECRET, bias=bias_table(final)))) for final in finals
             ]
     return found
 
@@ -39,5 +39,5 @@ def _shown(found: Measurements) -> str:
     cells = [
         [cell.tolist() if isinstance(cell, np.ndarray) else cell for cell in array.tolist()] for array in found.raw
     ]
-    lost = None if found.raw_left_out is None else found.raw_left_out.tolist()
+    lost = None if found.raw_bias is None else found.raw_bias.tolist()
     return repr((list(found.keys), found.raw_units.tolist(), cells, lost))

@@ -20,25 +20,25 @@ from tacit.engines.spark.engine import SparkWriter
 from tacit.engines.sql.engine import Answered, read_measurements, with_cells
 from tacit.engines.sql.statements import Statement
 from tacit.query.catalog import Catalog
-from tacit.query.planning.left_out import loss_table
+from tacit.query.planning.bias import bias_table
 from tacit.query.query import FinalAggregation
 
 
-def _statements(engine: SparkEngine, final: FinalAggregation, left_out: bool) -> tuple[Statement, ...]:
-    table = loss_table(final) if left_out else None
+def _statements(engine: SparkEngine, final: FinalAggregation, bias: bool) -> tuple[Statement, ...]:
+    table = bias_table(final) if bias else None
     return SparkWriter.of(SPARK, final, engine._tables, SECRET, table).statements()
 
 
 def measured(
-    engine: SparkEngine, catalog: Catalog, queries: Iterable[str], *, left_out: bool = False
+    engine: SparkEngine, catalog: Catalog, queries: Iterable[str], *, bias: bool = False
 ) -> dict[str, Measurements]:
     """Measurements of Spark, by query; every different statement runs once.
 
-    With ``left_out``, statements that can count what bounding leaves out as well.
+    With ``bias``, statements that can count what bounding leaves out as well.
     """
     finals = {sql: final_of(sql, catalog) for sql in queries}
-    tables = {sql: loss_table(final) if left_out else None for sql, final in finals.items()}
-    planned = {sql: _statements(engine, final, left_out) for sql, final in finals.items()}
+    tables = {sql: bias_table(final) if bias else None for sql, final in finals.items()}
+    planned = {sql: _statements(engine, final, bias) for sql, final in finals.items()}
     texts = list(dict.fromkeys(part.sql for parts in planned.values() for part in parts))
 
     def run(text: str) -> list[Any]:
@@ -52,15 +52,15 @@ def measured(
         table, answered = tables[sql], [Answered(part, rows[part.sql]) for part in planned[sql]]
         if table is not None:
             answered = [with_cells(each, final, table) for each in answered]
-        cells = next((np.array(each.left_out) for each in answered if each.left_out is not None), None)
-        found[sql] = replace(read_measurements(final, answered), raw_left_out=cells)
+        cells = next((np.array(each.bias) for each in answered if each.bias is not None), None)
+        found[sql] = replace(read_measurements(final, answered), raw_bias=cells)
     return found
 
 
-def compare(catalog: Catalog, frames: Mapping[str, pa.Table], queries: Iterable[str], *, left_out: bool = False) -> int:
+def compare(catalog: Catalog, frames: Mapping[str, pa.Table], queries: Iterable[str], *, bias: bool = False) -> int:
     """Compare both on all queries; the number of those with a measure that is not zero throughout.
 
-    With ``left_out``, also the units by what bounding left out of them, where one statement counts both.
+    With ``bias``, also the units by what bounding left out of them, where one statement counts both.
     """
     told = 0
     with MAKERS["duckdb"](catalog, frames) as duckdb, spark_engine(catalog, frames) as spark:
@@ -70,13 +70,13 @@ def compare(catalog: Catalog, frames: Mapping[str, pa.Table], queries: Iterable[
             refused = refusal(duckdb, final)
             assert refused == refusal(spark, final), sql
             asked += [] if refused else [sql]
-        found = measured(spark, catalog, asked, left_out=left_out)
+        found = measured(spark, catalog, asked, bias=bias)
         for sql in asked:
-            final, cells = final_of(sql, catalog), found[sql].raw_left_out
-            want = duckdb.measure(MeasurementTask(final, SECRET, left_out=None if cells is None else loss_table(final)))
+            final, cells = final_of(sql, catalog), found[sql].raw_bias
+            want = duckdb.measure(MeasurementTask(final, SECRET, bias=None if cells is None else bias_table(final)))
             assert shown(found[sql]) == shown(want), sql
-            if cells is not None and want.raw_left_out is not None:
-                assert cells.tolist() == want.raw_left_out.tolist(), sql
+            if cells is not None and want.raw_bias is not None:
+                assert cells.tolist() == want.raw_bias.tolist(), sql
             told += any(np.any(cell) for array in want.raw for cell in array)
         for sql in asked[::40]:
             # The engine does by itself what was done here by hand.

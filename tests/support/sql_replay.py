@@ -22,7 +22,7 @@ from tacit.ledger.history import page
 from tacit.project.project_file import PopulationModel, Project
 from tacit.project.source import Source
 from tacit.query.catalog import Catalog
-from tacit.query.planning.left_out import LossTable
+from tacit.query.planning.bias import BiasTable
 from tacit.query.query import FinalAggregation
 from tacit.query.relational.algebra import RelationNode
 from tacit.query.resolve import resolve
@@ -73,8 +73,8 @@ class Held(Engine):
     def check(self, final: FinalAggregation) -> None:
         self._engine.check(final)
 
-    def check_left_out(self, final: FinalAggregation, table: LossTable) -> None:
-        self._engine.check_left_out(final, table)
+    def check_bias(self, final: FinalAggregation, table: BiasTable) -> None:
+        self._engine.check_bias(final, table)
 
     def measure(self, work: MeasurementTask) -> Measurements:
         return self._engine.measure(replace(work, key_secret=b"an owner's secret"))

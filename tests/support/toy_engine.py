@@ -27,7 +27,7 @@ from tacit.query.release import NoisyRelease, inputs
 from tacit.query.types import as_value, ordinal, sort_key
 
 
-def is_loss_table(final: FinalAggregation) -> bool:
+def is_bias_table(final: FinalAggregation) -> bool:
     """Whether a final aggregation is the table of what bounding leaves out of another."""
     return [aggregate.label for aggregate in final.aggregates] == ["people by what was left out"]
 
@@ -57,7 +57,7 @@ class ToyEngine(Engine):
 
     def measure(self, work: MeasurementTask) -> Measurements:
         # The table of what is left out belongs to the query before it.
-        self.measured += not is_loss_table(work.final)
+        self.measured += not is_bias_table(work.final)
         if self.closed:
             raise EngineError("closed")
         if self.fail is not None:

@@ -12,7 +12,7 @@ from tacit.core.errors import InputError
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import Number, exact_probability
 from tacit.query.planning.explain import Explanation
-from tacit.query.postprocess.bounding_loss import LeftOut
+from tacit.query.postprocess.bounding_bias import Bias
 from tacit.query.postprocess.cells import Ends, as_shown
 from tacit.query.query import OutputColumn
 from tacit.query.types import Value
@@ -34,7 +34,7 @@ class RemoteRows:
         again: asks for the intervals at another confidence.
         biased: the interval of each cell that includes the bias.
         marks: whether that may exceed the interval, for each cell.
-        left_out: the estimate of it; None where nothing can be left out, or it was not bought.
+        bias: the estimate of it; None where nothing can be left out, or it was not bought.
         estimated: False where it was not bought.
     """
 
@@ -45,7 +45,7 @@ class RemoteRows:
     again: Callable[[Fraction], RemoteRows] = field(repr=False)
     biased: tuple[tuple[Ends, ...], ...] = field(default=(), repr=False)
     marks: tuple[tuple[bool, ...], ...] = field(default=(), repr=False)
-    left_out: LeftOut | None = None
+    bias: Bias | None = None
     estimated: bool = True
     _others: dict[Fraction, RemoteRows] = field(default_factory=dict, repr=False)
 
@@ -56,10 +56,10 @@ class RemoteRows:
         values = tuple(tuple(cell.value for cell in row) for row in cells)
         ends = tuple(tuple(cell.ends for cell in row) for row in cells)
         biased = tuple(tuple(cell.biased for cell in row) for row in cells)
-        left_out = None if table.left_out is None else table.left_out.to_domain()
+        bias = None if table.bias is None else table.bias.to_domain()
         marks = tuple(tuple(cell.marked for cell in row) for row in cells)
-        known = "left_out" in table.model_fields_set
-        return cls(columns, values, ends, confidence, again, biased, marks, left_out, known)
+        known = "bias" in table.model_fields_set
+        return cls(columns, values, ends, confidence, again, biased, marks, bias, known)
 
     @property
     def has_interval(self) -> tuple[bool, ...]:
@@ -78,7 +78,7 @@ class RemoteRows:
         """For each cell (of the first ``rows``) its interval; ``bias`` as for :meth:`Finished.intervals`."""
         if bias is None:
             plain = self.intervals(confidence, rows=rows, bias=False)
-            if self.left_out is None:
+            if self.bias is None:
                 return plain
             wide = self.intervals(confidence, rows=rows, bias=True)
             return as_shown(plain, wide, [column.type for column in self.columns])

@@ -18,7 +18,7 @@ from tacit.client.values import cell_to_json, read_type, read_value
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import exact, exact_probability, exact_text
 from tacit.query.planning.explain import ExplainedError, ExplainedRelease, Explanation
-from tacit.query.postprocess.bounding_loss import CauseShare, LeftOut
+from tacit.query.postprocess.bounding_bias import Bias, CauseShare
 from tacit.query.postprocess.cells import Ends
 from tacit.query.query import OutputColumn
 from tacit.query.types import Domain, Range, Value
@@ -85,24 +85,24 @@ class CauseResponse(ResponseModel):
     found: bool = Field(default=False, description="whether AUTO found the limit, so that intervals allow for it")
 
 
-class LeftOutResponse(ResponseModel):
+class BiasResponse(ResponseModel):
     """Estimate of what limits, bounds and listed keys left out."""
 
     people: int = Field(description="estimated number of people in the query")
     causes: list[CauseResponse]
 
     @classmethod
-    def of(cls, left_out: LeftOut) -> Self:
+    def of(cls, bias: Bias) -> Self:
         """The estimate, with shares to a few digits."""
         causes = [
             CauseResponse.from_domain(each, share=_rounded(each.share), error=_rounded(each.error))
-            for each in left_out.causes
+            for each in bias.causes
         ]
-        return cls(people=left_out.people, causes=causes)
+        return cls(people=bias.people, causes=causes)
 
-    def to_domain(self) -> LeftOut:
+    def to_domain(self) -> Bias:
         """The estimate."""
-        return LeftOut(
+        return Bias(
             self.people,
             tuple(
                 CauseShare(
@@ -165,7 +165,7 @@ class AnswerTableResponse(ResponseModel):
     columns: list[AnswerColumnResponse]
     rows: Annotated[list[list[Any]], DescribedAs(list[list[CellResponse | Scalar]])]
     confidence: Exact
-    left_out: LeftOutResponse | None = Field(
+    bias: BiasResponse | None = Field(
         default=None, description="null where nothing can be left out; missing where it was not bought"
     )
 
@@ -200,7 +200,7 @@ class AnswerResponse(AnswerTableResponse):
                 "note": answer.meaning,
                 "receipt": {"receipt": answer.receipt.statement, "signature": answer.receipt.signature},
             }
-        return {"confidence": exact_text(answer.finished.confidence), **_left_out(answer), **about}
+        return {"confidence": exact_text(answer.finished.confidence), **_bias(answer), **about}
 
 
 def about_answer(answer: Answer) -> dict[str, Any]:
@@ -220,11 +220,11 @@ def _columns(answer: Answer) -> list[dict[str, Any]]:
     ]
 
 
-def _left_out(answer: Answer) -> dict[str, Any]:
+def _bias(answer: Answer) -> dict[str, Any]:
     """The estimate of the bias; nothing where it was not bought."""
     if not answer.finished.estimated:
         return {}
-    return {"left_out": None if answer.left_out is None else LeftOutResponse.of(answer.left_out).plain()}
+    return {"bias": None if answer.bias is None else BiasResponse.of(answer.bias).plain()}
 
 
 def _rows(answer: Answer, *, wide: bool = True) -> list[list[Any]]:
@@ -243,7 +243,7 @@ def _rows(answer: Answer, *, wide: bool = True) -> list[list[Any]]:
 def _losses(answer: Answer) -> Sequence[list[dict[str, Any]] | None]:
     """For each cell the interval that includes the bias, and its mark, where that is known."""
     finished = answer.finished
-    if answer.left_out is None:
+    if answer.bias is None:
         return [None] * len(finished.values)
     return [
         [{"biased": pair, "marked": mark} for pair, mark in zip(ends, marks, strict=True)]
@@ -305,7 +305,7 @@ class QuoteResponse(ResponseModel):
     limits: str
     keys: str
     bounds: str | None
-    left_out: str | None = Field(default=None, description="share of the price for an estimate of what is left out")
+    bias: str | None = Field(default=None, description="share of the price for an estimate of what is left out")
     releases: list[NoiseResponse]
     account: str
     alone: str | None
@@ -333,7 +333,7 @@ class QuoteResponse(ResponseModel):
             price=PriceResponse(text=it.charge, amounts=price.amounts),
             guarantee=price.kind,
             protected=list(it.protected),
-            left_out=it.left_out,
+            bias=it.bias,
             releases=list(it.releases),
             errors=list(it.errors),
             plan=it.digest,
@@ -378,7 +378,7 @@ def answer_json(curator: Curator, answer: Answer) -> dict[str, Any]:
         "columns": _columns(answer),
         "rows": [dict(zip(names, row, strict=True)) for row in _rows(answer, wide=False)],
         "confidence": exact_text(answer.finished.confidence),
-        **_left_out(answer),
+        **_bias(answer),
         "charge": charge_json(answer.charge),
         "budget": None if answer.is_public else BudgetResponse.of(curator.budget(answer)).plain(),
         "receipt": None if answer.receipt is None else json.loads(answer.receipt.to_json()),

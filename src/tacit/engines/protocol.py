@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from tacit.query.planning.left_out import LossTable
+    from tacit.query.planning.bias import BiasTable
     from tacit.query.query import FinalAggregation
     from tacit.query.relational.algebra import RelationNode
     from tacit.query.types import Value
@@ -40,14 +40,14 @@ class MeasurementTask:
         timeout: seconds after which the work is interrupted; None for the engine's own limit.
         progress: told now and then, from any thread, what percentage has been read; 0 while that is not known. Data
             decides it, so it is for the holder of the data alone.
-        left_out: the table of what bounding leaves out, to be counted on the same state of the data.
+        bias: the table of what bounding leaves out, to be counted on the same state of the data.
     """
 
     final: FinalAggregation
     key_secret: bytes
     timeout: float | None = None
     progress: Callable[[float], None] | None = field(default=None, compare=False, repr=False)
-    left_out: LossTable | None = None
+    bias: BiasTable | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,14 +61,14 @@ class Measurements:
         raw: one array of integers per measure, int64 or Python's own where 64 bits might not do: one number per key,
             or for LEAVES and CATEGORIES one row of ``width`` numbers per key; for PLACES one array per key, of
             two columns: places that occur, ascending, and their counts.
-        raw_left_out: number of units in each cell of the table of what bounding leaves out; None where it was not asked
+        raw_bias: number of units in each cell of the table of what bounding leaves out; None where it was not asked
             for, or the engine has to be asked for it as for any other query.
     """
 
     keys: tuple[tuple[Value | None, ...], ...]
     raw_units: NDArray[np.int64]
     raw: tuple[NDArray[Any], ...]
-    raw_left_out: NDArray[Any] | None = None
+    raw_bias: NDArray[Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,16 +166,16 @@ class Engine(Closing):
             Refusal: naming what to write instead.
         """
 
-    def check_left_out(self, final: FinalAggregation, table: LossTable) -> None:
+    def check_bias(self, final: FinalAggregation, table: BiasTable) -> None:
         """The same for the table of what bounding leaves out of a query that was checked.
 
         Raises:
             Refusal: naming what to write instead.
         """
         # The planner is loaded where a query is planned, and not where an engine is named.
-        from tacit.query.planning.left_out_query import loss_query
+        from tacit.query.planning.bias_query import bias_query
 
-        self.check(loss_query(final, table))
+        self.check(bias_query(final, table))
 
     @abstractmethod
     def measure(self, work: MeasurementTask) -> Measurements:
@@ -214,7 +214,7 @@ class Engine(Closing):
     def explain(
         self,
         final: FinalAggregation,  # noqa: ARG002 - an engine may have no statements
-        left_out: LossTable | None = None,  # noqa: ARG002
+        bias: BiasTable | None = None,  # noqa: ARG002
     ) -> tuple[str, ...]:
         """The statements that would run, for people; reads no data. None by default."""
         return ()

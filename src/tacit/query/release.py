@@ -91,7 +91,7 @@ class NoisyRelease:
             without bias. Where sums of groups got noise instead of groups, :class:`NoisyLevels`.
         laws: of the noise in each of those integers (in each node of a tree).
         plan: by which it was released.
-        noisy_left_out: noisy numbers of units in the cells of the table of what bounding leaves out; None where it was
+        noisy_bias: noisy numbers of units in the cells of the table of what bounding leaves out; None where it was
             not bought.
         others: releases of further parts of the query, in the order of :attr:`Plan.others`; ``plan`` is that of
             the whole query.
@@ -101,7 +101,7 @@ class NoisyRelease:
     noisy: tuple[NDArray[Any] | NoisyTree | NoisyLevels, ...]
     laws: tuple[NoiseLaw, ...]
     plan: Plan
-    noisy_left_out: tuple[int, ...] | None = None
+    noisy_bias: tuple[int, ...] | None = None
     others: tuple[NoisyRelease, ...] = ()
 
     @property
@@ -149,14 +149,14 @@ def _drawn_levels(each: Release, final: FinalAggregation, raw: Sequence[NDArray[
     return {index: NoisyLevels(each.basis, tuple(parts)) for index, parts in found.items()}
 
 
-def with_left_out(released: NoisyRelease, raw_counts: Sequence[int] | NDArray[Any]) -> NoisyRelease:
+def with_bias(released: NoisyRelease, raw_counts: Sequence[int] | NDArray[Any]) -> NoisyRelease:
     """A release, and with it the table of what bounding left out, from the exact number of units in each cell."""
-    part = released.plan.priced.left_out
+    part = released.plan.priced.bias
     if part is None or len(raw_counts) != part.table.cells:
         raise InternalError("the engine counted something else than the plan says")
     each, keys = part.priced.releases[0], part.table.keys
     noisy = draw(each, keys, inputs(each.block, [np.asarray(raw_counts, dtype=np.int64)]))
-    return replace(released, noisy_left_out=tuple(int(count) for count in noisy[:, 0]))
+    return replace(released, noisy_bias=tuple(int(count) for count in noisy[:, 0]))
 
 
 def together(plan: Plan, parts: Sequence[NoisyRelease]) -> NoisyRelease:

@@ -253,7 +253,7 @@ class Request:
         max_rows_total: rows of one unit in all groups together; where it is stated, the two others bind only if stated.
         weights: by the same names, or ``"keys"``, or ``"bounds"`` and ``"limits"`` for the searches for AUTO
             bounds and AUTO limits.
-        bias_share: of the price; see :mod:`tacit.query.planning.left_out`.
+        bias_share: of the price; see :mod:`tacit.query.planning.bias`.
         account: the account that pays.
     """
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tacit.query.planning.auto_bounds import Found
     from tacit.query.planning.auto_limits import FoundLimits
     from tacit.query.planning.plan import Plan
-    from tacit.query.postprocess.bounding_loss import LeftOut
+    from tacit.query.postprocess.bounding_bias import Bias
     from tacit.releases.accounts import Entry
     from tacit.releases.receipt import Receipt
 
@@ -292,7 +292,7 @@ class AnswerRows(Protocol):
         """Of the intervals, unless another is asked for."""
 
     @property
-    def left_out(self) -> LeftOut | None:
+    def bias(self) -> Bias | None:
         """Estimate of what bounding left out, where anything can be and it was bought."""
 
     def intervals(
@@ -382,12 +382,12 @@ class AnswerViews:
         return "Negative counts and sums are shown as 0; raw shows them as released." if negative else ""
 
     @property
-    def left_out(self) -> LeftOut | None:
+    def bias(self) -> Bias | None:
         """Estimated shares of people of whom limits, bounds and listed keys left something out, with a sentence each.
 
         None where nothing can be left out, or where the query was asked with ``bias_share = 0``.
         """
-        return self.finished.left_out
+        return self.finished.bias
 
     def to_arrow(self) -> pa.Table:
         """The values as an Arrow table; needs the extra ``arrow``, as do frames made from it."""
@@ -409,7 +409,7 @@ class AnswerViews:
         """The answer with two more columns, ``…_low`` and ``…_high``, after each that carries noise.
 
         Each interval contains its true value with the confidence asked (by default that of the query),
-        over the noise. By default it allows for the estimated bound of what bounding left out (:attr:`left_out`) where
+        over the noise. By default it allows for the estimated bound of what bounding left out (:attr:`bias`) where
         that makes it less than three times as wide; with ``bias`` True it does so always, with False it is of noise
         alone: of values clamped to their bounds and rounded to their step, and of the groups that were kept. Any
         confidence may be asked for, any number of times, free.
@@ -480,11 +480,9 @@ class AnswerViews:
             return "The values are exact: they hold no noise and tell nothing about people."
         if not self.finished.values:
             return _NO_ROW
-        if self.left_out is None:
+        if self.bias is None:
             return f"{self.found_text()}{self.confidence_text()} over the noise, without clipping and truncation bias."
-        return " ".join(
-            filter(None, [f"{self.found_text()}{self.confidence_text()} over the noise.", str(self.left_out)])
-        )
+        return " ".join(filter(None, [f"{self.found_text()}{self.confidence_text()} over the noise.", str(self.bias)]))
 
     def __len__(self) -> int:
         return len(self.finished.values)
@@ -494,7 +492,7 @@ class AnswerViews:
 
     def __repr__(self) -> str:
         names = ", ".join(column.name for column in self.columns)
-        lost = "" if self.left_out is None else "".join(f"; {cause}" for cause in self.left_out.seen)
+        lost = "" if self.bias is None else "".join(f"; {cause}" for cause in self.bias.seen)
         return f"<{type(self).__name__} {len(self)} rows: {names}; {self.charge.text}{lost}>"
 
     def __rich__(self) -> Any:

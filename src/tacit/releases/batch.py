@@ -559,7 +559,7 @@ def quote_batch(context: QueryContext, batch: BatchPlan) -> Split:
             for final, table in plan.measured:
                 context.engine.check(final)
                 if table is not None:
-                    context.engine.check_left_out(final, table)
+                    context.engine.check_bias(final, table)
     return split
 
 

@@ -48,7 +48,7 @@ def quote_html(said: Explanation) -> str:
     """A quote: the price, and how far off each number may be."""
     rows = [(error.label, error.meaning) for error in said.errors]
     notes = [f"Protects {said.population}: {said.unit}. Bounding: {said.bounding}. Groups: {said.keys}."]
-    notes += [f"Left out: {said.left_out}." if said.left_out else "", *said.advice]
+    notes += [f"Left out: {said.bias}." if said.bias else "", *said.advice]
     alone = f", which is {said.alone}" if said.alone else ""
     title = f"It would cost {said.charge}{alone} of {said.population}; free to know"
     if said.public:

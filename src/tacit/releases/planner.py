@@ -201,7 +201,7 @@ class Planner:
         for final, table in plan.measured:
             self._engine.check(final)
             if table is not None:
-                self._engine.check_left_out(final, table)
+                self._engine.check_bias(final, table)
         return self._plans.put(
             (sql, state, terms), PricedPlan(plan, self._engine, request.account.policy), _weight(sql, plan.query)
         )

@@ -313,7 +313,7 @@ class _Priced:
         for final, table in plan.measured:
             self.context.engine.check(final)
             if table is not None:
-                self.context.engine.check_left_out(final, table)
+                self.context.engine.check_bias(final, table)
         return plan
 
 

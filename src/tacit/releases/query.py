@@ -29,9 +29,9 @@ from tacit.project.project_file import ProjectModel, build, validate
 from tacit.project.public_sizes import PublicSizes
 from tacit.project.source import Source
 from tacit.query.limits import MAX_PUBLIC_ROWS
+from tacit.query.planning.bias_query import bias_query
 from tacit.query.planning.explain import explain_public
 from tacit.query.planning.found_parts import with_found
-from tacit.query.planning.left_out_query import loss_query
 from tacit.query.planning.plan import Plan, outline
 from tacit.query.postprocess.cells import Exact
 from tacit.query.postprocess.parts_in_turn import in_turn
@@ -39,7 +39,7 @@ from tacit.query.postprocess.public_join import PublicRows
 from tacit.query.postprocess.result import Finished
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import scanned
-from tacit.query.release import NoisyRelease, release, with_left_out
+from tacit.query.release import NoisyRelease, release, with_bias
 from tacit.query.request import OPTIONS, Request
 from tacit.releases.accounts import Entry
 from tacit.releases.answer import Answer
@@ -191,16 +191,16 @@ def run(
         found = run(context, plan.first, progress, seconds)
         plan = with_found(plan, found.noisy, found.laws)
     secret = context.keys.group_secret(plan.final.population)
-    work = MeasurementTask(plan.final, secret, timeout=seconds, progress=progress, left_out=plan.losses)
+    work = MeasurementTask(plan.final, secret, timeout=seconds, progress=progress, bias=plan.losses)
     raw_measurements = context.engine.measure(work)
     released = release(plan, raw_measurements)
     if plan.losses is None:
         return released
-    raw_counts = raw_measurements.raw_left_out
+    raw_counts = raw_measurements.raw_bias
     if raw_counts is None:
-        table = loss_query(plan.final, plan.losses)
-        raw_counts = context.engine.measure(replace(work, final=table, left_out=None)).raw[0]
-    return with_left_out(released, raw_counts)
+        table = bias_query(plan.final, plan.losses)
+        raw_counts = context.engine.measure(replace(work, final=table, bias=None)).raw[0]
+    return with_bias(released, raw_counts)
 
 
 def answer_from_outcome(

@@ -10,7 +10,7 @@ integers row by row, and ``wide`` where they are Python's own integers rather th
 ``tree`` (width and arity), and ``drawn`` where its leaves are cells around quantiles that were drawn. Where sums of
 groups got noise instead of groups, ``levels`` has one entry for each of these sums. ``found`` has the
 bounds that AUTO found, if it looked for some, ``limits`` the contribution bounds and the counts of their search, and
-``left_out`` the noisy table of what bounding left out, if it was bought. Where a query has several
+``bias`` the noisy table of what bounding left out, if it was bought. Where a query has several
 parts, ``others`` has the further ones in the same form. Scales and laws are not
 written: they follow from the plan, which is part of the query.
 """
@@ -71,8 +71,8 @@ def _write_part(released: NoisyRelease) -> dict[str, object]:
         }
     if released.plan.found:
         content["found"] = [[str(found.low), str(found.high)] for found in released.plan.found]
-    if released.noisy_left_out is not None:
-        content["left_out"] = [_write_integer(count) for count in released.noisy_left_out]
+    if released.noisy_bias is not None:
+        content["bias"] = [_write_integer(count) for count in released.noisy_bias]
     return content
 
 
@@ -114,12 +114,12 @@ def _read_part(content: dict[str, Any], plan: Plan) -> NoisyRelease:
     noisy = tuple(
         _read_noisy(entry, plan, i, len(keys)) for i, entry in zip(range(len(laws)), content["noisy"], strict=True)
     )
-    left_out = None
-    if plan.priced.left_out is not None:
-        left_out = tuple(int(count) for count in content["left_out"])
-        if len(left_out) != plan.priced.left_out.table.cells:
+    bias = None
+    if plan.priced.bias is not None:
+        bias = tuple(int(count) for count in content["bias"])
+        if len(bias) != plan.priced.bias.table.cells:
             raise ValueError("a table of another size")
-    return NoisyRelease(keys, noisy, laws, plan, left_out)
+    return NoisyRelease(keys, noisy, laws, plan, bias)
 
 
 def _write(value: Value | None, kind: SqlType) -> object:

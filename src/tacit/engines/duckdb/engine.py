@@ -30,7 +30,7 @@ from tacit.engines.sql.relations import (
 from tacit.engines.sql.statements import SPREAD, Statement, Writer
 from tacit.engines.sql.unit_totals import quantised_sql
 from tacit.query.catalog import Catalog
-from tacit.query.planning.left_out import LossTable
+from tacit.query.planning.bias import BiasTable
 from tacit.query.planning.measures import MeasureKind
 from tacit.query.query import FinalAggregation
 from tacit.query.relational.algebra import FilterRows, RelationNode, Scan
@@ -47,7 +47,7 @@ class DuckDBStatement(Statement):
     rows: TotalsPlan | SpreadPlan | None = None
 
     @property
-    def tells_left_out(self) -> bool:
+    def tells_bias(self) -> bool:
         """Whether the rows of the faster form tell the table of what bounding leaves out as well."""
         return isinstance(self.rows, TotalsPlan) and self.rows.losses is not None
 
@@ -72,8 +72,8 @@ class DuckDBWriter(Writer):
         spread = [measure for measure in measures if measure.kind in SPREAD]
         found, losses = read_shares(summed), None
         columns, shares = found or ({}, ())
-        if found is not None and self.left_out is not None:
-            losses = loss_plan(self.final, self.left_out, columns, {share.measure: share.column for share in shares})
+        if found is not None and self.bias is not None:
+            losses = loss_plan(self.final, self.bias, columns, {share.measure: share.column for share in shares})
         reads = {name: made.sql for name, made in (*columns.items(), *(losses.columns if losses else {}).items())}
         for i, measure in enumerate(spread):
             reads[f"x{i}"] = self._value(measure)[0]
@@ -169,11 +169,11 @@ class DuckDBEngine(SqlEngine):
         self.interrupt()
         self._sources.close()
 
-    def _written(self, final: FinalAggregation, left_out: LossTable | None = None) -> tuple[Statement, ...]:
+    def _written(self, final: FinalAggregation, bias: BiasTable | None = None) -> tuple[Statement, ...]:
         # Rows of a view have no number; a statement that needs one cannot be written. Every other statement can, and is
         # written when it is known whether it reads files or their copies.
         if has_row_units(final.source) and any(self._tables[name].row is None for name in tables_of(final.source)):
-            super()._written(final, left_out)
+            super()._written(final, bias)
         return ()
 
     def _shown(self, statement: DuckDBStatement) -> str:
@@ -184,7 +184,7 @@ class DuckDBEngine(SqlEngine):
         then = "its values are counted" if isinstance(rows, SpreadPlan) else "its shares are added up"
         shown = f"{rows.source.sql}\n-- Of these rows each unit {kept}, in memory or by SQL; then {then}."
         lost = "\n-- The same rows tell what was left out of each unit, and so its cell in the table of that."
-        return shown + lost if statement.tells_left_out else shown
+        return shown + lost if statement.tells_bias else shown
 
     def _answer(self, session: DuckDBSession, statement: DuckDBStatement) -> Answered:
         """The rows of a statement, by its faster form if that can."""
@@ -194,7 +194,7 @@ class DuckDBEngine(SqlEngine):
                 return Answered(statement, found.totals, found.cells)
         return super()._answer(session, statement)
 
-    def check_left_out(self, final: FinalAggregation, table: LossTable) -> None:
+    def check_bias(self, final: FinalAggregation, table: BiasTable) -> None:
         """Nothing is refused: no row is a unit, the windows of the query were checked, and counts are narrow."""
 
     @contextmanager

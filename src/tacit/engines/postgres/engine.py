@@ -31,8 +31,8 @@ from tacit.engines.postgres.tables import (
     type_of,
 )
 from tacit.engines.protocol import Limits, Marks, MeasurementTask
+from tacit.engines.sql.bias_cells import CellWriter
 from tacit.engines.sql.engine import SqlEngine
-from tacit.engines.sql.loss_cells import CellWriter
 from tacit.engines.sql.relations import StoredTable, tables_of
 from tacit.engines.sql.unit_totals import Partials
 from tacit.query.catalog import Catalog, Column, Table

@@ -32,9 +32,9 @@ from tacit.engines.spark.dialect import SPARK
 from tacit.engines.spark.running_query import SparkQuery
 from tacit.engines.spark.session import SessionHandle, hushed, open_session
 from tacit.engines.spark.sources import marks_of, open_tables
+from tacit.engines.sql.bias_cells import CellWriter
 from tacit.engines.sql.dialect import column
 from tacit.engines.sql.engine import SqlEngine, opaquely
-from tacit.engines.sql.loss_cells import CellWriter
 from tacit.engines.sql.relations import StoredTable, tables_of
 from tacit.engines.sql.scalars import scalar_sql
 from tacit.engines.sql.statements import Named

@@ -11,7 +11,7 @@ Modules:
   meaning gives
 * :mod:`.group_choice` — Groups of a query, and the choice of the groups and values of a unit that count, by keyed
   hash
-* :mod:`.loss_cells` — Sums of a query and the table of what bounding leaves out of it, in one statement
+* :mod:`.bias_cells` — Sums of a query and the table of what bounding leaves out of it, in one statement
 * :mod:`.relations` — Relations as SQL: one SELECT per node, with the columns that are needed above and no others
 * :mod:`.scalars` — Expressions as SQL: total casts, one lowering per function id, and ranges that need no check
 * :mod:`.statements` — Measuring statements: rows, bounded per unit, summed per group

@@ -26,15 +26,15 @@ from numpy.typing import NDArray
 
 from tacit.core.errors import EngineError, InternalError, TacitError
 from tacit.engines.protocol import Engine, Limits, Measurements, MeasurementTask
+from tacit.engines.sql.bias_cells import cells_and_rows
 from tacit.engines.sql.dialect import Dialect, column
 from tacit.engines.sql.group_choice import Chooser, Groups
-from tacit.engines.sql.loss_cells import cells_and_rows
 from tacit.engines.sql.relations import StoredTable, check_windows, has_row_units, relation_sql, tables_of
 from tacit.engines.sql.statements import SPREAD, KeyTotals, SpreadRows, Statement, Writer
 from tacit.engines.sql.unit_totals import check_width, fits_64_bits
 from tacit.query.catalog import Catalog
-from tacit.query.planning.left_out import LossTable
-from tacit.query.planning.left_out_query import loss_query
+from tacit.query.planning.bias import BiasTable
+from tacit.query.planning.bias_query import bias_query
 from tacit.query.planning.measures import Measure, MeasureKind
 from tacit.query.query import FinalAggregation
 from tacit.query.refusal import Refusal
@@ -66,7 +66,7 @@ class Answered(NamedTuple):
 
     statement: Statement
     rows: list[Any] | SpreadRows | KeyTotals
-    left_out: Sequence[int] | None = None
+    bias: Sequence[int] | None = None
 
 
 class ActiveSessions:
@@ -110,7 +110,7 @@ class CheckedQueries:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: OrderedDict[
-            tuple[int, LossTable | None], tuple[FinalAggregation, Mapping[str, StoredTable], Sequence[Statement]]
+            tuple[int, BiasTable | None], tuple[FinalAggregation, Mapping[str, StoredTable], Sequence[Statement]]
         ] = OrderedDict()
 
     def add(
@@ -118,13 +118,13 @@ class CheckedQueries:
         final: FinalAggregation,
         tables: Mapping[str, StoredTable],
         statements: Sequence[Statement],
-        left_out: LossTable | None = None,
+        bias: BiasTable | None = None,
     ) -> None:
         """Remember a query, by identity; ``statements`` over ``tables``, none where they depend on the secret."""
         if sum(len(statement.sql) for statement in statements) > _MOST_CHARACTERS:
             statements = ()
         with self._lock:
-            self._known[id(final), left_out] = final, tables, statements
+            self._known[id(final), bias] = final, tables, statements
             if len(self._known) > _MOST_CHECKED:
                 self._known.popitem(last=False)
 
@@ -134,11 +134,11 @@ class CheckedQueries:
             return (id(final), None) in self._known
 
     def written(
-        self, final: FinalAggregation, tables: Mapping[str, StoredTable], left_out: LossTable | None = None
+        self, final: FinalAggregation, tables: Mapping[str, StoredTable], bias: BiasTable | None = None
     ) -> Sequence[Statement]:
         """Its statements over these tables, with a table of what is left out; none where they are not known."""
         with self._lock:
-            known = self._known.get((id(final), left_out))
+            known = self._known.get((id(final), bias))
         return known[2] if known is not None and known[1] is tables else ()
 
 
@@ -193,28 +193,28 @@ class SqlEngine(Engine):
         check_windows(self.dialect, final.source)
         self._checked.add(final, self._tables, self._written(final))
 
-    def check_left_out(self, final: FinalAggregation, table: LossTable) -> None:
+    def check_bias(self, final: FinalAggregation, table: BiasTable) -> None:
         """Refuse the table of what bounding leaves out only where a statement of its own has to count it."""
         made = self._written(final, table)
-        if any(statement.tells_left_out for statement in made):
+        if any(statement.tells_bias for statement in made):
             self._checked.add(final, self._tables, made, table)
         else:
-            self.check(loss_query(final, table))
+            self.check(bias_query(final, table))
 
-    def _written(self, final: FinalAggregation, left_out: LossTable | None = None) -> Sequence[Statement]:
+    def _written(self, final: FinalAggregation, bias: BiasTable | None = None) -> Sequence[Statement]:
         """The statements, written out without the secret; a statement that cannot be written is refused."""
-        made = self.writer.of(self.dialect, final, self._tables, None, left_out).statements()
+        made = self.writer.of(self.dialect, final, self._tables, None, bias).statements()
         for statement in made:
             _ = statement.sql
         return made
 
-    def explain(self, final: FinalAggregation, left_out: LossTable | None = None) -> tuple[str, ...]:
+    def explain(self, final: FinalAggregation, bias: BiasTable | None = None) -> tuple[str, ...]:
         """The statements for a final aggregation, for people: without the secret."""
-        made = self.writer.of(self.dialect, final, self._named_tables(), b"secret", left_out).statements()
+        made = self.writer.of(self.dialect, final, self._named_tables(), b"secret", bias).statements()
         shown = tuple(map(self._shown, made))
-        if left_out is None or any(statement.tells_left_out for statement in made):
+        if bias is None or any(statement.tells_bias for statement in made):
             return shown
-        return (*shown, *self.explain(loss_query(final, left_out)))
+        return (*shown, *self.explain(bias_query(final, bias)))
 
     def measure(self, work: MeasurementTask) -> Measurements:
         """Run the statements, all on one state of the data."""
@@ -226,19 +226,19 @@ class SqlEngine(Engine):
         with self._session(work.final.source, work) as (session, tables):
             answered = self._answers(session, work.final, tables, work)
             found = read_measurements(work.final, answered)
-            if work.left_out is None:
+            if work.bias is None:
                 return found
-            cells: Any = next((each.left_out for each in answered if each.left_out is not None), None)
+            cells: Any = next((each.bias for each in answered if each.bias is not None), None)
             if cells is None:
-                query = loss_query(work.final, work.left_out)
+                query = bias_query(work.final, work.bias)
                 cells = read_measurements(query, self._answers(session, query, tables, work)).raw[0]
-        return replace(found, raw_left_out=np.asarray(cells, dtype=np.int64))
+        return replace(found, raw_bias=np.asarray(cells, dtype=np.int64))
 
     def _answers(
         self, session: SqlSession, final: FinalAggregation, tables: Mapping[str, StoredTable], work: MeasurementTask
     ) -> list[Answered]:
         """The rows of all statements of a final aggregation."""
-        table = work.left_out if final is work.final else None
+        table = work.bias if final is work.final else None
         planned = [statement.keyed(work.key_secret) for statement in self._checked.written(final, tables, table)]
         if not planned:
             planned = [*self.writer.of(self.dialect, final, tables, work.key_secret, table).statements()]
@@ -323,7 +323,7 @@ def opaquely(run: Callable[[], Result], read: Callable[[], str]) -> Result:
 # -- Measurements from result rows: every public group, or private groups in key order.
 
 
-def with_cells(answered: Answered, final: FinalAggregation, table: LossTable) -> Answered:
+def with_cells(answered: Answered, final: FinalAggregation, table: BiasTable) -> Answered:
     """The same with the cells of the table apart, where the statement counted them."""
     statement, rows, _ = answered
     if not statement.counts_cells or not isinstance(rows, list):

@@ -26,7 +26,7 @@ from tacit.engines.sql.group_choice import Chooser, Groups, keyed, position_sql
 from tacit.engines.sql.relations import StoredTable, has_row_units, relation_sql, slots_of
 from tacit.engines.sql.scalars import scalar_sql
 from tacit.engines.sql.unit_totals import TOTALS, Partials, category_sql, leaf_sql, quantised_sql
-from tacit.query.planning.left_out import LossTable
+from tacit.query.planning.bias import BiasTable
 from tacit.query.planning.measures import Measure, MeasureKind
 from tacit.query.query import FinalAggregation
 from tacit.query.relational.algebra import FilterRows, Scan
@@ -42,7 +42,7 @@ class Statement:
     """SQL, and which measures its columns are.
 
     Rows are the group columns, then for sums ``units`` and one column per measure, and for a spread measure ``place``
-    and ``n``. A statement that counts cells has ``cell`` as its last column: see :mod:`.loss_cells`.
+    and ``n``. A statement that counts cells has ``cell`` as its last column: see :mod:`.bias_cells`.
 
     Args:
         write: the SQL; called when it is wanted, since a database may have another way.
@@ -66,7 +66,7 @@ class Statement:
         return self.write()
 
     @property
-    def tells_left_out(self) -> bool:
+    def tells_bias(self) -> bool:
         """Whether its rows tell the table of what bounding leaves out as well."""
         return self.counts_cells
 
@@ -131,7 +131,7 @@ class Writer:
         chooser: decides which groups a unit keeps.
         groups: of the aggregation.
         unit: the slot of the unit.
-        left_out: the table of what bounding leaves out, where a statement may be able to tell it as well.
+        bias: the table of what bounding leaves out, where a statement may be able to tell it as well.
         has_others: whether pairs of a unit and a group are collected, with those whose group is not on the public list.
     """
 
@@ -141,7 +141,7 @@ class Writer:
     chooser: Chooser
     groups: Groups
     unit: int
-    left_out: LossTable | None = None
+    bias: BiasTable | None = None
     has_others: bool = False
 
     @classmethod
@@ -151,14 +151,14 @@ class Writer:
         final: FinalAggregation,
         tables: Mapping[str, StoredTable],
         secret: bytes | None,
-        left_out: LossTable | None = None,
+        bias: BiasTable | None = None,
     ) -> Self:
         """The writer for a final aggregation; without a secret its statements are keyed later."""
         unit = final.source.unit
         if unit is None:
             raise InternalError("a final aggregation needs an owned source")
         chooser = Chooser(secret, final.source.fields[unit].type, has_row_units(final.source))
-        return cls(d, final, tables, chooser, Groups(final), unit, left_out)
+        return cls(d, final, tables, chooser, Groups(final), unit, bias)
 
     def statements(self) -> tuple[Statement, ...]:
         """All statements of a query."""

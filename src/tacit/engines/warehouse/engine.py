@@ -122,7 +122,7 @@ class WarehouseEngine(Engine):
         Raises:
             InputError: none came back for it, or not all.
         """
-        if self._counts is None or work.left_out is not None:
+        if self._counts is None or work.bias is not None:
             raise InputError("measured", "this project's tables are in a warehouse: tacit measure writes what to run")
         final, label, answered = work.final, label_of(work.final), []
         groups = Groups(final).count

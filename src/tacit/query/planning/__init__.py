@@ -12,8 +12,8 @@ Modules:
   price stay
 * :mod:`.join_spread` — Spread of a join: the equalities by which its rows are looked up, and how many rows meet each
   other
-* :mod:`.left_out` — Table of units by what bounding left out of them, which every user-level query buys
-* :mod:`.left_out_query` — Query that counts units in the cells of the table of what bounding left out: for
+* :mod:`.bias` — Table of units by what bounding left out of them, which every user-level query buys
+* :mod:`.bias_query` — Query that counts units in the cells of the table of what bounding left out: for
   engines that count them in SQL
 * :mod:`.measures` — Integer measurements behind aggregates, with their sensitivities and the limits of one unit's
   contribution

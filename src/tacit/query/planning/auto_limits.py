@@ -260,7 +260,7 @@ class _Summed(NamedTuple):
 
 def _summed(final: FinalAggregation) -> _Summed | None:
     """The one sum of an answer without groups, of values that are 0 or more; None where rows are counted."""
-    from tacit.query.planning.left_out import moves_to_bounds, total_argument, total_type
+    from tacit.query.planning.bias import moves_to_bounds, total_argument, total_type
 
     measure = final.measures[0]
     if final.keys or len(final.measures) > 1 or measure.kind is not MeasureKind.SUM or measure.argument is None:

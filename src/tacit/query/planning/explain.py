@@ -23,8 +23,8 @@ from tacit.mechanisms.laplace import Laplace
 from tacit.query.aggregate_family import ExpectedError
 from tacit.query.planning.auto_bounds import FALSE_CELL, MOST_STEPS, sought
 from tacit.query.planning.auto_limits import cells_of, ladder
+from tacit.query.planning.bias import CASTS, CLIPPING, JOINS, KEYS, BiasTable, bias_table
 from tacit.query.planning.found_parts import with_limits
-from tacit.query.planning.left_out import CASTS, CLIPPING, JOINS, KEYS, LossTable, loss_table
 from tacit.query.planning.plan import Plan, by_part, column_names, limits_of, outline, percent, protected_scans
 from tacit.query.planning.rank_choice import RankChoice
 from tacit.query.planning.releases import PlanBudget, Release
@@ -93,7 +93,7 @@ class Explanation:
         limits: ``max_groups`` and ``max_rows``, and whether the owner declares or the query states them, in words.
         keys: which groups there will be, in words.
         bounds: which AUTO bounds will be found and how, or which were, in words; None without any.
-        left_out: which share of the price buys an estimate of what bounding leaves out, and of what, in words; None
+        bias: which share of the price buys an estimate of what bounding leaves out, and of what, in words; None
             where nothing can be left out.
         releases: one line each, in the order in which they are made: the searches for AUTO, the selection of keys,
             the rest, the table of what is left out. While AUTO bounds are not found, sensitivities and scales that
@@ -128,7 +128,7 @@ class Explanation:
     digest: str
     engine_sql: str | None = None
     advice: tuple[str, ...] = ()
-    left_out: str | None = None
+    bias: str | None = None
     sets: str | None = None
     public: bool = False
     steps: str | None = None
@@ -169,7 +169,7 @@ def explain(plan: Plan) -> Explanation:
         errors=_errors(plan),
         digest=plan.digest,
         advice=tuple(dict.fromkeys(sentence for part in plan.parts for sentence in _advice(part))),
-        left_out=_of_parts(plan, _left_out),
+        bias=_of_parts(plan, _bias),
         sets=sets_in_words(plan.query, [_levels(part) for part in plan.parts]),
         steps=_steps(plan),
     )
@@ -317,15 +317,15 @@ def _search(plan: Plan) -> Iterator[ExplainedRelease]:
 
 
 def _losses(plan: Plan) -> Iterator[ExplainedRelease]:
-    part = plan.priced.left_out
+    part = plan.priced.bias
     if part is not None:
         yield from (_release(plan, part.priced.budget, release) for release in part.priced.releases)
 
 
-def _left_out(plan: Plan) -> str | None:
-    part = plan.priced.left_out
+def _bias(plan: Plan) -> str | None:
+    part = plan.priced.bias
     if part is None:
-        possible = loss_table(plan.final)
+        possible = bias_table(plan.final)
         if possible is None:
             return None
         return f"not estimated, because bias_share is 0; {_cutting(possible)} may cut people, and no interval says so"
@@ -336,7 +336,7 @@ def _left_out(plan: Plan) -> str | None:
     )
 
 
-def _cutting(table: LossTable) -> str:
+def _cutting(table: BiasTable) -> str:
     named = {
         CLIPPING: "bounds of values",
         KEYS: "the list of keys",
@@ -506,8 +506,8 @@ def _lines(it: Explanation) -> Iterator[str]:
         yield f"Steps       {it.steps}"
     if it.bounds is not None:
         yield f"Bounds      {it.bounds}"
-    if it.left_out is not None:
-        yield f"Left out    {it.left_out}"
+    if it.bias is not None:
+        yield f"Left out    {it.bias}"
     yield "Releases"
     for release in it.releases:
         yield f"  {release.name}"

@@ -86,7 +86,7 @@ def _priced_again(plan: Plan, query: Query) -> Plan:
     if bought.asked is None:
         raise InternalError("there is nothing AUTO to be found")
     rest = buy_rest(query.final, plan.relation, bought.budget, bought.asked, bought.first, bought.limits, bought.sets)
-    priced = replace(rest, left_out=bought.left_out)
+    priced = replace(rest, bias=bought.bias)
     event = priced.event(plan.relation)
     check_charge(event, plan.guarantee)
     return replace(plan, query=query, priced=priced, event=event)

@@ -28,8 +28,8 @@ from tacit.query.planning import auto_bounds, auto_limits
 from tacit.query.planning.accuracy import NamedAggregates, buy_accuracy, places_of
 from tacit.query.planning.auto_bounds import MOST_STEPS, Found, search_of
 from tacit.query.planning.auto_limits import FoundLimits
-from tacit.query.planning.left_out import LossTable
-from tacit.query.planning.left_out_query import loss_query
+from tacit.query.planning.bias import BiasTable
+from tacit.query.planning.bias_query import bias_query
 from tacit.query.planning.measures import ContributionLimit, ContributionLimits
 from tacit.query.planning.pricing import buy, check_charge
 from tacit.query.planning.releases import KeySelection, Priced, PricedPart, Release, Weights
@@ -108,23 +108,23 @@ class Plan:
         return self.searches[0] if self.searches else None
 
     @cached_property
-    def left_out(self) -> Plan | None:
+    def bias(self) -> Plan | None:
         """The table of what bounding leaves out, to be run after; None where it is not bought."""
-        part = self.priced.left_out
+        part = self.priced.bias
         if part is None:
             return None
-        query = Query(loss_query(self.final, part.table), (), (), Options())
+        query = Query(bias_query(self.final, part.table), (), (), Options())
         event = part.priced.event(self.relation)
         return replace(self, query=query, priced=part.priced, event=event, found=(), limits=None, others=())
 
     @property
     def stages(self) -> tuple[Plan, ...]:
         """Plans that read data, in order: searches for AUTO, the query, the table of what it leaves out."""
-        own = (*self.searches, self, *(() if self.left_out is None else (self.left_out,)))
+        own = (*self.searches, self, *(() if self.bias is None else (self.bias,)))
         return (*own, *(stage for other in self.others for stage in other.stages))
 
     @property
-    def measured(self) -> tuple[tuple[FinalAggregation, LossTable | None], ...]:
+    def measured(self) -> tuple[tuple[FinalAggregation, BiasTable | None], ...]:
         """Aggregations that an engine must accept beforehand, with the tables of what bounding leaves out of them.
 
         Of AUTO limits it is the largest that can be found.
@@ -134,9 +134,9 @@ class Plan:
         return (*own, *(each for other in self.others for each in other.measured))
 
     @property
-    def losses(self) -> LossTable | None:
+    def losses(self) -> BiasTable | None:
         """The cells of the table of what bounding leaves out; None where it is not bought."""
-        return None if self.priced.left_out is None else self.priced.left_out.table
+        return None if self.priced.bias is None else self.priced.bias.table
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -160,7 +160,7 @@ class Plan:
         work = unit_work(self.final) * (1 if self.priced.first is None else 2)
         if self.priced.limits is not None:
             work += unit_work(auto_limits.search_of(self.final))
-        work += 0 if self.left_out is None else unit_work(self.left_out.final)
+        work += 0 if self.bias is None else unit_work(self.bias.final)
         return work + sum(other.unit_work for other in self.others)
 
     @cached_property
@@ -170,8 +170,8 @@ class Plan:
         work = once if self.priced.first is None else once + once
         if self.priced.limits is not None:
             work += whole_work(auto_limits.search_of(self.final))
-        if self.left_out is not None:
-            work += whole_work(self.left_out.final)
+        if self.bias is not None:
+            work += whole_work(self.bias.final)
         return reduce(WholeWork.__add__, (other.whole_work for other in self.others), work)
 
     @property

@@ -39,6 +39,7 @@ from tacit.mechanisms.residual_basis import best_levels
 from tacit.mechanisms.rounded_gaussian import RoundedGaussian
 from tacit.query.planning import auto_limits
 from tacit.query.planning.auto_bounds import search_of, search_shares
+from tacit.query.planning.bias import bias_table, cell_counts
 from tacit.query.planning.blocks import Block, blocks_of
 from tacit.query.planning.delta_budgets import (
     badness,
@@ -50,7 +51,6 @@ from tacit.query.planning.delta_budgets import (
     rho_of_gaussian,
     root_down,
 )
-from tacit.query.planning.left_out import cell_counts, loss_table
 from tacit.query.planning.rank_choice import RankChoice, part_that_draws
 from tacit.query.planning.releases import (
     Asked,
@@ -268,7 +268,7 @@ def buy(
     bought, guarantee = _bought(parts, relation, terms, currency, amount)
     # A query that releases nothing about any unit, such as the list of public keys, costs nothing.
     # Neither does the search for limits that would not matter.
-    found = tuple(replace(each, left_out=None, limits=None) if _is_constant(each) else each for each in bought)
+    found = tuple(replace(each, bias=None, limits=None) if _is_constant(each) else each for each in bought)
     if all(map(_is_constant, found)):
         return found, currency_of(guarantee).nothing(relation)
     return found, guarantee
@@ -361,7 +361,7 @@ def _buy_part(part: PricedPart, budget: PlanBudget, relation: Relation, terms: T
     final, weights, sets = part
     beta = 1 - terms.confidence
     asked = (tuple(weights.measures), weights.keys, _RULES[terms.rule])
-    table = loss_table(final) if terms.bias_share and budget.amount else None
+    table = bias_table(final) if terms.bias_share and budget.amount else None
 
     def answered(budget: PlanBudget) -> Priced:
         claims = {}
@@ -389,7 +389,7 @@ def _buy_part(part: PricedPart, budget: PlanBudget, relation: Relation, terms: T
     counts = cell_counts(final.source, [literal(0, INTEGER)] * (len(table.causes) + 1), table)
     own = price(counts, PlanBudget(budget.currency, budget.amount * share), relation)
     rest = PlanBudget(budget.currency, budget.amount * (1 - share), budget.delta)
-    return replace(answered(rest), left_out=LossPricing(table, own))
+    return replace(answered(rest), bias=LossPricing(table, own))
 
 
 def _buy_approx(

@@ -15,8 +15,8 @@ from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.partition_selection import PartitionSelection
 from tacit.mechanisms.residual_basis import Axes, LevelBasis
 from tacit.mechanisms.rounded_gaussian import RoundedGaussian
+from tacit.query.planning.bias import BiasTable
 from tacit.query.planning.blocks import Block, Readout
-from tacit.query.planning.left_out import LossTable
 from tacit.query.planning.noise_distribution import LevelNoise, NoiseLaw
 from tacit.query.planning.rank_choice import RankChoice
 from tacit.query.query import FinalAggregation
@@ -236,7 +236,7 @@ class Priced:
         first: the search for AUTO bounds, which comes before and has a budget of its own.
         asked: where there is such a search, the weights of the measurements and of the selection, and its rule, with
             which the rest is priced again once bounds are found; all that decides noise is then in this value.
-        left_out: the table of what bounding leaves out, which comes last and has a budget of its own; None where it is
+        bias: the table of what bounding leaves out, which comes last and has a budget of its own; None where it is
             not bought.
         limits: the search for AUTO limits, which comes first of all and has a budget of its own.
         sets: places of the keys of each grouping set that is asked for; empty for a plain GROUP BY.
@@ -247,7 +247,7 @@ class Priced:
     keys: KeySelection | None
     first: Priced | None = None
     asked: Asked | None = None
-    left_out: LossPricing | None = field(default=None, repr=False)
+    bias: LossPricing | None = field(default=None, repr=False)
     limits: Priced | None = field(default=None, repr=False)
     # It follows from the query, and decides nothing that the releases do not say.
     sets: Sets = field(default=(), repr=False, compare=False)
@@ -255,7 +255,7 @@ class Priced:
     @cached_property
     def text(self) -> str:
         """Its one text, for digests."""
-        parts = [repr(self), *(repr(part) for part in (self.left_out,) if part is not None)]
+        parts = [repr(self), *(repr(part) for part in (self.bias,) if part is not None)]
         parts += [f"levels {release.levels!r}" for release in self.releases if release.levels]
         return ", ".join(parts) + ("" if self.limits is None else f" limits {self.limits!r}")
 
@@ -267,7 +267,7 @@ class Priced:
     @property
     def parts(self) -> tuple[Priced, ...]:
         """Parts with a budget of their own, in the order in which they run."""
-        last = () if self.left_out is None else (self.left_out.priced,)
+        last = () if self.bias is None else (self.bias.priced,)
         return (*self.searches, self, *last)
 
     @property
@@ -290,9 +290,9 @@ class Priced:
 
 @dataclass(frozen=True)
 class LossPricing:
-    """The table of what bounding leaves out, and its one release; see :mod:`tacit.query.planning.left_out`."""
+    """The table of what bounding leaves out, and its one release; see :mod:`tacit.query.planning.bias`."""
 
-    table: LossTable
+    table: BiasTable
     priced: Priced
 
 

@@ -5,7 +5,7 @@ Everything here reads released integers, public keys and public parameters, so i
 Proof of the intervals: ``intervals.proof.md``.
 
 Modules:
-* :mod:`.bounding_loss` — Estimates from the noisy table of what bounding left out: shares of people, and bounds of the
+* :mod:`.bounding_bias` — Estimates from the noisy table of what bounding left out: shares of people, and bounds of the
   bias of cells
 * :mod:`.cell_expressions` — Expressions over released cells, with intervals
 * :mod:`.cells` — Released cell: value, noise events and interval

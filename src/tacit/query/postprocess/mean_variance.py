@@ -156,7 +156,7 @@ class MeanEstimate(_Moments):
     def _widened(self, known: Domain, biases: Sequence[MeasureBias]) -> Domain:
         """The mean of n values, and of so many more that are at most h from the centre: 2h·more/(n + more) apart.
 
-        Values that were moved to a bound add to the sum without being more; see ``left_out.proof.md``.
+        Values that were moved to a bound add to the sum without being more; see ``bias.proof.md``.
         """
         bias, more = biases[self.sum_draw.measure], biases[self.count_draw.measure].up_of(self.noisy_count)
         if known.range.ends is None or bias.is_nothing:

@@ -30,11 +30,11 @@ from tacit.core.errors import InputError, InternalError
 from tacit.core.numbers import Number, exact_probability
 from tacit.mechanisms.residual_basis import Axes
 from tacit.query.aggregates import entry_of
-from tacit.query.planning.left_out import loss_table
+from tacit.query.planning.bias import bias_table
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.plan import Plan
 from tacit.query.planning.quantile_tree import NoisyTree
-from tacit.query.postprocess.bounding_loss import LeftOut, QueryLosses, bounding_losses
+from tacit.query.postprocess.bounding_bias import Bias, QueryBias, bounding_biases
 from tacit.query.postprocess.cell_expressions import EndOf, Row, derive
 from tacit.query.postprocess.cells import Cell, CellConfidence, Draw, Ends, Exact, MeasureBias, as_shown, exceeds
 from tacit.query.postprocess.public_join import PublicRows, combined, matched
@@ -222,12 +222,12 @@ class Finished:
     rows: tuple[Row, ...]
     laws: tuple[NoiseLaw, ...]
     confidence: Fraction
-    losses: QueryLosses | None = None
+    losses: QueryBias | None = None
     estimated: bool = True
     totals: tuple[int, ...] = ()
 
     @property
-    def left_out(self) -> LeftOut | None:
+    def bias(self) -> Bias | None:
         """Estimate of what bounding left out; None where nothing can be, or no share of the price was spent on it."""
         return None if self.losses is None else self.losses.told
 
@@ -343,9 +343,9 @@ def finish(query: Query, released: NoisyRelease, *, confidence: Number, public: 
     if len(public) != len(query.reads):
         raise InternalError("the rows of every public relation are needed")
     rows = _Rows(parts, intervals, iter(public)).of(query)
-    losses = bounding_losses(released, intervals.confidence)
+    losses = bounding_biases(released, intervals.confidence)
     estimated = all(
-        loss is not None or loss_table(part.plan.final) is None
+        loss is not None or bias_table(part.plan.final) is None
         for loss, part in zip(losses.parts, parts.parts, strict=True)
     )
     shown = tuple(map(tuple, rows))

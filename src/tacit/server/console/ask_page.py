@@ -204,7 +204,7 @@ def _words(answer: Answer, *, again: bool) -> str:
         start = "This query was answered before, so it cost nothing: the same answer, to the last digit."
     else:
         start = f"Charged to {answer.charge.population} before any data was read. Asked again, it is free."
-    lost = "Clipping and truncation bias is not in the intervals." if answer.left_out is None else str(answer.left_out)
+    lost = "Clipping and truncation bias is not in the intervals." if answer.bias is None else str(answer.bias)
     return f"{start}{found} {lost}".rstrip()
 
 

@@ -120,7 +120,7 @@ class QuoteView:
     releases: tuple[ReleaseView, ...] = ()
     bounding: str = ""
     bounds: str = ""
-    left_out: str = ""
+    bias: str = ""
     engine_sql: str = ""
     gauges: tuple[Gauge, ...] = ()
     charge: Mapping[str, Fraction] = field(default_factory=dict)
@@ -188,7 +188,7 @@ def view_quote(
         bounding=f"Of one person, {it.bounding}.".replace(" of a unit", "").replace("1 row count ", "1 row counts "),
         limits=it.limits,
         bounds="" if it.bounds is None else f"Bounds: {it.bounds}",
-        left_out="" if it.left_out is None else f"What is left out: {it.left_out}.",
+        bias="" if it.bias is None else f"What is left out: {it.bias}.",
         unit=it.unit,
         relation=it.relation.replace("_", " or "),
         digest=it.digest[:16],

@@ -181,7 +181,7 @@ class AssistantTools:
         content = QuoteResponse.of(quote, queries_left=fits).plain()
         del content["leaves_after"]
         errors = [f"{each.label} {each.meaning}" for each in quote.explanation.errors]
-        lost = quote.explanation.left_out
+        lost = quote.explanation.bias
         text = [
             f"Price: {quote.charge}.",
             *([f"Expected error: {'; '.join(errors)}."] if errors else []),

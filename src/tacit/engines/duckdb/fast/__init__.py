@@ -5,7 +5,7 @@ and with totals the table of bias; None where SQL has to do it.
 
 Modules:
 * :mod:`.bias` — Table of units by what bounding left out of them, from rows in memory: the integers of
-  ``planning/left_out.py``
+  ``planning/bias.py``
 * :mod:`.columns` — Columns of rows in memory: whole numbers as they are, and other keys, values and units by numbers
 * :mod:`.segments` — Rows in memory in the order of unit, group and value, cut into units: what all bounded measurements
   are made of

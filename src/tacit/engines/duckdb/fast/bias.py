@@ -1,8 +1,8 @@
-"""Table of units by what bounding left out of them, from rows in memory: the integers of ``planning/left_out.py``.
+"""Table of units by what bounding left out of them, from rows in memory: the integers of ``planning/bias.py``.
 
 The rows that are fetched for the totals of a query tell all that the table needs: how many values a unit has in each
 public group, their total, and which units have rows outside the public list. Where values may be outside their bounds,
-one small column more says how far, as a place in :data:`~tacit.query.planning.left_out.EXCESSES`.
+one small column more says how far, as a place in :data:`~tacit.query.planning.bias.EXCESSES`.
 
 Everything is 64-bit integers. Sizes are bounded by the number of rows that are held at once, and totals are checked.
 """
@@ -22,15 +22,15 @@ from tacit.engines.duckdb.fast.columns import Integers, TooWideError
 from tacit.engines.duckdb.fast.segments import UnitBlock, run_sums
 from tacit.engines.duckdb.fast.totals import WIDEST, Read, UnitGroups, counted, named_column
 from tacit.engines.sql.scalars import scalar_sql
-from tacit.query.planning.left_out import (
+from tacit.query.planning.bias import (
     CASTS,
     EXCESSES,
     GROUPS,
     KEYS,
     ROWS,
+    BiasTable,
     CountedValues,
     Interval,
-    LossTable,
     counted_values,
     excess_limits,
     is_within,
@@ -143,7 +143,7 @@ class LossPlan:
         columns: that are read for the table alone, by name.
     """
 
-    table: LossTable
+    table: BiasTable
     most: int
     losses: tuple[ValueLoss, ...]
     columns: Mapping[str, Read]
@@ -240,7 +240,7 @@ class UnitLosses:
 
 
 def loss_plan(
-    final: FinalAggregation, table: LossTable, columns: dict[str, Read], known: dict[Measure, str | None]
+    final: FinalAggregation, table: BiasTable, columns: dict[str, Read], known: dict[Measure, str | None]
 ) -> LossPlan | None:
     """The cells of a table; None where SQL has to find them.
 

@@ -48,8 +48,8 @@ def curator(seeded: SeededBits) -> Curator:
 
 def test_an_answer_says_how_many_people_were_cut(curator: Curator) -> None:
     answer = curator.sql(WARDS, epsilon="40")
-    assert answer.left_out is not None
-    rows = next(cause for cause in answer.left_out.causes if cause.cause == "max_rows")
+    assert answer.bias is not None
+    rows = next(cause for cause in answer.bias.causes if cause.cause == "max_rows")
     assert rows.seen
     assert abs(rows.share - Fraction(1, 3)) <= Fraction(1, 20)
     assert "of people had rows beyond max_rows = 1; counts are too low" in repr(answer)
@@ -108,21 +108,21 @@ def test_means_and_quantiles(curator: Curator) -> None:
     assert (wide["q_low"], wide["q_high"]) == (None, None), "no bound is known"
 
 
-def test_nothing_is_said_where_nothing_can_be_left_out(curator: Curator) -> None:
+def test_nothing_is_said_where_nothing_can_be_bias(curator: Curator) -> None:
     answer = curator.sql("SELECT COUNT(DISTINCT patient) AS n FROM visits", epsilon="1")
-    assert answer.left_out is None
+    assert answer.bias is None
     assert answer.intervals(bias=True) == answer.intervals()
-    assert AnswerResponse.of(answer).plain()["left_out"] is None
+    assert AnswerResponse.of(answer).plain()["bias"] is None
 
 
 def test_a_share_of_zero_buys_nothing_and_no_widened_interval(curator: Curator) -> None:
     answer = curator.sql(WARDS, epsilon="1", bias_share=0)
-    assert answer.left_out is None
+    assert answer.bias is None
     assert len(answer.receipt["answers"][0]["mechanisms"]) == 2
     with pytest.raises(InputError, match="bias_share = 0"):
         answer.intervals(bias=True)
     body = AnswerResponse.of(answer)
-    assert "left_out" not in body.plain()
+    assert "bias" not in body.plain()
     remote = RemoteRows.of(AnswerResponse.read(body.plain()), lambda _: pytest.fail("asked again"))
     with pytest.raises(InputError, match="did not estimate"):
         remote.intervals(bias=True)
@@ -131,7 +131,7 @@ def test_a_share_of_zero_buys_nothing_and_no_widened_interval(curator: Curator) 
 def test_a_repeat_has_the_same_table_and_one_receipt_names_it(curator: Curator) -> None:
     first, second = curator.sql(WARDS, epsilon="2"), curator.sql(f"{WARDS} ORDER BY ward DESC", epsilon="2")
     assert second.charge.repeated
-    assert first.left_out == second.left_out
+    assert first.bias == second.bias
     assert first.receipt["charge"] == {"epsilon": "2"}
     named = [line["name"] for line in first.receipt["answers"][0]["mechanisms"]]
     assert named[-1] == "rows for people by what was left out"
@@ -140,17 +140,17 @@ def test_a_repeat_has_the_same_table_and_one_receipt_names_it(curator: Curator) 
     assert not other.charge.repeated, "other noise is another release"
 
 
-def test_a_client_reads_what_was_left_out(curator: Curator) -> None:
+def test_a_client_reads_what_was_bias(curator: Curator) -> None:
     answer = curator.sql(WARDS, epsilon="40")
     body = AnswerResponse.of(answer).plain()
     remote = RemoteRows.of(AnswerResponse.read(body), lambda _: pytest.fail("asked again"))
-    assert answer.left_out is not None
-    assert remote.left_out is not None
-    assert remote.left_out.caution == answer.left_out.caution
+    assert answer.bias is not None
+    assert remote.bias is not None
+    assert remote.bias.caution == answer.bias.caution
     assert remote.intervals(bias=True) == answer.finished.intervals(bias=True)
     assert remote.marked() == answer.finished.marked()
     printed = answer_json(curator, answer)
-    assert printed["left_out"]["causes"][0]["sentence"] == answer.left_out.causes[0].sentence
+    assert printed["bias"]["causes"][0]["sentence"] == answer.bias.causes[0].sentence
     assert set(printed["rows"][0]["n"]) == {"value", "low", "high", "bias_low", "bias_high", "marked"}
 
 
@@ -159,6 +159,6 @@ def test_a_table_of_another_size_does_not_pass(curator: Curator) -> None:
     store = curator.ledger.journal.store
     found = [store.attachment(entry.seq, "result") for entry in store.entries()]
     (text,) = [result.decode() for result in found if result]
-    assert released_from_text(text, answer.plan).noisy_left_out is not None
+    assert released_from_text(text, answer.plan).noisy_bias is not None
     with pytest.raises(Exception, match="does not fit its plan"):
-        released_from_text(text.replace('"left_out":[', '"left_out":[1,'), answer.plan)
+        released_from_text(text.replace('"bias":[', '"bias":[1,'), answer.plan)

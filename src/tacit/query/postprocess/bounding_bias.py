@@ -1,7 +1,7 @@
 """Estimates from the noisy table of what bounding left out: shares of people, and bounds of the bias of cells.
 
-The table (:mod:`tacit.query.planning.left_out`) has independent noise of one law in every cell, so that a number of
-people in several cells has the noise of a sum, and its error is that of the sum (``left_out.proof.md``).
+The table (:mod:`tacit.query.planning.bias`) has independent noise of one law in every cell, so that a number of
+people in several cells has the noise of a sum, and its error is that of the sum (``bias.proof.md``).
 
 *Causes that are seen.* Cells of causes that do not apply hold noise alone, and adding them up would hide the others. So
 the cause that stands out least from the noise is taken for absent, and its cells with it, until all that are left stand
@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Final
 
 from tacit.core.numbers import float_nearest
 from tacit.query.planning.auto_limits import LARGER, FoundLimits, RowsBeyond, cells_of, rows_beyond, searched_cause
-from tacit.query.planning.left_out import (
+from tacit.query.planning.bias import (
     CASTS,
     CLIPPING,
     GROUPS,
@@ -37,8 +37,8 @@ from tacit.query.planning.left_out import (
     KEYS,
     ROWS,
     UNMEASURED,
-    LossTable,
-    loss_table,
+    BiasTable,
+    bias_table,
     row_value,
     unread_text,
 )
@@ -96,7 +96,7 @@ class CauseShare:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class Bias:
     """Estimate of what bounding left out of an answer, for each cause that is possible.
 
     Args:
@@ -133,11 +133,11 @@ class LeftOut:
 
 
 @dataclass(frozen=True)
-class BoundingLoss:
+class BoundingBias:
     """Noisy table of what bounding left out of an answer, and what follows from it."""
 
     final: FinalAggregation
-    table: LossTable
+    table: BiasTable
     noisy: tuple[int, ...]
     law: NoiseLaw
     confidence: Fraction
@@ -190,9 +190,9 @@ class BoundingLoss:
         return tuple(self._share(cause) for cause in self.possible)
 
     @cached_property
-    def told(self) -> LeftOut:
+    def told(self) -> Bias:
         """The estimates, for people."""
-        return LeftOut(self.people, self.causes)
+        return Bias(self.people, self.causes)
 
     @property
     def is_seen(self) -> bool:
@@ -435,14 +435,14 @@ class SearchedLoss:
 class PartLosses:
     """Losses of one part of a query: by the table that was bought, and by the number that AUTO found."""
 
-    table: BoundingLoss | None
+    table: BoundingBias | None
     searched: SearchedLoss | None
 
     @cached_property
-    def told(self) -> LeftOut:
+    def told(self) -> Bias:
         """The estimates, for people."""
         known = [each for each in (self.table, self.searched) if each is not None]
-        return LeftOut(
+        return Bias(
             max((each.people for each in known), default=0), tuple(cause for each in known for cause in each.causes)
         )
 
@@ -492,7 +492,7 @@ def _added(found: Sequence[tuple[MeasureBias, ...]]) -> tuple[MeasureBias, ...]:
 
 
 @dataclass(frozen=True)
-class QueryLosses:
+class QueryBias:
     """Losses by bounding, of each part of a query.
 
     Args:
@@ -504,7 +504,7 @@ class QueryLosses:
     measures: tuple[int, ...]
 
     @cached_property
-    def told(self) -> LeftOut:
+    def told(self) -> Bias:
         """The estimates, for people; with the number of the part in words where there are several."""
         if len(self.parts) == 1 and self.parts[0] is not None:
             return self.parts[0].told
@@ -514,7 +514,7 @@ class QueryLosses:
             for number, loss in found
             for cause in loss.causes
         ]
-        return LeftOut(max((loss.people for _, loss in found), default=0), tuple(causes))
+        return Bias(max((loss.people for _, loss in found), default=0), tuple(causes))
 
     @property
     def is_seen(self) -> bool:
@@ -540,9 +540,9 @@ class QueryLosses:
         )
 
 
-def bounding_losses(released: NoisyRelease, confidence: Fraction) -> QueryLosses:
+def bounding_biases(released: NoisyRelease, confidence: Fraction) -> QueryBias:
     """Loss of each part of a release by bounding."""
-    return QueryLosses(
+    return QueryBias(
         tuple(_part_losses(part, confidence) for part in released.parts),
         tuple(len(part.plan.final.measures) for part in released.parts),
     )
@@ -552,23 +552,23 @@ def _part_losses(released: NoisyRelease, confidence: Fraction) -> PartLosses | N
     plan, searched = released.plan, None
     if plan.limits is not None and plan.limits.counts and plan.priced.limits and searched_cause(plan.final):
         searched = SearchedLoss(plan.final, plan.limits, plan.priced.limits.releases[0].law(0), confidence)
-    table = _bounding_loss(released, confidence)
+    table = _bounding_bias(released, confidence)
     return None if table is None and searched is None else PartLosses(table, searched)
 
 
-def _bounding_loss(released: NoisyRelease, confidence: Fraction) -> BoundingLoss | None:
-    part = released.plan.priced.left_out
-    if part is None or released.noisy_left_out is None:
+def _bounding_bias(released: NoisyRelease, confidence: Fraction) -> BoundingBias | None:
+    part = released.plan.priced.bias
+    if part is None or released.noisy_bias is None:
         return None
     if not _possible_causes(released.plan.final, part.table):
         return None
     law = part.priced.releases[0].law(0)
-    return BoundingLoss(released.plan.final, part.table, released.noisy_left_out, law, confidence)
+    return BoundingBias(released.plan.final, part.table, released.noisy_bias, law, confidence)
 
 
-def _possible_causes(final: FinalAggregation, table: LossTable) -> tuple[str, ...]:
+def _possible_causes(final: FinalAggregation, table: BiasTable) -> tuple[str, ...]:
     """The causes of a table that can apply to an aggregation, whose limits AUTO may have found since."""
-    now = loss_table(final)
+    now = bias_table(final)
     return tuple(cause for cause in table.causes if now is not None and cause in now.causes)
 
 

@@ -1,7 +1,7 @@
 """Sums of a query and the table of what bounding leaves out of it, in one statement.
 
 Both need the same pairs (unit, group), and collecting these from rows is nearly all the work. So the aggregates of
-:class:`~tacit.query.planning.left_out_query.LossStages` are collected beside those of the sums; windows over a
+:class:`~tacit.query.planning.bias_query.LossStages` are collected beside those of the sums; windows over a
 unit's pairs add up what it loses in all of them; and the first pair of each unit carries the number of its cell::
 
     rows     unit, keys or group, what measures and losses read
@@ -11,7 +11,7 @@ unit's pairs add up what it loses in all of them; and the first pair of each uni
 
 A group comes back in several rows, one for each cell, and its sums are the sums of these; a cell's count is the
 number of units in its rows. What is computed for the table is what the statement of
-:func:`~tacit.query.planning.left_out_query.loss_query` computes, expression by expression.
+:func:`~tacit.query.planning.bias_query.bias_query` computes, expression by expression.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from tacit.engines.sql.relations import call_sql, finished, is_listed, slots_of
 from tacit.engines.sql.scalars import condition_sql, scalar_sql
 from tacit.engines.sql.statements import Statement, Writer
 from tacit.engines.sql.unit_totals import Partials, fits_64_bits
-from tacit.query.planning.left_out import KEYS, LossTable, lists_exactly, totals_steps
-from tacit.query.planning.left_out_query import LossStages, loss_stages
+from tacit.query.planning.bias import KEYS, BiasTable, lists_exactly, totals_steps
+from tacit.query.planning.bias_query import LossStages, loss_stages
 from tacit.query.planning.measures import Measure, MeasureKind
 from tacit.query.relational.expressions import Expression, references
 from tacit.query.types import INTEGER
@@ -43,7 +43,7 @@ class CellWriter(Writer):
 
     def first(self) -> Statement:
         """The statement of all sums, and of the cells if a table is asked for."""
-        table = self.left_out
+        table = self.bias
         if table is None or self.final.max_total is not None or not lists_exactly(self.final, table):
             return super().first()
         stages = loss_stages(self.final, table)
@@ -54,7 +54,7 @@ class CellWriter(Writer):
         write = partial(self._sums_and_cells, measures, stages, table)
         return Statement(write, self.summed, is_spread=False, counts_cells=True)
 
-    def _sums_and_cells(self, measures: list[Measure], stages: LossStages, table: LossTable) -> str:
+    def _sums_and_cells(self, measures: list[Measure], stages: LossStages, table: BiasTable) -> str:
         """Group columns, ``units``, one total per measure, and ``cell``."""
         d = self.d
         partials = Partials(d, False, tuple(measures))
@@ -89,7 +89,7 @@ class CellWriter(Writer):
         named = [f"{sql} AS {column(first + i)}" for i, sql in enumerate(finals)]
         return f"SELECT {_list(self.pair_columns, carried, named)} FROM {self.d.derived(pairs)}"
 
-    def _celled(self, pairs: str, carried: list[str], stages: LossStages, table: LossTable) -> str:
+    def _celled(self, pairs: str, carried: list[str], stages: LossStages, table: BiasTable) -> str:
         """Pairs that are kept or first of their unit: group columns, what is carried, and the cell of the first."""
         d = self.d
         kept = (*self.groups.columns, *carried)
@@ -110,7 +110,7 @@ class CellWriter(Writer):
         cell = f"CASE WHEN {is_first} THEN {self._cell(stages, table)} END AS cell"
         return f"SELECT {_list(kept, [cell])} FROM {d.fenced(found)}"
 
-    def _windows(self, pairs: str, kept: Sequence[str], stages: LossStages, table: LossTable) -> str:
+    def _windows(self, pairs: str, kept: Sequence[str], stages: LossStages, table: BiasTable) -> str:
         """Of each pair its place in the unit's order, and the columns that the losses of its unit are computed from."""
         unit, listed = "OVER (PARTITION BY u)", KEYS in table.causes
         parts = [f"CASE WHEN g IS NOT NULL THEN s{i} END" if listed else f"s{i}" for i in range(len(stages.pair))]
@@ -145,7 +145,7 @@ class CellWriter(Writer):
         small = " AND ".join(f"{column(slot)} BETWEEN 0 AND {_SMALL}" for slot in read)
         return f"CASE WHEN {small} THEN {quick} ELSE {exact} END"
 
-    def _cell(self, stages: LossStages, table: LossTable) -> str:
+    def _cell(self, stages: LossStages, table: BiasTable) -> str:
         """The number of the cell."""
         *flags, bucket = stages.cell
         parts, weight = [self._small(bucket)], table.buckets
@@ -160,7 +160,7 @@ def _list(*columns: Sequence[str]) -> str:
 
 
 def cells_and_rows(
-    rows: Sequence[Sequence[Any]], table: LossTable, groups: Groups
+    rows: Sequence[Sequence[Any]], table: BiasTable, groups: Groups
 ) -> tuple[list[int], list[Sequence[Any]]]:
     """The number of units in each cell, and the rows of groups, of which one group may have several."""
     cells, width = [0] * table.cells, len(groups.columns)

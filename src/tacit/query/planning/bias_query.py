@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from tacit.query.aggregate_family import AggregateCall
 from tacit.query.aggregates import unit_call
-from tacit.query.planning.left_out import (
+from tacit.query.planning.bias import (
     CASTS,
     CLIPPING,
     EXCESSES,
@@ -28,9 +28,9 @@ from tacit.query.planning.left_out import (
     LONG_LIST,
     MOST_LISTED,
     ROWS,
+    BiasTable,
     CountedValues,
     Interval,
-    LossTable,
     cell_counts,
     counted_values,
     excess_limits,
@@ -47,11 +47,11 @@ from tacit.query.types import BOOLEAN, INTEGER, Domain
 
 #: Queries about tables that are kept.
 _MOST_RECENT: Final = 32
-_RECENT: OrderedDict[int, tuple[FinalAggregation, LossTable, FinalAggregation]] = OrderedDict()
+_RECENT: OrderedDict[int, tuple[FinalAggregation, BiasTable, FinalAggregation]] = OrderedDict()
 _LOCK: Final = threading.Lock()
 
 
-def loss_query(final: FinalAggregation, table: LossTable) -> FinalAggregation:
+def bias_query(final: FinalAggregation, table: BiasTable) -> FinalAggregation:
     """The final aggregation that counts units in the cells of the table, over the same rows as ``final``.
 
     The last ones are kept, so that other prices of one query find what engines have remembered about it.
@@ -69,7 +69,7 @@ def loss_query(final: FinalAggregation, table: LossTable) -> FinalAggregation:
     return made
 
 
-def _query(final: FinalAggregation, table: LossTable) -> FinalAggregation:
+def _query(final: FinalAggregation, table: BiasTable) -> FinalAggregation:
     source, stages = _staged(final, table)
     return cell_counts(source, stages.cell, table)
 
@@ -97,12 +97,12 @@ class LossStages:
     cell: tuple[Expression, ...]
 
 
-def loss_stages(final: FinalAggregation, table: LossTable) -> LossStages:
+def loss_stages(final: FinalAggregation, table: BiasTable) -> LossStages:
     """The steps of the query about a table."""
     return _staged(final, table)[1]
 
 
-def _staged(final: FinalAggregation, table: LossTable) -> tuple[RelationNode, LossStages]:
+def _staged(final: FinalAggregation, table: BiasTable) -> tuple[RelationNode, LossStages]:
     """The relation with one row per unit, and the steps to it."""
     unit = final.source.unit
     if unit is None:
@@ -259,12 +259,12 @@ def _beyond_all(each: CountedValues, number: Expression, cut: Expression) -> Exp
     return call("sub", call("greatest", number, _whole(each.most)), _whole(each.most))
 
 
-def _parts(rows: Expression, table: LossTable) -> Expression:
+def _parts(rows: Expression, table: BiasTable) -> Expression:
     return rows if table.parts == 1 or rows == _whole(0) else call("mul", rows, _whole(table.parts))
 
 
 def _computed(
-    paired: RelationNode, losses: Sequence[_Loss], final: FinalAggregation, table: LossTable
+    paired: RelationNode, losses: Sequence[_Loss], final: FinalAggregation, table: BiasTable
 ) -> tuple[RelationNode, list[Expression]]:
     """One row per unit: its losses over all listed keys, then the number of other keys, then of listed ones."""
     columns: list[Expression] = [part for loss in losses for part in loss]
@@ -321,7 +321,7 @@ def _is_listed(value: Expression, key: GroupKey, most: int) -> Expression:
 
 
 def _flags(
-    losses: Sequence[_Loss], groups: Expression, others: Expression, final: FinalAggregation, table: LossTable
+    losses: Sequence[_Loss], groups: Expression, others: Expression, final: FinalAggregation, table: BiasTable
 ) -> tuple[list[Expression], Expression, Expression]:
     """For each cause whether it applies; the loss; and what one part of it is worth there."""
     kept = _whole(final.max_groups)
@@ -346,7 +346,7 @@ def _plus(one: Expression, other: Expression) -> Expression:
     return other if one == nothing else one if other == nothing else call("add", one, other)
 
 
-def _bucket(loss: Expression, one: Expression, table: LossTable) -> Expression:
+def _bucket(loss: Expression, one: Expression, table: BiasTable) -> Expression:
     """The power of two of a loss; one that is NULL, because it is too large, is in the last bucket."""
     limits = [call("mul", one, _whole(2 ** (i + 1))) for i in range(table.buckets - 1)]
     return case([(call("lt", loss, limit), _whole(i)) for i, limit in enumerate(limits)], _whole(len(limits)))

@@ -15,11 +15,11 @@ from tacit.core.errors import InputError
 from tacit.core.relations import REPLACE_ONE
 from tacit.engines.protocol import MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
+from tacit.query.planning.bias import CASTS, CLIPPING, GROUPS, JOINS, KEYS, ROWS, BiasTable, bias_table
 from tacit.query.planning.explain import explain
-from tacit.query.planning.left_out import CASTS, CLIPPING, GROUPS, JOINS, KEYS, ROWS, LossTable, loss_table
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.plan import Plan, make_plan
-from tacit.query.postprocess.bounding_loss import BoundingLoss
+from tacit.query.postprocess.bounding_bias import BoundingBias
 from tacit.query.request import Account, Request
 from tacit.query.types import INTEGER, TEXT
 
@@ -69,14 +69,14 @@ def planned(sql: str, **asked: Any) -> Plan:
 )
 def test_causes_are_those_that_are_possible(sql: str, causes: set[str]) -> None:
     plan = planned(sql)
-    table = loss_table(plan.final)
+    table = bias_table(plan.final)
     assert set(() if table is None else table.causes) == causes
-    assert (plan.left_out is not None) == bool(causes)
-    assert planned(sql, bias_share=0).left_out is None
+    assert (plan.bias is not None) == bool(causes)
+    assert planned(sql, bias_share=0).bias is None
 
 
 def test_every_cell_is_listed_once() -> None:
-    table = LossTable((GROUPS, ROWS, CLIPPING, KEYS), 5, 4)
+    table = BiasTable((GROUPS, ROWS, CLIPPING, KEYS), 5, 4)
     listed = list(table.listing())
     assert len({cell for cell, *_ in listed}) == len({(causes, b) for _, causes, b in listed}) == len(listed)
     assert len(listed) == 2 * (1 + 7 * 5) == table.cells - 2 * 4, "a unit without a loss has no power of two"
@@ -88,13 +88,11 @@ def test_every_cell_is_listed_once() -> None:
 def cells_of(sql: str, rows: list[dict[str, Any]], **asked: Any) -> dict[tuple[frozenset[str], int], int]:
     """Number of units in each cell that has any, by causes and bucket."""
     plan = planned(sql, **asked)
-    assert plan.left_out is not None
-    assert plan.priced.left_out is not None
-    found = ToyEngine({"visits": rows}).measure(MeasurementTask(plan.left_out.final, b"secret"))
+    assert plan.bias is not None
+    assert plan.priced.bias is not None
+    found = ToyEngine({"visits": rows}).measure(MeasurementTask(plan.bias.final, b"secret"))
     counts = [int(count) for count in np.ravel(found.raw[0])]
-    return {
-        (causes, bucket): counts[cell] for cell, causes, bucket in plan.priced.left_out.table.listing() if counts[cell]
-    }
+    return {(causes, bucket): counts[cell] for cell, causes, bucket in plan.priced.bias.table.listing() if counts[cell]}
 
 
 def visits(*units: dict[str | None, list[int]]) -> list[dict[str, Any]]:
@@ -144,16 +142,16 @@ PAIRS = "SELECT COUNT(*) FROM trips AS a JOIN trips AS b ON a.patient = b.patien
 
 def test_rows_that_are_cut_before_a_join_multiplies_them_are_told() -> None:
     """A person with four rows, of which three enter the join, and persons with three, two and one."""
-    table = loss_table(planned(PAIRS).final)
+    table = bias_table(planned(PAIRS).final)
     assert table is not None
     assert table.causes == (JOINS,)
     rows = visits({"a": [1, 2, 3, 4]}, {"a": [1, 2, 3]}, {"a": [1, 2]})
     plan = planned(PAIRS)
-    assert plan.left_out is not None
+    assert plan.bias is not None
 
     def counted(rows: list[dict[str, Any]]) -> list[int]:
-        assert plan.left_out is not None
-        measured = ToyEngine({"trips": rows}).measure(MeasurementTask(plan.left_out.final, b"secret"))
+        assert plan.bias is not None
+        measured = ToyEngine({"trips": rows}).measure(MeasurementTask(plan.bias.final, b"secret"))
         return [int(count) for count in np.asarray(measured.raw[0]).ravel()]
 
     both = counted(rows)
@@ -223,19 +221,19 @@ def test_a_share_of_the_price_whatever_the_account(account: str, share: str) -> 
     plan = planned(WARDS, account=paying, bias_share=share)
     plain = planned(WARDS, account=paying, bias_share=0)
     assert plan.guarantee == plain.guarantee
-    assert plan.priced.left_out is not None
-    assert plan.priced.left_out.priced.amount == Fraction(share) * plan.priced.amount
+    assert plan.priced.bias is not None
+    assert plan.priced.bias.priced.amount == Fraction(share) * plan.priced.amount
     assert plan.priced.amount == plain.priced.amount
-    assert plan.left_out is not None
-    assert plan.left_out.releases[0].block.sensitivity.l1 == 1
+    assert plan.bias is not None
+    assert plan.bias.releases[0].block.sensitivity.l1 == 1
     assert len(plan.event.events) == 2
 
 
 def test_replacing_one_person_moves_two_cells() -> None:
     catalog = Catalog(CATALOG.tables, tuple(Population(p.name, REPLACE_ONE) for p in CATALOG.populations))
     plan = make_plan(WARDS, catalog, Request(epsilon=1))
-    assert plan.left_out is not None
-    moved = plan.left_out.releases[0].block.sensitivity
+    assert plan.bias is not None
+    moved = plan.bias.releases[0].block.sensitivity
     assert (moved.l1, moved.l2_squared) == (2, 2)
 
 
@@ -262,15 +260,15 @@ def test_explain_states_share_and_price() -> None:
 
 def estimated(
     sql: str, cells: dict[tuple[frozenset[str], int], int], law: NoiseLaw, noise: int = 0, **options: Any
-) -> BoundingLoss:
+) -> BoundingBias:
     """Estimates from so many people in some cells, and noise of the same size, with turning sign, in all."""
     plan = planned(sql, **options)
-    assert plan.priced.left_out is not None
-    table = plan.priced.left_out.table
+    assert plan.priced.bias is not None
+    table = plan.priced.bias.table
     counts = Counter(cells)
     places = {cell: counts[causes, b] for cell, causes, b in table.listing()}
     noisy = tuple(places.get(cell, 0) + noise * (-1) ** cell for cell in range(table.cells))
-    return BoundingLoss(plan.final, table, noisy, law, Fraction(19, 20))
+    return BoundingBias(plan.final, table, noisy, law, Fraction(19, 20))
 
 
 LAPLACE = NoiseLaw("laplace", Fraction(25))

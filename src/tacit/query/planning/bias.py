@@ -5,7 +5,7 @@ key is NULL or not listed are left out, and no interval speaks of them. A small 
 noisy counts of units in the cells of one public table. Each unit is in exactly one cell, so that one unit moves the
 table by 1 (by 2 under replace-one).
 
-The table is an ordinary final aggregation (:mod:`.left_out_query`); engines may count it from the rows of the
+The table is an ordinary final aggregation (:mod:`.bias_query`); engines may count it from the rows of the
 query instead.
 
 *Loss* of a unit is what the released numbers lack of it, in rows: for counts, rows; for sums and means, multiples of
@@ -15,7 +15,7 @@ with N values in g groups, K of them within ``max_rows``, keeps K·min(g, max_gr
 
 Which causes are possible, and so the cells and the price, follows from text and metadata.
 
-Proof: ``left_out.proof.md``.
+Proof: ``bias.proof.md``.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ Interval = tuple[Value | None, Value | None]
 
 
 @dataclass(frozen=True, slots=True)
-class LossTable:
+class BiasTable:
     """The cells: each possible cause applies to a unit or not, and its loss has one of some powers of two.
 
     Args:
@@ -122,7 +122,7 @@ class LossTable:
         return Fraction(top, self.parts)
 
 
-def loss_table(final: FinalAggregation) -> LossTable | None:
+def bias_table(final: FinalAggregation) -> BiasTable | None:
     """The table of a query; None where nothing can be left out, or every row is a person of its own."""
     source = final.source
     if _is_row_level(source) or not final.measures or not final.aggregates or source.weight > MAX_RELATIONS - _NODES:
@@ -150,7 +150,7 @@ def loss_table(final: FinalAggregation) -> LossTable | None:
         return None
     parts = _QUARTERS if any(m.kind in _BOUNDED for m in final.measures) else 1
     buckets = min(_MOST_BUCKETS, max(most.bit_length(), 1)) + parts.bit_length() - 1
-    return LossTable(causes, buckets if set(causes) - UNMEASURED else 1, parts)
+    return BiasTable(causes, buckets if set(causes) - UNMEASURED else 1, parts)
 
 
 def _is_row_level(source: RelationNode) -> bool:
@@ -224,7 +224,7 @@ def _row_clamp(measure: Measure) -> tuple[int, int]:
     return limits if limits != (0, 0) else (0, 1)
 
 
-def cell_counts(source: RelationNode, cell: Sequence[Expression], table: LossTable) -> FinalAggregation:
+def cell_counts(source: RelationNode, cell: Sequence[Expression], table: BiasTable) -> FinalAggregation:
     """The counts of cells, of a relation with one row per unit; its price depends on the table alone."""
     values: list[tuple[Value | None, ...]] = [(False, True)] * len(table.causes)
     keys = [
@@ -276,7 +276,7 @@ class CountedValues(NamedTuple):
         return _function(self.measure), self.measure.argument, self.measure.where
 
 
-def counted_values(final: FinalAggregation, table: LossTable) -> list[CountedValues]:
+def counted_values(final: FinalAggregation, table: BiasTable) -> list[CountedValues]:
     """The values of a query whose losses are looked for."""
     found: dict[object, CountedValues] = {}
     for measure in final.measures:
@@ -385,7 +385,7 @@ def _value(place: Fraction, kind: SqlType, *, up: bool = True) -> Value | None:
     return from_ordinal(place, kind)
 
 
-def lists_exactly(final: FinalAggregation, table: LossTable) -> bool:
+def lists_exactly(final: FinalAggregation, table: BiasTable) -> bool:
     """Whether the rows of the query tell the table: no join cuts them, and public lists are compared whole."""
     if JOINS in table.causes:
         return False
