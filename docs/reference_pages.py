@@ -172,7 +172,7 @@ def exercises(path: str) -> Iterator[str]:
 
     for chapter, (_, name) in enumerate(CHAPTERS, 1):
         for exercise in exercises_of(chapter) if path == f"course/{name}" else ():
-            query, *options = exercise.query.splitlines()
+            query, *options = exercise.question.splitlines()
             yield f"\n* **{exercise.number}** {query}\n"
             yield from (f"    * {option}" for option in options)
 

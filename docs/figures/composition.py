@@ -87,7 +87,7 @@ def draw_filters(folder: Path) -> None:
     chart = chart_curves(
         curves, x="ε of each question", y="questions that fit", title=f"Questions within (1, {DELTA})", log=True
     )
-    save_chart(chart, folder / "filters-questions.svg")
+    save_chart(chart, folder / "filters-queries.svg")
 
 
 def main(folder: Path = HERE) -> None:

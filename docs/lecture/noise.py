@@ -283,7 +283,7 @@ names = tacit.Histogram(epsilon=1, bins=["Anna", "Ben"])
             'tacit.CountingQueries(epsilon=1, k=100, relation="replace_one").sensitivity.l1',
             "Fraction(100, 1)",
             "course/05-counting-and-histograms.md",
-            "tests/mechanisms/test_counting_queries.py::test_noise_grows_with_the_number_of_questions",
+            "tests/mechanisms/test_counting_queries.py::test_noise_grows_with_the_number_of_queries",
         ),
         Row(
             "The Laplace mechanism",
@@ -404,7 +404,7 @@ GAUSSIAN = Chapter(
             'round(tacit.Gaussian(epsilon=1, delta="1e-6", l2_squared=100, dimension=100).sigma, 3)',
             "42.608",
             BELL,
-            "tests/mechanisms/test_counting_queries.py::test_gaussian_noise_takes_over_when_there_are_many_questions",
+            "tests/mechanisms/test_counting_queries.py::test_gaussian_noise_takes_over_when_there_are_many_queries",
             "<=",
         ),
     ),

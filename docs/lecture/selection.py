@@ -143,12 +143,12 @@ alarm.guarantee.epsilon""",
         ),
         Row(
             "Accuracy of AboveThreshold",
-            "α = 8(ln k + ln(2/β))/ε for k questions.",
+            "α = 8(ln k + ln(2/β))/ε for k queries.",
             "8·(ln 100 + ln 40) = 66.35",
             "8 * (math.log(100) + math.log(40))",
             """\
 alarm = tacit.SparseVector(epsilon=1, sensitivity=1, threshold=0, epsilon_threshold="0.5")
-alarm.error("0.05", questions=100)""",
+alarm.error("0.05", queries=100)""",
             "40.0",
             PAGE,
             f"{VECTORS}::test_the_accuracy_of_above_threshold",

@@ -311,7 +311,7 @@ def test_here_it_is_compared_with_the_ledger_too(clinic: Path, run: Run) -> None
     shown = run("receipt", "verify", "r.json").stdout
     assert "the ledger of this project has it" in shown
     shown = run("receipt", "show", "r.json").stdout
-    for words in ("Charged     epsilon 0.5", f"Query    {ALL}", "laplace", "scale", "Released"):
+    for words in ("Charged     epsilon 0.5", f"Query       {ALL}", "laplace", "scale", "Released"):
         assert words in shown
 
 

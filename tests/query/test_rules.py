@@ -47,7 +47,7 @@ def test_queries_that_differ_stay_different(first: str, second: str) -> None:
 
 def _raw(sql: str) -> Query:
     parsed = parse(sql)
-    released = Queries(CATALOG, parsed.options).query(parsed.tree)
+    released = Queries(CATALOG, parsed.options).outermost(parsed.tree)
     return Query(released.final, released.steps, released.columns, parsed.options)
 
 

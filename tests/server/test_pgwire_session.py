@@ -257,6 +257,7 @@ def test_the_notice_says_the_charge_the_meaning_of_intervals_and_the_rest(pg: Pg
     with connect(pg) as connection:
         told: list[tuple[Any, ...]] = []
         connection.add_notice_handler(lambda e: told.append((e.message_primary, e.message_detail, e.message_hint)))
+        connection.execute("SET tacit.bias_share = 0")  # Whether noise makes a bias look large changes the notice.
         connection.execute(COUNT)
         words = "epsilon 9.5 of 10 left. The meaning of the intervals: SHOW tacit.note."
         assert told == [(f"Charged epsilon 0.5 to patients; {words}", None, None)]
