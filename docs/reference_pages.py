@@ -268,11 +268,11 @@ def command_line() -> Iterator[str]:
     """Commands with their arguments and options."""
     from typer.main import get_command
 
-    from tacit.cli.app import app
+    from tacit import cli
 
     yield "# CLI\n"
     yield "`tacit COMMAND --help` says the same in a terminal. Exit codes are under [errors](errors.md).\n"
-    yield from _commands(get_command(app), ("tacit",))
+    yield from _commands(get_command(cli.command_line()), ("tacit",))
 
 
 def _commands(command: Any, path: tuple[str, ...]) -> Iterator[str]:

@@ -17,7 +17,7 @@ import click
 import typer
 
 import tacit
-from tacit.cli.app import app
+from tacit.cli import command_line
 from tacit.client.remote_curator import RemoteCurator
 from tacit.project.project_file import ProjectModel
 
@@ -78,7 +78,7 @@ def surface() -> dict[str, Any]:
             for name, thing in names.items()
         },
         "remote curator": members(RemoteCurator),
-        "commands": commands(typer.main.get_command(app)),
+        "commands": commands(typer.main.get_command(command_line())),
         "project file": fields(ProjectModel.model_json_schema()),
         "formats": sorted(set(FORMATS.findall(sources))),
     }

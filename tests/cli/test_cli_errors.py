@@ -12,7 +12,7 @@ import pytest
 import typer
 from typer.testing import Result
 
-from tacit.cli.app import app
+from tacit.cli import command_line
 from tacit.cli.open_project import operator_log
 from tacit.cli.terminal import EXIT_CODES, exit_code, reported, unexpected
 from tacit.core import errors
@@ -68,8 +68,10 @@ def test_the_unforeseen_goes_to_the_operator(folder: Path, capsys: pytest.Captur
 
 
 def test_help_of_every_command(run: Run) -> None:
-    names = [command.name or command.callback.__name__ for command in app.registered_commands if command.callback]
-    groups = [group.name for group in app.registered_groups]
+    names = [
+        command.name or command.callback.__name__ for command in command_line().registered_commands if command.callback
+    ]
+    groups = [group.name for group in command_line().registered_groups]
     listed = run("--help").stdout
     for name in [*names, *groups]:
         assert name is not None
@@ -86,7 +88,8 @@ def test_a_wrong_command_line(run: Run, arguments: tuple[str, ...]) -> None:
 
 def test_help_loads_no_machinery() -> None:
     check = (
-        "import sys, tacit; before = set(sys.modules); import tacit.cli.app; print(*sorted(set(sys.modules) - before))"
+        "import sys, tacit; before = set(sys.modules); from tacit.cli import command_line; command_line(); "
+        "print(*sorted(set(sys.modules) - before))"
     )
     loaded = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True).stdout.split()
     assert "tacit.cli.query" in loaded

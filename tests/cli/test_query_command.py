@@ -38,6 +38,28 @@ def test_a_table_with_errors_the_charge_and_what_is_left(clinic: Path, run: Run)
     assert "\x1b" not in result.stdout
 
 
+def test_a_query_loads_nothing_that_it_does_not_use(clinic: Path) -> None:
+    """What takes long to import, and other commands: together they would take longer than the query."""
+    code = "import sys; from tacit.cli import main\ntry: main()\nfinally: print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "query", ALL, "--epsilon", "0.1"], capture_output=True, text=True
+    )
+    loaded = set(done.stderr.split())
+    assert done.returncode == 0, done.stderr
+    assert {"tacit.cli.query", "tacit.curator.opening", "sqlglot", "duckdb"} <= loaded
+    rooms = {"audit", "client", "course", "lab", "learn", "local", "server", "synth"}
+    unused = {
+        *(f"tacit.{room}" for room in rooms),
+        *(f"tacit.project.{name}" for name in ("draft", "owner_view", "project_editing", "example_hospital")),
+        *("pandas", "pyarrow.compute", "scipy", "sklearn", "altair", "polars", "torch", "httpx2", "starlette"),
+        *("uvicorn", "psycopg", "pyspark", "mcp", "tomlkit", "rich.progress"),
+    }
+    assert not unused & loaded
+    assert {name for name in loaded if name.startswith("tacit.cli.")} <= {
+        f"tacit.cli.{name}" for name in ("query", "open_project", "terminal")
+    }
+
+
 def test_json(clinic: Path, run_json: Json) -> None:
     told = run_json("query", BY_WARD, "--epsilon", "0.5", "--confidence", "0.9")
     assert set(told) >= {"columns", "rows", "confidence", "charge", "budget"}

@@ -12,7 +12,7 @@ import pytest
 from typer.main import get_command
 
 import tacit
-from tacit.cli.app import app
+from tacit.cli import command_line
 from tacit.server.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -50,7 +50,7 @@ def test_every_command_is_documented(pages: dict[str, str]) -> None:
         return [path] if below is None else [leaf for name in below for leaf in leaves(below[name], f"{path} {name}")]
 
     text = pages["reference/command-line.md"]
-    found = leaves(get_command(app), "tacit")
+    found = leaves(get_command(command_line()), "tacit")
     assert len(found) > 20
     for command in found:
         section = text.partition(f"## `{command}`\n")[2].partition("\n## ")[0]

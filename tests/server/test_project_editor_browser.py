@@ -151,7 +151,7 @@ import os, re, signal, webbrowser
 from pathlib import Path
 from threading import Thread
 from urllib.request import urlopen
-from tacit.cli.app import app
+from tacit.cli import command_line
 
 def visit(page):
     # Other users of the machine see what a browser is started with, so that is a file of the owner's.
@@ -162,7 +162,7 @@ def visit(page):
     os.kill(os.getpid(), signal.SIGINT)
 
 webbrowser.open = lambda page: Thread(target=visit, args=(page,)).start()
-app(["init", "--edit", "aufnahmen.csv"])
+command_line()(["init", "--edit", "aufnahmen.csv"])
 """
 
 

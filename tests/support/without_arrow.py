@@ -28,7 +28,7 @@ def first_steps(folder: Path) -> dict[str, Any]:
     from typer.testing import CliRunner
 
     import tacit
-    from tacit.cli.app import app
+    from tacit.cli import command_line
 
     found: dict[str, Any] = {}
     columns = {"ward": ["cardiology", "oncology", "surgery"], "cost": (0, 5000)}
@@ -58,7 +58,7 @@ def first_steps(folder: Path) -> dict[str, Any]:
         "parquet": ["query", "SELECT COUNT(*) AS m FROM visits", "--epsilon", "0.5", "--output", "a.parquet"],
         "verify": ["ledger", "verify"],
     }.items():
-        done = run.invoke(app, command)
+        done = run.invoke(command_line(), command)
         found[name] = (done.exit_code, done.output)
     return found
 
