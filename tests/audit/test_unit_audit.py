@@ -7,7 +7,7 @@ import pytest
 from tacit.audit import self_audit as audited_units
 from tacit.audit.checks import run_checks
 from tacit.audit.self_audit import unit_checks
-from tacit.engines.plain_frames import PlainFrame
+from tacit.engines.frames import PlainFrame
 from tacit.project.source_binding import BoundUnits
 from tacit.query import catalog
 

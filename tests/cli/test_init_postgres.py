@@ -122,7 +122,7 @@ def test_what_cannot_be_used_is_named(
 def test_addresses_that_lead_nowhere_and_tables_without_a_database(
     folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tacit.engines.postgres.session._PATIENCE", 0.5)
+    monkeypatch.setattr("tacit.engines.postgres.engine._PATIENCE", 0.5)
     gone = run("init", "postgresql://r:hush@127.0.0.1:1/none?connect_timeout=2", "--table", "t")
     assert gone.stderr.startswith("Error: sources: cannot use the database at 127.0.0.1/none (")
     assert "hush" not in gone.stderr

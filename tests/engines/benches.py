@@ -13,7 +13,7 @@ from engines.edges import storage_table, stored
 from support.postgres import address
 from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.postgres.dialect import POSTGRES
-from tacit.engines.postgres.session import SETTINGS
+from tacit.engines.postgres.engine import SETTINGS
 from tacit.engines.sql.dialect import Dialect
 from tacit.query.types import SqlType, Value
 

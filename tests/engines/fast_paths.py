@@ -8,8 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from tacit.engines.duckdb.database import TableCache
-from tacit.engines.duckdb.fast.spreads import SpreadPlan
-from tacit.engines.duckdb.fast.totals import TotalsPlan
+from tacit.engines.duckdb.totals import SpreadPlan, TotalsPlan
 
 
 def without_arrays(patch: pytest.MonkeyPatch) -> None:
@@ -29,9 +28,10 @@ def without_copies(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TableCache, "_current", lambda *_: None)
 
 
-#: One for each module of ``fast``: how to do without it. Rows are fetched, sorted and added up together, and tell bias
-#: and counts of values besides.
-TOTALS = {"columns", "segments", "totals"}
+#: How to do without each. Rows are fetched, sorted and added up together, and tell bias and counts of values besides.
+TOTALS = {"columns", "totals"}
+#: The accelerator of each plan of ``duckdb/totals.py``.
+PLANS = {"TotalsPlan": "totals", "SpreadPlan": "spreads", "LossPlan": "bias"}
 TOGETHER = {
     "totals": TOTALS,
     "spreads": {"spreads", *TOTALS},
@@ -40,7 +40,6 @@ TOGETHER = {
 }
 ACCELERATORS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "columns": without_arrays,
-    "segments": without_arrays,
     "totals": without_arrays,
     "spreads": without_spreads,
     "bias": without_bias,
@@ -54,7 +53,7 @@ def only(name: str | None) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         wanted = TOGETHER.get(name or "", {name})
         # Columns are handed over by NumPy alone, as where Arrow is not installed.
-        patch.setattr("tacit.engines.duckdb.fast.columns.has_arrow", lambda: name != "columns")
+        patch.setattr("tacit.engines.duckdb.segments.has_arrow", lambda: name != "columns")
         for other, leave_out in ACCELERATORS.items():
             if other not in wanted:
                 leave_out(patch)

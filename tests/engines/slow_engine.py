@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
-from tacit.engines.sql.group_choice import Chooser
+from tacit.engines.sql.bounding import Chooser
 from tacit.engines.sql.relations import has_row_units
 from tacit.query.planning.measures import Measure, MeasureKind, quantise
 from tacit.query.query import FinalAggregation
@@ -347,7 +347,7 @@ def _share(m: Measure, rows: list[Row], most: int | None) -> int:
 
 
 class Rule:
-    """Which groups and values a unit keeps, as :mod:`tacit.engines.sql.group_choice` describes it."""
+    """Which groups and values a unit keeps, as :mod:`tacit.engines.sql.bounding` describes it."""
 
     def __init__(self, secret: bytes, kind: SqlType, numbered: bool) -> None:
         self.chooser, self.kind, self.numbered = Chooser(secret, kind, numbered), kind, numbered

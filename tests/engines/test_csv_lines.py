@@ -22,8 +22,8 @@ from tacit.engines.duckdb.csv_lines import (
     utf8_lines,
 )
 from tacit.engines.duckdb.sources import open_views, report_csv
+from tacit.engines.files import CsvFormat
 from tacit.engines.protocol import MeasurementTask
-from tacit.engines.source_files import CsvFormat
 from tacit.query.canonical_unit import ROW
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.resolve import resolve

@@ -13,8 +13,8 @@ import pytest
 
 from engines.slow_engine import Rule
 from tacit.engines.duckdb.dialect import DUCKDB
-from tacit.engines.duckdb.fast.segments import kept_items
-from tacit.engines.sql.group_choice import Chooser, canonical_text, position_sql
+from tacit.engines.duckdb.segments import kept_items
+from tacit.engines.sql.bounding import Chooser, canonical_text, position_sql
 from tacit.query.types import DATE, INTEGER, TEXT, TIMESTAMP
 
 UNITS = [0, 1, -1, 7, 2**30, 2**53 + 1, 2**63 - 1, -(2**63), 123456789012345]

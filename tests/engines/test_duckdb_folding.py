@@ -13,14 +13,12 @@ import pytest
 
 from support.engine_comparison import plain
 from tacit.core.errors import EngineError
-from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
+from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits, segments
 from tacit.engines.duckdb.database import DuckDBSession
 from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.engine import DuckDBWriter
-from tacit.engines.duckdb.fast import segments
-from tacit.engines.duckdb.fast.columns import TooWideError
-from tacit.engines.duckdb.fast.spreads import SpreadPlan
-from tacit.engines.duckdb.fast.totals import GroupSums, TotalsPlan, UnitGroups, UnitShare
+from tacit.engines.duckdb.segments import TooWideError
+from tacit.engines.duckdb.totals import GroupSums, SpreadPlan, TotalsPlan, UnitGroups, UnitShare
 from tacit.engines.protocol import Measurements, MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.planning.bias import bias_table
@@ -103,7 +101,7 @@ def test_equals_sql(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         alone.setattr("tacit.engines.duckdb.engine.MOST_ROWS", 0)
         with DuckDBEngine(catalog(declared), data) as by_sql:
             want = [integers(by_sql.measure(task(final))) for final in finals]
-    monkeypatch.setattr("tacit.engines.duckdb.fast.columns._BATCH", 2048)
+    monkeypatch.setattr("tacit.engines.duckdb.segments._BATCH", 2048)
     # In blocks of one unit and of many, one after the other and side by side.
     for threads, block, few in ((1, 1, 100), (2, 500, 100), (2, 2**17, 2**17)):
         monkeypatch.setattr(segments, "_BLOCK", block)

@@ -17,7 +17,7 @@ from engines.fast_paths import only
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.protocol import MeasurementTask
-from tacit.engines.sql.unit_totals import quantised_sql
+from tacit.engines.sql.bounding import quantised_sql
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.planning.measures import MeasureKind, quantise, sum_measure
 from tacit.query.resolve import resolve

@@ -106,7 +106,7 @@ def test_tables_of_what_is_bias(other: str, monkeypatch: pytest.MonkeyPatch) -> 
                 slow = slow_engine.measure(query, tables, SECRET, numbered=False)
                 assert plain(two.measure(MeasurementTask(query, SECRET))) == plain(want) == slow, sql
         # Numbers that are too large for 64 bits are computed another way.
-        monkeypatch.setattr("tacit.engines.sql.bias_cells._SMALL", -1)
+        monkeypatch.setattr("tacit.engines.sql.statements._SMALL", -1)
         with MAKERS[other](clinic.CATALOG, frames) as three:
             for sql, final, table in asked[::4]:
                 found = three.measure(MeasurementTask(final, SECRET, bias=table))

@@ -14,12 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engines import clinic
-from engines.fast_paths import ACCELERATORS, only
+from engines.fast_paths import ACCELERATORS, PLANS, only
 from support.engine_comparison import plain
-from tacit.engines.duckdb import DataSource, DuckDBEngine, fast
-from tacit.engines.duckdb.fast import columns
-from tacit.engines.duckdb.fast.segments import SortedRows
-from tacit.engines.duckdb.fast.totals import TotalsPlan
+from tacit.engines.duckdb import DataSource, DuckDBEngine, segments, totals
+from tacit.engines.duckdb.segments import SortedRows
+from tacit.engines.duckdb.totals import TotalsPlan
 from tacit.engines.protocol import Measurements, MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.planning.bias import bias_table
@@ -98,9 +97,10 @@ def asked(file: Path, declared: Catalog, queries: tuple[str, ...], times: int) -
         return [[shown(engine.measure(work)) for work in works] for _ in range(times)]
 
 
-def test_every_module_of_fast_is_named() -> None:
-    there = {path.stem for path in Path(fast.__file__).parent.glob("*.py")} - {"__init__"}
-    assert {*there, "table_cache"} == set(ACCELERATORS)
+def test_every_plan_of_rows_in_memory_has_an_accelerator() -> None:
+    made = {name for name, each in vars(totals).items() if name.endswith("Plan") and each.__module__ == totals.__name__}
+    assert made == set(PLANS)
+    assert {*PLANS.values(), "columns", "table_cache"} == set(ACCELERATORS)
 
 
 unit = st.one_of(st.integers(-4, 12), st.sampled_from([2**40, 2**62, -(2**63), None]))
@@ -236,7 +236,7 @@ def test_no_person_decides_how_rows_of_others_are_worked_at(
         in_memory.append(found is not None)
         return found
 
-    monkeypatch.setattr(columns.np, "unique", watched)
+    monkeypatch.setattr(segments.np, "unique", watched)
     monkeypatch.setattr(TotalsPlan, "measure", told)
     pq.write_table(crowd(own_id, own), tmp_path / "t.parquet")
     with DuckDBEngine(CROWD_CATALOG, {"t": DataSource("parquet", str(tmp_path / "t.parquet"))}) as engine:

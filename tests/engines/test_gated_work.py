@@ -30,7 +30,7 @@ from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.engine import DuckDBWriter
 from tacit.engines.postgres import PostgresEngine
 from tacit.engines.postgres.dialect import POSTGRES
-from tacit.engines.postgres.session import SETTINGS
+from tacit.engines.postgres.engine import SETTINGS
 from tacit.engines.protocol import MeasurementTask
 from tacit.engines.sql import relations
 from tacit.engines.sql.relations import tables_of

@@ -30,8 +30,8 @@ from engines.nasty import (
 from support.engine_comparison import SECRET, final_of
 from support.spark import spark_engine
 from tacit.core.errors import InputError
-from tacit.engines.arrow_frames import sound_table
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
+from tacit.engines.frames import sound_table
 from tacit.engines.postgres import PostgresEngine
 from tacit.engines.protocol import MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table

@@ -16,7 +16,7 @@ from engines.stopping import interrupting
 from support.postgres import address
 from tacit.core.errors import EngineError, InputError
 from tacit.engines.postgres import PostgresEngine
-from tacit.engines.postgres.session import PostgresSession
+from tacit.engines.postgres.engine import PostgresSession
 from tacit.engines.protocol import Engine, Limits, Measurements, MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.refusal import Refusal

@@ -35,9 +35,8 @@ from tacit.cli.doctor import examine
 from tacit.core.errors import EngineError, InputError
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.protocol import MeasurementTask
-from tacit.engines.spark import SparkEngine, connect
-from tacit.engines.spark.connect import is_open_to_others
-from tacit.engines.spark.session import SessionHandle, open_session
+from tacit.engines.spark import SparkEngine, session
+from tacit.engines.spark.session import SessionHandle, is_open_to_others, open_session
 from tacit.noise import entropy
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.resolve import resolve
@@ -224,7 +223,7 @@ def test_files_that_the_server_sees_otherwise_are_refused(
     for name, rows in (("here", 2), ("there", 3)):
         (tmp_path / name).mkdir()
         pq.write_table(FRAME.slice(0, rows), tmp_path / name / "t.parquet")
-    monkeypatch.setattr("tacit.engines.spark.parquet_scan.read_from", lambda path: ((f"file:{tmp_path}/there",), 0))
+    monkeypatch.setattr("tacit.engines.spark.sources.read_from", lambda path: ((f"file:{tmp_path}/there",), 0))
     with pytest.raises(InputError, match=r"tables\.t\.source: the Spark server does not see"):
         engine(server, DataSource("parquet", str(tmp_path / "here")))
 
@@ -342,7 +341,7 @@ def test_a_project_from_file_to_answer(server: Server, tmp_path: Path, monkeypat
 
 
 def test_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tacit.engines.spark.connect._TRIES", {"max_retries": 1, "initial_backoff": 10})
+    monkeypatch.setattr("tacit.engines.spark.session._RETRIES", {"max_retries": 1, "initial_backoff": 10})
     monkeypatch.setenv("SPARK_TOKEN", "hush;a=b")
     for place in ("sc://127.0.0.1:1", "sc://localhost:1/;token=${SPARK_TOKEN}"):
         with pytest.raises(InputError, match=r"cannot use a Spark Connect server at \S+:1 \(UNAVAILABLE\)\Z"):
@@ -364,7 +363,7 @@ def test_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_doctor_where_no_server_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tacit.engines.spark.connect._TRIES", {"max_retries": 1, "initial_backoff": 10})
+    monkeypatch.setattr("tacit.engines.spark.session._RETRIES", {"max_retries": 1, "initial_backoff": 10})
     (tmp_path / "visits").mkdir()
     pq.write_table(pa.table({"patient": [1], "ward": ["a"]}), tmp_path / "visits" / "part.parquet")
     place = project(tmp_path, "t.toml", "sc://0.0.0.0:1/;user_id=hush", "s")
@@ -452,9 +451,9 @@ def test_a_connection_that_is_cut_and_a_server_that_is_killed(
     The last test, since it takes the server away.
     """
     tries = {"max_retries": 3, "initial_backoff": 50, "backoff_multiplier": 2, "max_backoff": 400}
-    channel = [(name, min(value, 200)) for name, value in connect._CHANNEL]
-    monkeypatch.setattr(connect, "_TRIES", tries)
-    monkeypatch.setattr(connect, "_CHANNEL", channel)
+    channel = [(name, min(value, 200)) for name, value in session._CHANNEL]
+    monkeypatch.setattr(session, "_RETRIES", tries)
+    monkeypatch.setattr(session, "_CHANNEL", channel)
     other.spark.sql(f"CREATE OR REPLACE VIEW endless AS {ENDLESS}")
     other.spark.sql("CREATE OR REPLACE VIEW few AS SELECT 1 AS id, 'k0' AS k, 0.5D AS x")
     catalog = Catalog((CATALOG.tables[0], replace(CATALOG.tables[0], name="few")), CATALOG.populations)

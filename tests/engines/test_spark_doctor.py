@@ -13,7 +13,7 @@ from support.spark import held
 from tacit.cli.doctor import examine
 from tacit.engines.duckdb import DataSource
 from tacit.engines.protocol import DoctorCheck
-from tacit.engines.spark.doctor import look_at
+from tacit.engines.spark.engine import look_at
 from tacit.engines.spark.session import TRIALS
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.types import INTEGER
@@ -142,11 +142,11 @@ def test_packages_that_are_missing_or_old(monkeypatch: pytest.MonkeyPatch) -> No
         assert found.words == "not installed"
         assert found.remedy.startswith(f"pip install 'tacit-dp[{extra}]'")
     monkeypatch.undo()
-    monkeypatch.setattr("tacit.engines.spark.doctor._CONNECT", ("grpc", "no_such_module", "google.no_such_module"))
+    monkeypatch.setattr("tacit.engines.spark.engine._CONNECT", ("grpc", "no_such_module", "google.no_such_module"))
     found = checks("sc://127.0.0.1:1")["pyspark"]
     assert found.words.endswith("Spark Connect also needs no_such_module, google.no_such_module")
     # The client of Spark Connect alone is a pyspark without what talks to a Java of this machine.
-    monkeypatch.setattr("tacit.engines.spark.doctor._LOCAL", ("no_such_module",))
+    monkeypatch.setattr("tacit.engines.spark.engine._LOCAL", ("no_such_module",))
     found = checks("spark")["pyspark"]
     assert found.words.endswith("Spark on this machine also needs no_such_module")
     assert found.remedy.startswith("pip install 'tacit-dp[spark-local]'")

@@ -96,8 +96,8 @@ def test_ctrl_c_stops_the_work(endless: SparkEngine, monkeypatch: pytest.MonkeyP
         raise KeyboardInterrupt
 
     cancelled = []
-    monkeypatch.setattr("tacit.engines.spark.running_query.SparkQuery.rows", pressed)
-    monkeypatch.setattr("tacit.engines.spark.running_query.SparkQuery._cancel", lambda jobs: cancelled.append(jobs))
+    monkeypatch.setattr("tacit.engines.spark.session.SparkQuery.rows", pressed)
+    monkeypatch.setattr("tacit.engines.spark.session.SparkQuery._cancel", lambda jobs: cancelled.append(jobs))
     with pytest.raises(KeyboardInterrupt):
         endless.measure(MeasurementTask(HARD, b"k"))
     assert cancelled

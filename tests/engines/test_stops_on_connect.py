@@ -11,9 +11,7 @@ import pytest
 from tacit.core.errors import InputError
 from tacit.engines.protocol import Limits
 from tacit.engines.registry import engine_kind
-from tacit.engines.spark import running_query
-from tacit.engines.spark.running_query import SparkQuery
-from tacit.engines.spark.session import SessionHandle, open_session
+from tacit.engines.spark.session import SessionHandle, SparkQuery, open_session
 
 
 class Session:
@@ -71,7 +69,7 @@ def test_stops_from_many_threads_at_once() -> None:
 
 def test_a_stop_that_finds_nothing_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     """The stop comes before the server knows of any operation; the work that begins then is stopped all the same."""
-    monkeypatch.setattr(running_query, "_TICK", 0.01)
+    monkeypatch.setattr("tacit.engines.spark.session._TICK", 0.01)
 
     def work(session: Session) -> list[Any]:
         made.interrupt()
@@ -98,7 +96,7 @@ def test_nothing_begins_once_the_limit_is_over() -> None:
 
 
 def test_a_server_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running_query, "_HEARD", 0.01)
+    monkeypatch.setattr("tacit.engines.spark.session._HEARD", 0.01)
     silent = threading.Event()
     made = query(Session(lambda _: [], answers=silent.wait))
     assert not made.interrupt()

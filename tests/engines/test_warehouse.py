@@ -19,8 +19,7 @@ from tacit.core.relations import ADD_REMOVE
 from tacit.engines.duckdb import DuckDBEngine
 from tacit.engines.protocol import DataSource, MeasurementTask
 from tacit.engines.warehouse import WarehouseEngine
-from tacit.engines.warehouse.dialects import DIALECTS, trials, writer_of
-from tacit.engines.warehouse.engine import read_counts
+from tacit.engines.warehouse.engine import DIALECTS, read_counts, trials, writer_of
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.planning.plan import plan_query
 from tacit.query.query import FinalAggregation

@@ -20,7 +20,7 @@ from query.corpus.data import DATABASE
 from support.engine_comparison import corpus_frames
 from support.file_measurements import measure_files
 from tacit.core.errors import InputError
-from tacit.engines import parquet_files
+from tacit.engines import files as stored_files
 from tacit.engines.duckdb import DataSource, DuckDBEngine
 from tacit.project import source as fingerprints
 from tacit.query.catalog import Catalog, Column, Population, Table
@@ -101,7 +101,7 @@ def test_files_have_one_digest_with_and_without_arrow(tmp_path: Path, monkeypatc
 
     by_arrow = digests()
     monkeypatch.setattr(fingerprints, "has_arrow", lambda: False)
-    monkeypatch.setattr(parquet_files, "has_arrow", lambda: False)
+    monkeypatch.setattr(stored_files, "has_arrow", lambda: False)
     assert digests() == by_arrow
     assert len(set(by_arrow)) > 3
 
@@ -109,15 +109,15 @@ def test_files_have_one_digest_with_and_without_arrow(tmp_path: Path, monkeypatc
 def test_columns_are_the_same_with_and_without_arrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_corpus(tmp_path / "files")
     files = sorted((tmp_path / "files").glob("*.parquet"))
-    by_arrow = [(parquet_files.read_types(file), parquet_files.first_rows(file, ["ward"], 5)) for file in files[-1:]]
-    types = [parquet_files.read_types(file) for file in files]
-    monkeypatch.setattr(parquet_files, "has_arrow", lambda: False)
-    assert [parquet_files.read_types(file) for file in files] == types
-    assert [(parquet_files.read_types(f), parquet_files.first_rows(f, ["ward"], 5)) for f in files[-1:]] == by_arrow
-    assert len({parquet_files.schema_text(file) for file in files}) == len(files)
+    by_arrow = [(stored_files.read_types(file), stored_files.first_rows(file, ["ward"], 5)) for file in files[-1:]]
+    types = [stored_files.read_types(file) for file in files]
+    monkeypatch.setattr(stored_files, "has_arrow", lambda: False)
+    assert [stored_files.read_types(file) for file in files] == types
+    assert [(stored_files.read_types(f), stored_files.first_rows(f, ["ward"], 5)) for f in files[-1:]] == by_arrow
+    assert len({stored_files.schema_text(file) for file in files}) == len(files)
     (tmp_path / "no.parquet").write_bytes(b"no")
     with pytest.raises(InputError, match=r"no\.parquet is not a Parquet file"):
-        parquet_files.read_types(tmp_path / "no.parquet")
+        stored_files.read_types(tmp_path / "no.parquet")
 
 
 def test_values_that_duckdb_cannot_read_name_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,6 +127,6 @@ def test_values_that_duckdb_cannot_read_name_the_extra(tmp_path: Path, monkeypat
     table = Table("t", (Column("id", TEXT), Column("x", TEXT)), population="p", unit="id")
     catalog, source = Catalog((table,), (Population("p"),)), DataSource("parquet", str(tmp_path / "t.parquet"))
     DuckDBEngine(catalog, {"t": source}).close()
-    monkeypatch.setattr("tacit.engines.duckdb.parquet_scan.has_arrow", lambda: False)
+    monkeypatch.setattr("tacit.engines.duckdb.sources.has_arrow", lambda: False)
     with pytest.raises(InputError, match="tacit-dp\\[arrow\\]"):
         DuckDBEngine(catalog, {"t": source})

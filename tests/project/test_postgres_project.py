@@ -160,7 +160,7 @@ def test_a_table_keeps_its_population_under_any_name(clinic: Clinic) -> None:
 def test_engine_loss_in_the_middle_leaves_the_charge_and_the_next_query_works(
     clinic: Clinic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tacit.engines.postgres.session._PATIENCE", 2.0)
+    monkeypatch.setattr("tacit.engines.postgres.engine._PATIENCE", 2.0)
     slow = "SELECT COUNT(*) AS n FROM visits v JOIN wards w ON LENGTH(v.note) > w.floor - 1000 AND v.cost < 77"
     with open_curator(clinic.project()) as curator:
         measure = curator._context.engine.measure

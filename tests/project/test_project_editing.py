@@ -12,7 +12,7 @@ import pytest
 import tacit
 from tacit.core.errors import InputError
 from tacit.curator.opening import effects_of, is_account_term
-from tacit.engines.source_files import CsvFormat
+from tacit.engines.files import CsvFormat
 from tacit.project.owner_view import column_values, histogram, unit_facts
 from tacit.project.project_editing import EditedProject, draft_source, stated_value
 from tacit.project.project_file import load

@@ -15,7 +15,7 @@ from query.corpus.accepted import ACCEPTED
 from query.corpus.clinic import CATALOG
 from tacit.core.errors import InputError
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
-from tacit.engines.sql.unit_totals import check_width
+from tacit.engines.sql.bounding import check_width
 from tacit.query.planning.auto_bounds import MOST_STEPS, choose, edges_of, provisional, search_of, sought
 from tacit.query.planning.explain import explain
 from tacit.query.planning.found_parts import with_bounds

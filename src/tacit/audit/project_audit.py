@@ -29,7 +29,7 @@ from tacit.core.numbers import exact
 from tacit.core.relations import ADD_REMOVE
 from tacit.curator.curator import Curator
 from tacit.curator.opening import open_curator, open_project
-from tacit.engines.plain_frames import PlainFrame
+from tacit.engines.frames import PlainFrame
 from tacit.engines.registry import engine_kind, open_engine
 from tacit.project.project_file import LimitsModel, PopulationModel, Project
 from tacit.project.source import Source

@@ -34,7 +34,7 @@ from tacit.core.events import RandomizedResponseEvent
 from tacit.core.guarantees import ApproxDP, Guarantee, PureDP
 from tacit.core.numbers import exp_bounds
 from tacit.curator.opening import open_project
-from tacit.engines.plain_frames import PlainFrame
+from tacit.engines.frames import PlainFrame
 from tacit.ledger import ConflictError, Ledger, Order, Reservation
 from tacit.ledger.memory import MEMORY
 from tacit.mechanisms.counting_queries import CountingQueries

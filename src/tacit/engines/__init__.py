@@ -5,18 +5,14 @@ and go to the noise step alone. An engine never sees the analyst's text, and its
 operator's log.
 
 Modules:
-* :mod:`.arrow_frames` — Frames in memory as Arrow tables, sound in every value, for every engine that takes them
 * :mod:`.duckdb` — DuckDB: Parquet, CSV and DuckDB files, patterns of files, and Arrow, pandas or Polars frames in
   memory
-* :mod:`.environment` — Expansion of ``${NAME}`` in addresses from the environment
-* :mod:`.parquet_files` — Parquet files outside of queries: their columns, first rows and texts, and new files
-* :mod:`.plain_frames` — Frames of Python's own values, for tables that Tacit makes up itself: audits and attacks need
-  no library for them
+* :mod:`.files` — Files of a source: which they are, their version, the form of CSV, and what Parquet files hold
+* :mod:`.frames` — Frames in memory: of Python's values, and Arrow tables that are sound in every value
 * :mod:`.postgres` — PostgreSQL: tables and views where they already are, read by a role that may only read
 * :mod:`.protocol` — Engine protocol: exact integer measurements of owned relations, rows of public ones
 * :mod:`.registry` — Registry of engines by address: ``duckdb``, ``postgresql://…``, ``spark``,
   ``sc://…``
-* :mod:`.source_files` — Files of a source: which they are, their version, and the form in which CSV is written
 * :mod:`.spark` — Spark: Parquet files and folders, CSV files, tables of a catalog, and frames of Spark or of Python
 * :mod:`.sql` — Shared by all databases that speak SQL: the planner's algebra and the bounding of units as SQL text
 * :mod:`.stored_units` — Check that the stored types of identifying columns give one canonical unit

@@ -10,6 +10,8 @@ An engine promises, for one final aggregation:
 
 from __future__ import annotations
 
+import os
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from tacit.core.closing import Closing
 from tacit.core.errors import InputError, InternalError
-from tacit.engines.source_files import CsvFormat
+from tacit.engines.files import CsvFormat
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,6 +29,25 @@ if TYPE_CHECKING:
     from tacit.query.query import FinalAggregation
     from tacit.query.relational.algebra import RelationNode
     from tacit.query.types import Value
+
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def fill(text: str, spelled: Callable[[str], str] = str) -> str:
+    """The text with variables of the environment put in, each as ``spelled`` writes it.
+
+    Raises:
+        InputError: one of them is not set. It is named; the text is not quoted.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        name = match.group(1)
+        if name not in os.environ:
+            raise InputError("engine", f"needs the environment variable {name}, which is not set")
+        return spelled(os.environ[name])
+
+    return _VARIABLE.sub(value, text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import duckdb
 
     from tacit.engines.duckdb.csv_lines import CsvReport
-    from tacit.engines.plain_frames import PlainFrame
-    from tacit.engines.source_files import CsvFormat
+    from tacit.engines.files import CsvFormat
+    from tacit.engines.frames import PlainFrame
     from tacit.engines.warehouse import WarehouseEngine
     from tacit.query.catalog import Catalog, Column, Table
     from tacit.query.query import FinalAggregation
@@ -166,11 +166,11 @@ def doctor_checks(
     """Checks of a database server or of Spark itself, of rights and of the tables; none for DuckDB."""
     match engine_kind(address):
         case "postgres":
-            from tacit.engines.postgres.doctor import look_at
+            from tacit.engines.postgres.engine import look_at
 
             return look_at(address, catalog, _names(sources))
         case "spark":
-            from tacit.engines.spark.doctor import look_at as look_at_spark
+            from tacit.engines.spark.engine import look_at as look_at_spark
 
             return look_at_spark(address, catalog, sources, Limits(**limits))
         case _:

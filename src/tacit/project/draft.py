@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Final
 from tacit.core.errors import InputError, TacitError
 from tacit.core.names import is_name
 from tacit.core.numbers import float_up
+from tacit.engines.files import UTF_8, CsvFormat, date_pattern, delimiter_by_name
 from tacit.engines.protocol import DoctorCheck
 from tacit.engines.registry import csv_header, csv_losses, stored_names, stored_types
-from tacit.engines.source_files import UTF_8, CsvFormat, date_pattern, delimiter_by_name
 from tacit.project.project_template import Draft, DraftColumn, DraftTable, toml_text, typed_column
 
 if TYPE_CHECKING:
@@ -549,7 +549,7 @@ def project_name(output: Path) -> str:
 
 def read_sample(path: Path, names: Sequence[str]) -> dict[str, list[str | None]]:
     """The first rows of a Parquet file, each value as text and each column by its name. This reads data."""
-    from tacit.engines.parquet_files import first_rows
+    from tacit.engines.files import first_rows
 
     rows = first_rows(path, names, SAMPLE_ROWS)
     return {name: [None if value is None else str(value) for value in rows.get(name, [])] for name in names}

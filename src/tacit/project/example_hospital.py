@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tacit.engines.parquet_files import write_parquet
+from tacit.engines.files import write_parquet
 
 PATIENTS: Final = 12_000
 _YEAR = 2025

@@ -23,8 +23,8 @@ from tacit.core.errors import InputError
 from tacit.core.names import is_column_name, is_name
 from tacit.core.numbers import exact, exact_positive
 from tacit.core.relations import as_relation
+from tacit.engines.files import CsvFormat
 from tacit.engines.registry import engine_kind, stored_types
-from tacit.engines.source_files import CsvFormat
 from tacit.ledger.entries import plain_name
 from tacit.ledger.memory import MEMORY
 from tacit.project.project_template import read_toml
@@ -114,7 +114,7 @@ class TableModel(StrictModel):
     anew. Files say by themselves when they change.
 
     ``delimiter``, ``encoding``, ``decimal_mark``, ``thousands_mark``, ``date_format`` and ``null_values`` say how a
-    CSV source is written; see :class:`tacit.engines.source_files.CsvFormat`.
+    CSV source is written; see :class:`tacit.engines.files.CsvFormat`.
 
     ``max_groups`` and ``max_rows`` hold for queries that state no number: each is one, or ``"auto"``, which has it
     found privately within the price of a query, as where nothing is stated. ``max_groups_limit`` and

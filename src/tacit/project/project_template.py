@@ -18,7 +18,7 @@ from tacit.core.cautions import cautions_about_account
 from tacit.core.errors import InputError
 from tacit.core.guarantees import ApproxDP, PureDP
 from tacit.core.names import is_name
-from tacit.engines.source_files import UTF_8, CsvFormat
+from tacit.engines.files import UTF_8, CsvFormat
 from tacit.query.contribution import AUTO, ContributionNumber
 
 #: The delta of a first account: groups without declared categories are found privately with it.

@@ -37,11 +37,9 @@ from typing import Any, Final
 
 from tacit.core.errors import InputError
 from tacit.core.extras import has_arrow
-from tacit.engines.arrow_frames import as_arrow
-from tacit.engines.parquet_files import arrow_types, read_types, text_columns
-from tacit.engines.plain_frames import PlainFrame
+from tacit.engines.files import CsvFormat, arrow_types, is_pattern, list_files, read_types, text_columns
+from tacit.engines.frames import PlainFrame, as_arrow
 from tacit.engines.registry import frame_types, is_spark_frame, source_kind
-from tacit.engines.source_files import CsvFormat, is_pattern, list_files
 from tacit.query.types import SqlType
 
 #: Larger files have no such digest: reading them would take more than some seconds.

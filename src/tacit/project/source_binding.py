@@ -15,9 +15,8 @@ from dataclasses import replace
 from typing import Final
 
 from tacit.core.errors import EngineError, InputError, MissingSourceError
-from tacit.engines.parquet_files import schema_text
+from tacit.engines.files import is_gone, schema_text
 from tacit.engines.protocol import Engine
-from tacit.engines.source_files import is_gone
 from tacit.ledger import Ledger
 from tacit.ledger.protection import Binding
 from tacit.project.source import Digests, Fingerprint, Source

@@ -32,8 +32,8 @@ every consumer about every entry, and wants a line of ``tests/query/corpus/accep
 1. this one: the entry, with a family where none fits;
 2. ``query/planning/measures.py``: its ``AggregateKind``, and the kind of measurement with its traits and clamp;
 3. ``query/postprocess``: a class of cells for its estimate and interval;
-4. ``engines/sql/unit_totals.py`` (or ``statements.py``, for a measurement with a statement of its own): its SQL;
-5. ``engines/duckdb/fast/totals.py``: the same in numpy.
+4. ``engines/sql/bounding.py`` (or ``statements.py``, for a measurement with a statement of its own): its SQL;
+5. ``engines/duckdb/totals.py``: the same in numpy.
 
 On known measurements 1 and 2 are enough. An exact form inside units is one more line of ``engines/sql/relations.py``;
 ``unit=None`` refuses it.

@@ -29,7 +29,7 @@ from tacit.audit.attacks.report import Chapter
 from tacit.audit.attacks.success_rate import choose, choose_evenly
 from tacit.core.errors import InputError
 from tacit.core.extras import install_command
-from tacit.engines.plain_frames import PlainFrame
+from tacit.engines.frames import PlainFrame
 
 if TYPE_CHECKING:
     from tacit.curator.curator import Curator

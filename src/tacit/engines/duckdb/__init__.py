@@ -1,6 +1,7 @@
 """DuckDB: Parquet, CSV and DuckDB files, patterns of files, and Arrow, pandas or Polars frames in memory.
 
-``engine`` writes statements that bound units in SQL, and runs them; ``fast`` bounds in memory; ``database`` locks;
+``engine`` writes statements that bound units in SQL, and runs them; ``segments`` and ``totals`` bound in memory, with
+equal results; ``database`` locks;
 ``sources`` reads files totally; ``dialect`` says how DuckDB writes what ``engines/sql`` asks for.
 
 Modules:
@@ -8,9 +9,9 @@ Modules:
 * :mod:`.database` — Locked DuckDB database over one state of the declared sources, its sessions and their timeouts
 * :mod:`.dialect` — DuckDB dialect, with text functions by code points and in the order of UTF-8 bytes
 * :mod:`.engine` — The DuckDB engine: one locked database, one cursor per query, exact integers back
-* :mod:`.fast` — Bounding of rows in memory, equal to the plain statements
-* :mod:`.parquet_scan` — Parquet scan by DuckDB, with Arrow for columns whose values DuckDB cannot read
+* :mod:`.segments` — Rows in memory in the order of unit, group and value, cut into units
 * :mod:`.sources` — DuckDB sources: files and frames read as the declared types, so that no value can fail a scan
+* :mod:`.totals` — Bounded totals, distinct values, places and bias of rows in memory: the integers of the statements
 """
 
 from __future__ import annotations

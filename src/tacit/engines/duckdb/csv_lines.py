@@ -5,7 +5,7 @@ expression of its own. So an unclosed quote ends with its line, and a value cann
 with a quote ends with one, and a doubled quote inside it is one; any other field is taken verbatim. Left out are empty
 lines, lines whose quotes do not close, that are not UTF-8, or that are longer than :data:`LONGEST`. Fields beyond the
 header are ignored, missing ones are NULL, and so are empty ones. The owner states the delimiter, the encoding and how
-numbers and dates are written (:class:`~tacit.engines.source_files.CsvFormat`); a number or date leaves the scan as SQL
+numbers and dates are written (:class:`~tacit.engines.files.CsvFormat`); a number or date leaves the scan as SQL
 writes it. See ``csv_lines.proof.md``.
 """
 
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from tacit.core.errors import InputError
 from tacit.engines.duckdb.dialect import DUCKDB
-from tacit.engines.source_files import UTF_8, CsvFormat, date_pattern
+from tacit.engines.files import UTF_8, CsvFormat, date_pattern
 from tacit.query.types import Kind, SqlType
 
 if TYPE_CHECKING:

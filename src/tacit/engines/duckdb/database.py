@@ -29,12 +29,11 @@ from numpy.typing import NDArray
 
 from tacit.core.errors import InputError
 from tacit.core.extras import has_arrow
-from tacit.engines.arrow_frames import arrow_arrays
 from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.sources import MOST_PLACES, DuckDBTable, check_identities, check_row_numbers, open_source
-from tacit.engines.plain_frames import block_arrays
+from tacit.engines.files import FileState, source_state
+from tacit.engines.frames import arrow_arrays, block_arrays
 from tacit.engines.protocol import Limits, SourceLike
-from tacit.engines.source_files import FileState, source_state
 from tacit.query.catalog import Catalog
 from tacit.query.types import TEXT
 

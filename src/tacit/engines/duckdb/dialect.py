@@ -6,11 +6,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
+from tacit.engines.sql.bounding import double_steps
 from tacit.engines.sql.dialect import Dialect
-from tacit.engines.sql.functions import COMMON
-from tacit.engines.sql.functions.dates import within_years
-from tacit.engines.sql.functions.lowering import Lowering, joined, patterned, plain
-from tacit.engines.sql.unit_totals import double_steps
+from tacit.engines.sql.scalars import COMMON, Lowering, joined, patterned, plain, within_years
 from tacit.query.planning.measures import Measure
 from tacit.query.types import Kind, SqlType, Value, ordinal
 

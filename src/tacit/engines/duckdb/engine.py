@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Self
 
 from tacit.engines.duckdb.database import DuckDBSession, SourceStates, TimeoutWatcher
 from tacit.engines.duckdb.dialect import DUCKDB
-from tacit.engines.duckdb.fast.bias import loss_plan
-from tacit.engines.duckdb.fast.segments import MOST_ROWS, ROW_BYTES, GroupPlan, RowSource
-from tacit.engines.duckdb.fast.spreads import SpreadPlan
-from tacit.engines.duckdb.fast.totals import SharedRows, TotalsPlan, read_shares
+from tacit.engines.duckdb.segments import MOST_ROWS, ROW_BYTES, GroupPlan, RowSource
 from tacit.engines.duckdb.sources import MOST_PLACES, DuckDBTable
+from tacit.engines.duckdb.totals import SharedRows, SpreadPlan, TotalsPlan, loss_plan, read_shares
 from tacit.engines.protocol import Limits, MeasurementTask, SourceLike
+from tacit.engines.sql.bounding import quantised_sql
 from tacit.engines.sql.engine import Answered, SqlEngine
 from tacit.engines.sql.relations import (
     StoredTable,
@@ -28,7 +27,6 @@ from tacit.engines.sql.relations import (
     tables_of,
 )
 from tacit.engines.sql.statements import SPREAD, Statement, Writer
-from tacit.engines.sql.unit_totals import quantised_sql
 from tacit.query.catalog import Catalog
 from tacit.query.planning.bias import BiasTable
 from tacit.query.planning.measures import MeasureKind

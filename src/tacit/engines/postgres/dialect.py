@@ -1,7 +1,15 @@
 """PostgreSQL dialect, version 13 and later.
 
-It has no TRY_CAST: what could fail is looked at first, inside CASE, whose branches are evaluated for the rows they
-apply to only. A branch of constants alone would be computed while planning, but then so is its condition.
+*Doubles.* An error would tell about data, so every operation is guarded: a result that overflows is NULL, one that
+vanishes is 0, and one that lies between is the database's own result, which is IEEE's. Most values are neither huge nor
+tiny, and one comparison says so. For the others both sides are brought near 1 by powers of two, which is exact; the
+result of those is rounded as the real one would be, and its size decides.
+
+Sorted, a sum first falls, while values are negative, and then rises. So it overflows on the way if and only if the sum
+of the negative ones does or the whole does. Both are seen on values that are 2^64 times smaller.
+
+*Casts.* It has no TRY_CAST: what could fail is looked at first, inside CASE, whose branches are evaluated for the rows
+they apply to only. A branch of constants alone would be computed while planning, but then so is its condition.
 
 *Text functions* have the collation "C". The bytes are UTF-8 (other servers are refused), whose order is that of code
 points. Letters are mapped by a table of ours, because the database's own mapping is ASCII's under "C" and the operating
@@ -10,21 +18,282 @@ system's elsewhere.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
-from tacit.engines.postgres import double_arithmetic as doubles
-from tacit.engines.postgres.double_arithmetic import NUMBERS, list_squares, list_sum
+from tacit.engines.sql.bounding import is_power_of_two, rounded_steps
 from tacit.engines.sql.dialect import Dialect
-from tacit.engines.sql.functions import COMMON
-from tacit.engines.sql.functions.dates import DAY, FIRST_MICROSECOND
-from tacit.engines.sql.functions.lowering import Args, Lowering, joined, letter_table, plain, text_argument
-from tacit.engines.sql.unit_totals import is_power_of_two, rounded_steps
+from tacit.engines.sql.scalars import (
+    COMMON,
+    DAY,
+    FIRST_MICROSECOND,
+    Args,
+    Lowering,
+    joined,
+    letter_table,
+    library,
+    plain,
+    text_argument,
+)
 from tacit.query.planning.measures import Measure
 from tacit.query.refusal import Refusal
 from tacit.query.relational.expressions import Call
 from tacit.query.relational.functions.regular_expressions import written
 from tacit.query.types import Kind, SqlType, Value, sort_key
+
+DOUBLE = "DOUBLE PRECISION"
+LARGEST = 1.7976931348623157e308
+#: Sums of two values no larger than this do not overflow.
+_HALF = 8e307
+#: Products and quotients of values between these neither overflow nor vanish.
+_TINY, _HUGE = 1e-150, 1e150
+#: Huge and tiny values are moved by 2^±600.
+_SHIFT = 600
+_BRIEF_DOUBLE = 60
+
+
+def number(value: float) -> str:
+    """A double, exactly."""
+    return f"CAST('{value!r}' AS {DOUBLE})"
+
+
+def bound(body: Callable[..., str], **values: str) -> str:
+    """``body`` of the names of values that are computed once: OFFSET keeps the planner from writing them out again."""
+    listed = ", ".join(f"{value} AS {name}" for name, value in values.items())
+    return f"(SELECT {body(*values)} FROM (SELECT {listed} OFFSET 0) AS once)"
+
+
+def finite_test(value: str) -> str:
+    """Whether a double is finite; NaN is larger than everything here."""
+    return f"({value} BETWEEN {number(-LARGEST)} AND {number(LARGEST)})"
+
+
+def _both(left: str, right: str, body: Callable[[str, str], str]) -> str:
+    if max(len(left), len(right)) <= _BRIEF_DOUBLE:
+        return f"({body(f'({left})', f'({right})')})"
+    return bound(body, v=left, w=right)
+
+
+def difference(operator: str, left: str, right: str) -> str:
+    """``+`` or ``-``."""
+
+    def body(v: str, w: str) -> str:
+        small = f"abs({v}) <= {number(_HALF)} AND abs({w}) <= {number(_HALF)}"
+        # A half of the smallest double would vanish; it cannot make anything overflow.
+        one_sided = f"abs({v}) < 1 OR abs({w}) < 1"
+        halves = f"abs({v} * {number(0.5)} {operator} {w} * {number(0.5)}) < {number(2.0**1023)}"
+        return " ".join(
+            ["CASE", *(f"WHEN {test} THEN {v} {operator} {w}" for test in (small, one_sided, halves)), "END"]
+        )
+
+    return _both(left, right, body)
+
+
+def product(left: str, right: str) -> str:
+    """``*``."""
+    return _both(left, right, lambda v, w: _guarded("*", v, w))
+
+
+def quotient(left: str, right: str) -> str:
+    """``/``; the right side is not 0."""
+    return _both(left, right, lambda v, w: _guarded("/", v, w))
+
+
+def _guarded(operator: str, v: str, w: str) -> str:
+    near = " AND ".join(f"abs({x}) BETWEEN {number(_TINY)} AND {number(_HUGE)}" for x in (v, w))
+
+    def body(p: str, k: str) -> str:
+        over = f"{k} > 0 AND abs({p}) >= power({number(2.0)}, 1024 - {k})"
+        under = f"{k} < 0 AND abs({p}) <= power({number(2.0)}, -1075 - {k})"
+        return f"CASE WHEN {over} THEN NULL WHEN {under} THEN 0 ELSE {v} {operator} {w} END"
+
+    moved = f"{_moved(v)} {operator} {_moved(w)}"
+    shift = f"{_shift(v)} {'+' if operator == '*' else '-'} {_shift(w)}"
+    return (
+        f"CASE WHEN {near} THEN {v} {operator} {w} WHEN {v} IS NULL OR {w} IS NULL THEN NULL"
+        f" WHEN {v} = 0 OR {w} = 0 THEN 0 ELSE {bound(body, p=moved, k=shift)} END"
+    )
+
+
+def _moved(x: str) -> str:
+    down, up = number(2.0**-_SHIFT), number(2.0**_SHIFT)
+    return (
+        f"CASE WHEN abs({x}) > {number(_HUGE)} THEN {x} * {down} WHEN abs({x}) < {number(_TINY)} THEN {x} * {up}"
+        f" ELSE {x} END"
+    )
+
+
+def _shift(x: str) -> str:
+    return (
+        f"CASE WHEN abs({x}) > {number(_HUGE)} THEN {number(_SHIFT)} WHEN abs({x}) < {number(_TINY)}"
+        f" THEN {number(-_SHIFT)} ELSE {number(0.0)} END"
+    )
+
+
+def remainder(left: str, right: str) -> str:
+    """``%`` with the sign of the left side, exactly; the right side is not 0.
+
+    Both are whole multiples of 2^e, for the smaller of their exponents: X and Y. One of them is below 2^53, so X mod Y
+    is, and it times 2^e is a double.
+    """
+
+    def body(v: str, w: str) -> str:
+        whole = " AND ".join(f"abs({x}) <= {number(2.0**53)} AND {x} = trunc({x})" for x in (v, w))
+        easy = f"CAST(CAST({v} AS BIGINT) % CAST({w} AS BIGINT) AS {DOUBLE}) + {number(0.0)}"
+        return (
+            f"CASE WHEN {v} IS NULL OR {w} IS NULL THEN NULL WHEN abs({v}) < abs({w}) THEN {v} WHEN {whole}"
+            f" THEN {easy} ELSE {_by_bits(v, w)} END"
+        )
+
+    return _both(left, right, body)
+
+
+def _by_bits(v: str, w: str) -> str:
+    def joined(m: str, i: str, n: str, j: str, e: str) -> str:
+        rest = f"CAST({_times(m, i, e)} % {_times(n, j, e)} AS {DOUBLE})"
+        sign = f"CASE WHEN {v} < 0 THEN -1 ELSE 1 END"
+        return f"{sign} * {rest} * power({number(2.0)}, CAST({e} AS {DOUBLE})) + {number(0.0)}"
+
+    def parts(m: str, i: str, n: str, j: str) -> str:
+        return bound(lambda low: joined(m, i, n, j, low), low=f"least({i}, {j})")
+
+    def split(a: str, b: str) -> str:
+        return bound(parts, m=_mantissa(a), i=_exponent(a), n=_mantissa(b), j=_exponent(b))
+
+    return bound(split, a=_bits(v), b=_bits(w))
+
+
+def _times(mantissa: str, exponent: str, lowest: str) -> str:
+    return f"({mantissa} * power(CAST(2 AS NUMERIC), CAST({exponent} - {lowest} AS NUMERIC)))"
+
+
+def _bits(x: str) -> str:
+    """The bits of a double without its sign, as BIGINT."""
+    return f"CAST(CAST('x' || encode(float8send(abs({x})), 'hex') AS BIT(64)) AS BIGINT)"
+
+
+def _mantissa(bits: str) -> str:
+    low = f"({bits} & {2**52 - 1})"
+    return f"CAST(CASE WHEN {bits} >> 52 = 0 THEN {low} ELSE {low} + {2**52} END AS NUMERIC)"
+
+
+def _exponent(bits: str) -> str:
+    return f"(greatest({bits} >> 52, 1) - 1075)"
+
+
+#: 2^40 values no larger than this have a sum.
+_SAFE = 1e290
+#: Smaller values would vanish when scaled; beside a sum that nearly overflows they are nothing.
+_NOTHING = 1e-200
+_SCALE, _LIMIT = 2.0**-64, 2.0**960
+
+
+def list_sum(values: str) -> str:
+    """The sum of a sorted array from the smallest to the largest; NULL where it overflows, and for none."""
+    ends = f"greatest(abs({values}[1]), abs({values}[cardinality({values})]))"
+    total = f"(SELECT sum(e ORDER BY e) FROM unnest({values}) AS s(e))"
+    scaled = _scaled("e")
+    down = f"coalesce(sum({scaled} ORDER BY e) FILTER (WHERE e < 0), 0)"
+    test = f"SELECT {down} > {number(-_LIMIT)} AND sum({scaled} ORDER BY e) BETWEEN {_open(-1)} AND {_open(1)}"
+    fits = f"({test} FROM unnest({values}) AS s(e))"
+    return f"CASE WHEN {ends} <= {number(_SAFE)} OR {fits} THEN {total} END"
+
+
+def list_squares(values: str, mean: str) -> str:
+    """The sum of (e - mean)² in that order; NULL where a square or the sum overflows, and for none."""
+    square = bound(lambda x: product(x, x), x=difference("-", "e", mean))
+    squares = f"(SELECT array_agg({square} ORDER BY e) AS a FROM unnest({values}) AS s(e))"
+
+    def body(a: str) -> str:
+        scaled = _scaled("x")
+        test = f"(SELECT count(x) = count(*) AND sum({scaled} ORDER BY i) <= {_open(1)} FROM unnest({a}) WITH ORDINALITY AS s(x, i))"  # noqa: E501
+        total = f"(SELECT sum(x ORDER BY i) FROM unnest({a}) WITH ORDINALITY AS s(x, i))"
+        return f"CASE WHEN {test} THEN {total} END"
+
+    return bound(body, a=squares)
+
+
+def _scaled(value: str) -> str:
+    return f"CASE WHEN abs({value}) < {number(_NOTHING)} THEN 0 ELSE {value} * {number(_SCALE)} END"
+
+
+def _open(sign: int) -> str:
+    """The last double before the limit."""
+    return number(sign * (_LIMIT - _LIMIT * 2.0**-53))
+
+
+#: Where EXP leaves the doubles, above and below; between the last two it is the smallest double.
+_EXP_HIGH, _EXP_ZERO, _EXP_LEAST = 709.782712893384, -745.1332191019412, -744.1
+_LEAST = 5e-324
+#: A power whose logarithm is no larger than this neither overflows nor vanishes.
+_SAFE_LOG = 700.0
+
+
+def _exp(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001 - one shape for all lowerings
+    return d.let(
+        args[0],
+        lambda v: (
+            f"CASE WHEN {v} > {number(_EXP_HIGH)} THEN NULL WHEN {v} <= {number(_EXP_ZERO)} THEN {number(0.0)}"
+            f" WHEN {v} < {number(_EXP_LEAST)} THEN {number(_LEAST)} ELSE exp({v}) END"
+        ),
+    )
+
+
+def _log2(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
+    """A quotient of logarithms, except for powers of two, where it would be an ulp off."""
+
+    def body(v: str) -> str:
+        def nearest(r: str) -> str:
+            whole = f"least(round({r}), 1023)"
+            return f"CASE WHEN power({number(2.0)}, {whole}) = {v} THEN {whole} ELSE {r} END"
+
+        return f"CASE WHEN {v} > 0 THEN {bound(nearest, r=f'ln({v}) / {number(math.log(2))}')} + {number(0.0)} END"
+
+    return d.let(args[0], body)
+
+
+def _power(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
+    """Its logarithm says whether it fits; where that is near the limit, half of the exponent does.
+
+    A product of roots is off by a few ulps, so that a result within 10^-14 of the largest double is taken to overflow.
+    """
+
+    def body(v: str, w: str) -> str:
+        whole = f"{w} = trunc({w})"
+        return (
+            f"CASE WHEN {v} IS NULL OR {w} IS NULL THEN NULL WHEN {w} = 0 OR {v} = 1 THEN {number(1.0)}"
+            f" WHEN {w} = 1 THEN {v} WHEN {v} = 0 THEN CASE WHEN {w} > 0 THEN {number(0.0)} END"
+            f" WHEN {v} < 0 AND NOT {whole} THEN NULL"
+            f" ELSE {bound(lambda g: fitting(v, w, g), g=product(w, f'ln(abs({v}))'))} END"
+        )
+
+    def fitting(v: str, w: str, log: str) -> str:
+        root = f"power(abs({v}), {w} / 2)"
+        # Above: x^y = r², compared with the largest double by way of r·2^-500. Below: by way of r·2^540 with 2^-1075.
+        above = f"({root} * {number(2.0**-500)}) * ({root} * {number(2.0**-500)}) < {number(2.0**24 * (1 - 4e-15))}"
+        below = f"({root} * {number(2.0**540)}) * ({root} * {number(2.0**540)}) > {number(2.0**5 * (1 + 4e-15))}"
+        zero = f"{log} IS NOT NULL AND {log} < 0"
+        return (
+            f"CASE WHEN abs({log}) <= {number(_SAFE_LOG)} THEN power({v}, {w})"
+            f" WHEN {log} > 0 AND {log} < 711 THEN CASE WHEN {above} THEN power({v}, {w}) END"
+            f" WHEN {log} < 0 AND {log} > -747 THEN CASE WHEN {below} THEN power({v}, {w}) ELSE {number(0.0)} END"
+            f" WHEN {zero} THEN {number(0.0)} WHEN {log} IS NULL AND ({w} > 0) = (abs({v}) < 1) THEN {number(0.0)} END"
+        )
+
+    return bound(body, v=args[0], w=args[1])
+
+
+NUMBERS: dict[str, Lowering] = {
+    "exp": _exp,
+    "log2": _log2,
+    "log10": library("log({0})", "{0} > 0"),
+    "power": _power,
+}
+
+
+# The dialect ----------------------------------------------------------------------------------------------------------
+
 
 COLLATION = 'COLLATE "C"'
 
@@ -110,7 +379,7 @@ _BIGINT = 2**63
 _FENCE = " OFFSET 0"
 #: Longer operands of whole numbers are named once.
 _BRIEF = 48
-_SHORT = 2**21
+_SHORT_SUM = 2**21
 _EXACT_HALVES = 2**51
 #: The smallest size that is rounded to infinity, and the largest that is rounded to 0 (its first digits).
 _INFINITE = 2**1024 - 2**970
@@ -120,11 +389,11 @@ _FEW = 3
 _PARTS = {"dayofweek": "dow", "dayofyear": "doy", "microsecond": "microseconds"}
 
 
-def decimal_to_double(value: str, number: str) -> str:
-    """A NUMERIC as the nearest double, NULL for NaN and where there is none; ``number`` is what is cast."""
+def decimal_to_double(value: str, digits: str) -> str:
+    """A NUMERIC as the nearest double, NULL for NaN and where there is none; ``digits`` is what is cast."""
     return (
         f"CASE WHEN abs({value}) >= {_INFINITE} THEN NULL WHEN abs({value}) <= {_VANISHING}"
-        f" THEN {doubles.number(0.0)} ELSE CAST({number} AS {doubles.DOUBLE}) END"
+        f" THEN {number(0.0)} ELSE CAST({digits} AS {DOUBLE}) END"
     )
 
 
@@ -147,7 +416,7 @@ class Postgres(Dialect):
         "numbered_copies": "SELECT {0}, generate_series(CAST(1 AS BIGINT), {1}) AS j FROM {2}",
     }
     wide = "NUMERIC"
-    double = doubles.DOUBLE
+    double = DOUBLE
     text_type = "TEXT"
     window_quantiles = False
     computes_again = True
@@ -176,17 +445,17 @@ class Postgres(Dialect):
 
     def bound(self, value: str, body: Callable[[str], str]) -> str:
         """A subquery of one row."""
-        return doubles.bound(body, v=value)
+        return bound(body, v=value)
 
     # -- whole numbers
 
     def whole_type(self, largest: int) -> str:
         """INTEGER where its sums, which are BIGINT and unchecked, cannot overflow over 2^40 rows; they are fastest."""
-        return "INTEGER" if largest < _SHORT else super().whole_type(largest)
+        return "INTEGER" if largest < _SHORT_SUM else super().whole_type(largest)
 
     def total(self, value: str, largest: int | None = None) -> str:
         """Of INTEGER where that cannot overflow; sums of BIGINT are NUMERIC here."""
-        return f"sum(CAST({value} AS INTEGER))" if largest is not None and largest < _SHORT else f"sum({value})"
+        return f"sum(CAST({value} AS INTEGER))" if largest is not None and largest < _SHORT_SUM else f"sum({value})"
 
     def divided(self, left: str, right: str, *, wide: bool) -> str:
         """Towards zero."""
@@ -215,7 +484,7 @@ class Postgres(Dialect):
 
         if max(len(left), len(right)) <= _BRIEF:
             return f"({body(f'({left})', f'({right})')})"
-        return doubles.bound(body, v=left, w=right)
+        return bound(body, v=left, w=right)
 
     def flag(self, condition: str, kind: str = "BIGINT") -> str:
         """By way of INTEGER, the only number a BOOLEAN can become."""
@@ -226,32 +495,32 @@ class Postgres(Dialect):
 
     def is_finite(self, value: str) -> str:
         """Compared with the largest."""
-        return doubles.finite_test(value)
+        return finite_test(value)
 
     def double_operation(self, operator: str, left: str, right: str) -> str:
         """Check operands first: PostgreSQL raises an error on overflow."""
         match operator:
             case "+" | "-":
-                return doubles.difference(operator, left, right)
+                return difference(operator, left, right)
             case "*":
-                return doubles.product(left, right)
+                return product(left, right)
             case "/":
-                return doubles.quotient(left, right)
+                return quotient(left, right)
             case _:
-                return doubles.remainder(left, right)
+                return remainder(left, right)
 
     def product(self, left: str, right: str) -> str:
         """Check operands first: PostgreSQL raises an error on overflow."""
-        return doubles.product(left, right)
+        return product(left, right)
 
     def double_to_integer(self, value: str) -> str:
         """Compared first; the cast rounds half to even."""
-        low, high = map(doubles.number, (-(2.0**63), 2.0**63))
+        low, high = map(number, (-(2.0**63), 2.0**63))
         return self.let(value, lambda v: f"CASE WHEN {v} >= {low} AND {v} < {high} THEN CAST({v} AS BIGINT) END")
 
     def double_to_wide(self, value: str) -> str:
         """By way of BIGINT, because a cast to NUMERIC keeps 15 digits; beyond 2^63 doubles are multiples of 2048."""
-        near, far = map(doubles.number, (2.0**63, 2.0**68))
+        near, far = map(number, (2.0**63, 2.0**68))
 
         def body(v: str) -> str:
             wide = f"CAST(CAST({v} / 64 AS BIGINT) AS NUMERIC) * 64"
@@ -271,18 +540,16 @@ class Postgres(Dialect):
     def double_steps(self, value: str, measure: Measure) -> str:
         """Compared with the bounds before it is divided, so that nothing overflows, and 0 where it would vanish."""
         low, high, step = measure.low, measure.high, measure.step
-        lowest, highest = (doubles.number(float(end * step)) for end in (low, high))
-        largest, kind = doubles.number(doubles.LARGEST), self.whole_type(max(abs(low), abs(high)))
+        lowest, highest = (number(float(end * step)) for end in (low, high))
+        largest, kind = number(LARGEST), self.whole_type(max(abs(low), abs(high)))
         exact = step.numerator == 1 and is_power_of_two(step.denominator)
 
         def body(v: str) -> str:
-            y = f"{v} * {doubles.number(float(step.denominator))}" if exact else f"{v} / {doubles.number(float(step))}"
+            y = f"{v} * {number(float(step.denominator))}" if exact else f"{v} / {number(float(step))}"
             if max(abs(low), abs(high)) > _EXACT_HALVES:
                 # The quotient of an end may be a little beyond it, which below 2^51 steps is rounded away.
-                y = f"least(greatest({y}, {doubles.number(float(low))}), {doubles.number(float(high))})"
-            tiny = (
-                f"WHEN {v} BETWEEN {doubles.number(-1e-290)} AND {doubles.number(1e-290)} THEN 0 " if step > 1 else ""
-            )
+                y = f"least(greatest({y}, {number(float(low))}), {number(float(high))})"
+            tiny = f"WHEN {v} BETWEEN {number(-1e-290)} AND {number(1e-290)} THEN 0 " if step > 1 else ""
             return (
                 f"CASE {tiny}WHEN {v} BETWEEN {lowest} AND {highest}"
                 f" THEN {rounded_steps(self, y, measure)}"
@@ -304,7 +571,7 @@ class Postgres(Dialect):
 
     def read_double(self, value: str) -> str:
         """Compared as a NUMERIC first; a number that is too large or too small for a double is an error here."""
-        return doubles.bound(lambda n: decimal_to_double(n, value), n=f"CAST({value} AS NUMERIC)")
+        return bound(lambda n: decimal_to_double(n, value), n=f"CAST({value} AS NUMERIC)")
 
     def read_date(self, value: str) -> str:
         """Check the text first: PostgreSQL raises an error for a day that does not exist."""
@@ -317,7 +584,7 @@ class Postgres(Dialect):
 
     def _is_day(self, value: str) -> str:
         year, month, day = (f"CAST(substr({value}, {at}, {size}) AS INTEGER)" for at, size in ((1, 4), (6, 2), (9, 2)))
-        return doubles.bound(_is_day, y=year, m=month, d=day)
+        return bound(_is_day, y=year, m=month, d=day)
 
     def show(self, value: str, kind: SqlType) -> str:  # noqa: ARG002 - the same for all
         """ISO, as the date style says."""
@@ -365,7 +632,7 @@ class Postgres(Dialect):
             moved = f"CAST({v} + make_interval(months => CAST({w} AS INTEGER)) AS {self.storage(kind)})"
             return f"CASE WHEN {month} BETWEEN 12 AND {12 * 10_000 - 1} THEN {moved} END"
 
-        return doubles.bound(body, v=value, w=months)
+        return bound(body, v=value, w=months)
 
     def made_date(self, year: str, month: str, day: str) -> str:
         """Check the parts first: PostgreSQL raises an error for a day that does not exist."""
@@ -374,7 +641,7 @@ class Postgres(Dialect):
             parts = ", ".join(f"CAST({part} AS INTEGER)" for part in (y, m, d))
             return f"CASE WHEN {y} <= 9999 AND {_is_day(y, m, d)} THEN make_date({parts}) END"
 
-        return doubles.bound(body, y=year, m=month, d=day)
+        return bound(body, y=year, m=month, d=day)
 
     # -- aggregates
 
@@ -384,12 +651,12 @@ class Postgres(Dialect):
 
     def list_mean(self, values: str) -> str:
         """Divide the ordered sum by the length."""
-        return doubles.quotient(list_sum(values), f"CAST(nullif(cardinality({values}), 0) AS {self.double})")
+        return quotient(list_sum(values), f"CAST(nullif(cardinality({values}), 0) AS {self.double})")
 
     def list_squares(self, values: str, mean: str, less: int) -> str:
         """Add up squares from the first to the last."""
         count = f"CAST(nullif(cardinality({values}) - {less}, 0) AS {self.double})"
-        return doubles.quotient(list_squares(values, mean), count)
+        return quotient(list_squares(values, mean), count)
 
     def quantile(self, value: str, fraction: float, where: str, over: str) -> str:  # noqa: ARG002 - no windows
         """An ordered-set aggregate, which computes without checks."""

@@ -1,5 +1,13 @@
 """The PostgreSQL engine: bounding and adding up happen in the database, and only exact integers come back.
 
+A query is one transaction: read-only, on one snapshot of the data (REPEATABLE READ), with a limit of time, and with
+nothing left to the settings of the role, the database or the server. Settings are set for the transaction alone,
+so a pooler between may hand the connection on. Nothing is created, not even for the session.
+
+Credentials come from the address, from ``${VARIABLE}`` in it, or from libpq's own places (PG… variables, a service
+file, a password file). They are parts of connections here and of nothing that is shown: errors of the driver, which
+may quote an address, are never passed on.
+
 Units are bounded by one sort. Sorted by unit and by the place of their group in the unit's order, rows are collected,
 numbered and cut off as they pass, without another sort or a hash table of all pairs (unit, group). Where the place
 costs a digest, it is computed for pairs instead: rows are sorted by unit and group, and then a unit's few pairs among
@@ -8,18 +16,23 @@ themselves.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
+
+from numpy.typing import NDArray
 
 from tacit.core.errors import InputError
-from tacit.engines.plain_frames import PlainFrame
+from tacit.core.extras import install_command
+from tacit.engines.frames import PlainFrame, block_arrays
 from tacit.engines.postgres.dialect import POSTGRES
-from tacit.engines.postgres.session import PostgresSession, Server, ServerAddress, place_of
 from tacit.engines.postgres.tables import (
     Described,
     check_identities,
@@ -30,14 +43,214 @@ from tacit.engines.postgres.tables import (
     shapes,
     type_of,
 )
-from tacit.engines.protocol import Limits, Marks, MeasurementTask
-from tacit.engines.sql.bias_cells import CellWriter
-from tacit.engines.sql.engine import SqlEngine
+from tacit.engines.protocol import DoctorCheck, Limits, Marks, MeasurementTask, fill
+from tacit.engines.sql.bounding import Partials
+from tacit.engines.sql.engine import ActiveSessions, SqlEngine
 from tacit.engines.sql.relations import StoredTable, tables_of
-from tacit.engines.sql.unit_totals import Partials
+from tacit.engines.sql.statements import CellWriter
 from tacit.query.catalog import Catalog, Column, Table
 from tacit.query.relational.algebra import RelationNode
 from tacit.query.types import Kind, SqlType
+
+if TYPE_CHECKING:
+    import psycopg
+    from psycopg_pool import ConnectionPool
+
+
+#: Of each transaction; they override those of the role, the database and the server.
+SETTINGS: Final = {
+    "search_path": "pg_catalog",
+    "timezone": "UTC",
+    "datestyle": "ISO, YMD",
+    "intervalstyle": "postgres",
+    "extra_float_digits": "1",
+    "bytea_output": "hex",
+    "standard_conforming_strings": "on",
+    "client_encoding": "UTF8",
+    "jit": "off",
+    # Where two sides have an equality, rows are looked up by it, however few rows the planner expects: a loop would try
+    # every row of one side for each row of the other.
+    "enable_nestloop": "off",
+    # Joins run in the order of the plan, whose intermediate rows are bounded.
+    "join_collapse_limit": "1",
+    "from_collapse_limit": "1",
+    "idle_in_transaction_session_timeout": "600s",
+}
+_CONNECTIONS: Final = 8
+#: Rows that are turned into columns at a time.
+_BLOCK: Final = 1 << 14
+_PATIENCE: Final = 15.0
+#: A server that is gone is noticed within about a minute, independent of the system's own settings.
+_ALIVE: Final = {
+    "connect_timeout": "10",
+    "keepalives": "1",
+    "keepalives_idle": "20",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "60000",
+    "application_name": "tacit",
+}
+
+
+class ServerAddress:
+    """Where a server is: parameters of libpq, which may hold a password, and words that hold none."""
+
+    __slots__ = ("_parameters", "words")
+
+    def __init__(self, parameters: dict[str, str]) -> None:
+        self._parameters = parameters
+        server = parameters.get("host") or parameters.get("service") or "the default server"
+        self.words = f"{server}/{parameters.get('dbname') or ''}".rstrip("/")
+
+    def __repr__(self) -> str:
+        return f"Place({self.words!r})"
+
+    def connection(self) -> dict[str, Any]:
+        """For the driver alone."""
+        return {**_ALIVE, **self._parameters}
+
+
+def place_of(address: str) -> ServerAddress:
+    """The place that an address names; variables of the environment are put in after it is taken apart.
+
+    Raises:
+        InputError: it cannot be read, a variable is missing, or the driver is. The address is not quoted.
+    """
+    try:
+        import psycopg
+        from psycopg.conninfo import conninfo_to_dict
+    except ImportError:
+        raise InputError("engine", f"PostgreSQL needs psycopg: {install_command('postgres')}") from None
+
+    found = None
+    with suppress(psycopg.Error):
+        found = conninfo_to_dict(address)
+    if found is None:
+        # Raised here because libpq's own words may quote a password, and would be kept as the context.
+        raise InputError("engine", "is not an address such as postgresql://role@host:5432/database")
+    return ServerAddress({str(name): fill(str(text)) for name, text in found.items() if text is not None})
+
+
+class Server:
+    """A pool of connections; broken ones are replaced before they are handed out.
+
+    Args:
+        place: of the server.
+        memory: for one sort or hash table, such as ``"256MB"``.
+        workers: how many helpers a statement may have; None for the server's own limit.
+    """
+
+    def __init__(self, place: ServerAddress, *, memory: str = "256MB", workers: int | None = None) -> None:
+        from psycopg_pool import ConnectionPool
+
+        self.place = place
+        self._settings = {**SETTINGS, "work_mem": memory}
+        if workers is not None:
+            self._settings["max_parallel_workers_per_gather"] = str(workers)
+        self._pool: ConnectionPool[psycopg.Connection[Any]] = ConnectionPool(
+            kwargs={**place.connection(), "prepare_threshold": None},
+            configure=_configure,
+            check=ConnectionPool.check_connection,
+            min_size=0,
+            max_size=_CONNECTIONS,
+            timeout=_PATIENCE,
+            reconnect_timeout=_PATIENCE,
+            open=True,
+        )
+        self.running = ActiveSessions()
+
+    def reach(self) -> None:
+        """Connect once and hang up; the pool would go on trying a server that is not there.
+
+        Raises:
+            psycopg.Error: it cannot be reached.
+        """
+        import psycopg
+
+        psycopg.connect(**self.place.connection()).close()
+
+    @contextmanager
+    def session(self, seconds: float | None) -> Iterator[PostgresSession]:
+        """A transaction for one query; any failure of the driver is the caller's to hide."""
+        with self._pool.connection() as connection:
+            session = PostgresSession(connection, seconds)
+            with self.running.entered(session):
+                session.begin(self._settings)
+                yield session
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._pool.close()
+
+
+def _configure(connection: psycopg.Connection[Any]) -> None:
+    import psycopg
+
+    connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+    connection.read_only = True
+
+
+class PostgresSession:
+    """One transaction."""
+
+    def __init__(self, connection: psycopg.Connection[Any], seconds: float | None) -> None:
+        self._connection = connection
+        self._end = None if seconds is None else time.monotonic() + seconds
+        self._stopped = threading.Event()
+
+    def begin(self, settings: dict[str, str]) -> None:
+        """Pin every setting; the first statement also begins the transaction."""
+        names = [part for pair in settings.items() for part in pair]
+        calls = ", ".join(["pg_catalog.set_config(%s, %s, true)"] * len(settings))
+        self._connection.execute(f"SELECT {calls}".encode(), names)
+
+    def rows(self, sql: str, values: Sequence[Any] | Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
+        """All rows of a statement, taken from the server one after the other."""
+        self._limit()
+        with self._connection.cursor() as cursor:
+            found = []
+            for row in cursor.stream(sql.encode(), values):
+                found.append(row)
+                self.check()
+            self.check()
+            return found
+
+    def columns(self, sql: str, as_objects: Sequence[bool]) -> list[NDArray[Any]]:
+        """Its first columns, each as objects with None for NULL or as floats with NaN for it."""
+        self._limit()
+        with self._connection.cursor() as cursor:
+            found = block_arrays(self._blocks(cursor.stream(sql.encode())), as_objects)
+        self.check()
+        return found
+
+    def _blocks(self, rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+        """Rows some at a time, so that Python's own objects are held for one block alone."""
+        while block := list(itertools.islice(rows, _BLOCK)):
+            self.check()
+            yield block
+
+    def _limit(self) -> None:
+        self.check()
+        if self._end is not None:
+            left = max(1, int((self._end - time.monotonic()) * 1000))
+            self._connection.execute(f"SELECT pg_catalog.set_config('statement_timeout', '{left}', true)".encode())
+
+    def interrupt(self) -> None:
+        """Cancel the statement, and refuse further ones."""
+        self._stopped.set()
+        # It may have ended meanwhile, or the server be gone.
+        with suppress(Exception):
+            self._connection.cancel()
+
+    def check(self) -> None:
+        """Raise if it has been told to stop, or its time is up."""
+        if self._stopped.is_set():
+            raise InterruptedError("INTERRUPT between statements")
+        if self._end is not None and time.monotonic() > self._end:
+            raise TimeoutError("the time is up")
+
+
+# The engine -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -256,3 +469,104 @@ def _check_server(rows: Callable[[str], list[tuple[Any, ...]]]) -> None:
     if encoding != "UTF8":
         # Lengths, orders and digests of texts would be those of other bytes.
         raise InputError("engine", f"needs a database whose encoding is UTF8; this one has {encoding}")
+
+
+# Checks of tacit doctor: version, rights, types, collations, row security ---------------------------------------------
+
+
+_ROLE = """
+SELECT current_user::text, r.rolsuper, r.rolcreatedb OR r.rolcreaterole OR r.rolreplication, r.rolbypassrls,
+  current_setting('server_version'), current_database()::text
+FROM pg_catalog.pg_roles r WHERE r.rolname = current_user
+"""
+_RIGHTS = """
+SELECT has_schema_privilege(%(schema)s, 'USAGE'),
+  has_table_privilege(%(oid)s::oid, 'SELECT') OR has_any_column_privilege(%(oid)s::oid, 'SELECT'),
+  has_table_privilege(%(oid)s::oid, 'INSERT, UPDATE, DELETE, TRUNCATE'),
+  row_security_active(%(oid)s::oid)
+"""
+_READABLE = "SELECT a.attname::text FROM pg_catalog.pg_attribute a WHERE a.attrelid = %s::oid AND a.attnum > 0 AND NOT a.attisdropped AND NOT has_column_privilege(a.attrelid, a.attnum, 'SELECT')"  # noqa: E501
+
+
+def look_at(address: str, catalog: Catalog, names: Mapping[str, str]) -> Iterator[DoctorCheck]:
+    """All checks, in order.
+
+    Raises:
+        InputError: the server cannot be reached or is not fit.
+    """
+    server = Server(place_of(address))
+    try:
+        with first_look(server) as session:
+            role = yield from _server(session, server.place.words)
+            found = {}
+            for index, table in enumerate(catalog.tables):
+                described = describe(session, names[table.name], f"tables.{table.name}.source")
+                found[table.name.lower()] = described
+                yield from _table(session, described, table, index, role)
+            check_identities(catalog, found)
+    finally:
+        server.close()
+
+
+def _server(session: PostgresSession, words: str) -> Generator[DoctorCheck, None, str]:
+    ((role, is_super, may_make, passes_by, version, database),) = session.rows(_ROLE)
+    yield DoctorCheck(
+        "database", True, f"{words}: PostgreSQL {version}, database {database}, role {role}; encoding UTF8"
+    )
+    if is_super or may_make:
+        yield DoctorCheck(
+            "role",
+            False,
+            f"{role} can do more than read: {'a superuser' if is_super else 'it may make roles, databases or copies'}",
+            f"CREATE ROLE tacit LOGIN; GRANT CONNECT ON DATABASE {_identifier(database)} TO tacit; and use that one",
+        )
+    else:
+        seen = "; it sees all rows where row security is on" if passes_by else ""
+        yield DoctorCheck("role", True, f"{role} has no rights over the server{seen}")
+    return str(role)
+
+
+def _table(
+    session: PostgresSession, described: Described, table: Table, index: int, role: str
+) -> Iterator[DoctorCheck]:
+    name, where = f"table {table.name}", f"{described.schema}.{described.name}"
+    rights = session.rows(_RIGHTS, {"schema": described.schema, "oid": described.oid})
+    ((may_enter, may_read, may_write, is_filtered),) = rights
+    grants = [] if may_enter else [f"GRANT USAGE ON SCHEMA {_identifier(described.schema)} TO {_identifier(role)};"]
+    hidden = {row[0] for row in session.rows(_READABLE, (described.oid,))}
+    missing = sorted(column.stored_name for column in table.columns if column.stored_name in hidden)
+    if not may_read or missing:
+        columns = f" ({', '.join(map(_identifier, missing))})" if may_read else ""
+        grants.append(f"GRANT SELECT{columns} ON {described.scan} TO {_identifier(role)};")
+    if grants:
+        yield DoctorCheck(name, False, f"{where}: {role} may not read it", " ".join(grants))
+        return
+    open_table(described, table, index)
+    yield DoctorCheck(name, True, f"{where}: readable, {len(table.columns)} columns of fitting types")
+    if may_write:
+        yield DoctorCheck(
+            f"{name} rights",
+            False,
+            f"{role} may change {where}; Tacit never does, but a thief of its connection could",
+            f"REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON {described.scan} FROM {_identifier(role)};",
+        )
+    if is_filtered:
+        yield DoctorCheck(
+            f"{name} row security",
+            False,
+            f"row-level security hides rows of {where} from {role}: answers are about those it can see",
+            f"CREATE POLICY tacit ON {described.scan} FOR SELECT TO {_identifier(role)} USING (true); or leave it so",
+        )
+    if described.inexact:
+        listed = ", ".join(sorted(described.inexact))
+        yield DoctorCheck(
+            f"{name} collations",
+            True,
+            f"{listed}: texts that the database calls equal, whatever their case or accents, are different groups here,"
+            " where bytes decide",
+        )
+
+
+def _identifier(name: str) -> str:
+    plain = name.isidentifier() and name == name.lower() and name.isascii()
+    return name if plain else '"' + name.replace('"', '""') + '"'

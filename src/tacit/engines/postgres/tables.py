@@ -22,9 +22,8 @@ from typing import Any, Final, Protocol
 from tacit.core.errors import InputError
 from tacit.engines.postgres.dialect import COLLATION, POSTGRES, decimal_to_double
 from tacit.engines.protocol import Marks
-from tacit.engines.sql.functions.dates import within_years
 from tacit.engines.sql.relations import StoredTable
-from tacit.engines.sql.scalars import cast_sql
+from tacit.engines.sql.scalars import cast_sql, within_years
 from tacit.engines.stored_units import Form, StoredColumn, check_stored_units
 from tacit.query.canonical_unit import identifying
 from tacit.query.catalog import Catalog, Table

@@ -28,11 +28,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 from tacit.core.errors import InternalError
+from tacit.engines.sql.bounding import fits_64_bits, is_power_of_two, rounded_steps
 from tacit.engines.sql.dialect import Dialect
-from tacit.engines.sql.functions import COMMON
-from tacit.engines.sql.functions.dates import within_years
-from tacit.engines.sql.functions.lowering import Args, Lowering, joined, letter_table, patterned, plain, text_argument
-from tacit.engines.sql.unit_totals import fits_64_bits, is_power_of_two, rounded_steps
+from tacit.engines.sql.scalars import (
+    COMMON,
+    Args,
+    Lowering,
+    joined,
+    letter_table,
+    patterned,
+    plain,
+    text_argument,
+    within_years,
+)
 from tacit.query.planning.measures import Measure
 from tacit.query.relational.expressions import Call
 from tacit.query.relational.functions.registry import REGISTRY

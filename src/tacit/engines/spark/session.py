@@ -1,27 +1,132 @@
-"""Spark session: found or started, and checked before use.
+"""Spark session: found or started, checked before use, and watched while a query runs.
+
+Differences of Spark Connect (``sc://host:15002``) from a Spark of this process: the server has its own disk, settings
+of the session travel with it, and an unused session is forgotten after a while (:mod:`engine` asks before it trusts
+one). A server that does not answer is tried for some seconds and then counts as lost.
 
 ``"sc://…"`` connects to a Spark Connect server, ``"spark"`` starts Spark in this process's own Java machine. A session
 that its owner made may be of any class, and its settings are never changed. All of them must pass the same checks with
 known answers; the refusal of one that does not names the setting.
+
+The work of a query carries its own name: a tag on Spark Connect, a job group where there is a Spark context. A stop
+between two jobs finds nothing to cancel, so it is repeated until the query ends. Progress is what a Spark Connect
+server tells, every other second, to the thread that waits for the rows.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import os
+import re
 import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import time
+import uuid
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
+from urllib.parse import quote, urlsplit
+
+from numpy.typing import NDArray
 
 from tacit.core.errors import InputError
 from tacit.core.extras import install_command
-from tacit.engines.protocol import Limits
-from tacit.engines.spark.connect import SCHEME, calm, connected
+from tacit.engines.frames import arrow_arrays
+from tacit.engines.protocol import Limits, fill
+
+SCHEME: Final = "sc://"
+#: Retries of a server that does not answer, with milliseconds between: some five seconds in all. pyspark's own ten
+#: minutes would hold up the caller, and every later query.
+_RETRIES: Final[dict[str, Any]] = {
+    "max_retries": 6,
+    "initial_backoff": 100,
+    "max_backoff": 2000,
+    "backoff_multiplier": 2,
+}
+#: A server that is back is soon found: other channels' waiting does not count, and one's own is shorter than the tries.
+_CHANNEL: Final = [
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.max_reconnect_backoff_ms", 2000),
+]
+_FORM: Final = "must be an address such as sc://host:15002, or sc://host:443/;use_ssl=true;token=${SPARK_TOKEN}"
+
+
+def connected(place: str, settings: Mapping[str, str]) -> Any:
+    """A session of its own at the server, with these settings; ``${NAME}`` in the address is of the environment.
+
+    Raises:
+        InputError: packages are missing, the address cannot be read, or no server answers there. Of the address only
+            host and port are quoted, because the rest may hold a token.
+    """
+    where = shown_place(place)
+    try:
+        with calm():
+            from pyspark.sql.connect.client import DefaultChannelBuilder
+            from pyspark.sql.connect.client.retries import DefaultPolicy
+            from pyspark.sql.connect.session import SparkSession
+    except (ImportError, SystemExit):  # it exits where it takes itself to be a doctest
+        raise InputError("engine", f"sc:// needs more packages: {install_command('spark')}") from None
+    # It says so whenever a server is lost; the caller is told by an exception.
+    warnings.filterwarnings("ignore", message=re.escape("[RETRIES_EXCEEDED]"))
+    spark, filled = None, fill(place, lambda value: quote(value, safe=""))
+    try:
+        # Not by its builder, which would make it the default of the process.
+        spark = SparkSession(connection=DefaultChannelBuilder(filled, _CHANNEL))
+        spark.client.set_retry_policies([DefaultPolicy(**_RETRIES)])
+        with calm():
+            for name, value in settings.items():
+                spark.conf.set(name, value)
+        return spark
+    except Exception as problem:
+        # Its words may quote the address.
+        code = getattr(problem, "getGrpcStatusCode", None)
+        state = type(problem).__name__ if code is None else code().name
+    if spark is None:
+        raise InputError("engine", _FORM)
+    spark.client.close()
+    raise InputError("engine", f"cannot use a Spark Connect server at {where} ({state})")
+
+
+def shown_place(place: str) -> str:
+    """Host and port of an address, which hold no secret."""
+    try:
+        parts = urlsplit(place)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+    if not host:
+        raise InputError("engine", _FORM)
+    return host if port is None else f"{host}:{port}"
+
+
+def is_open_to_others(place: str) -> bool:
+    """Whether statements and exact sums would travel in the open: neither encrypted nor within this machine."""
+    words = urlsplit(place).path.lower()
+    if "use_ssl=true" in words or "token=" in words:
+        return False
+    host = urlsplit(place).hostname or ""
+    try:
+        return not ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host != "localhost"
+
+
+@contextmanager
+def calm() -> Iterator[None]:
+    """Spark warns about versions of packages that are not used here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+# Sessions of this machine and of servers ------------------------------------------------------------------------------
+
 
 #: Both packages hold the module ``pyspark``.
 INSTALL_LOCAL: Final = f"{install_command('spark-local')} (after pip uninstall pyspark-client)"
@@ -453,3 +558,139 @@ def _fails(spark: Any, statement: str) -> bool:
     except Exception:
         return True
     return False
+
+
+# One running query: timeout, cancellation, progress -------------------------------------------------------------------
+
+
+_TICK = 0.2
+#: Seconds that a stop waits for a server elsewhere to hear of it; one that is lost never does.
+_HEARD = 2.0
+
+
+class SparkQuery:
+    """The work of one query, for so many seconds at most; None for no limit. ``progress`` is told percentages."""
+
+    def __init__(self, held: SessionHandle, seconds: float | None, progress: Callable[[float], None] | None) -> None:
+        self._spark, self._context = held.spark, held.context
+        self._seconds, self._progress = seconds, progress if held.is_elsewhere else None
+        self._name = f"tacit-{uuid.uuid4().hex}"
+        self._stopped, self._ended = threading.Event(), threading.Event()
+        self._best = 0.0
+        self._thread = 0
+        self._told: dict[str | None, tuple[int, int]] = {}
+        self._lock = threading.Lock()
+        self._stopping: threading.Thread | None = None
+        self._heard = False
+
+    def rows(self, sql: str) -> list[Any]:
+        """All rows of a statement, fetched once; a task that Spark repeats is repeated before that.
+
+        Raises:
+            InterruptedError: the query was stopped.
+        """
+        self.check()
+        planned = self._spark.sql(sql)
+        self.check()
+        rows = list(planned.collect())
+        self.check()
+        return rows
+
+    def columns(self, sql: str, as_objects: Sequence[bool]) -> list[NDArray[Any]]:
+        """The same as columns, of which there are ``count``."""
+        self.check()
+        return arrow_arrays(self._spark.sql(sql).toArrow(), as_objects)
+
+    def check(self) -> None:
+        """Raise if the query was stopped."""
+        if self._stopped.is_set():
+            raise InterruptedError("the query was stopped")
+
+    def interrupt(self) -> bool:
+        """Stop; also what has not begun yet. Whether Spark heard of it."""
+        self._stopped.set()
+        return self._cancel()
+
+    def _cancel(self) -> bool:
+        if self._context is not None:
+            with suppress(Exception):
+                self._context.cancelJobGroup(self._name)
+                return True
+            return False
+        # The watcher and another thread may stop at once; one request to the server is enough.
+        with self._lock:
+            if self._stopping is None or not self._stopping.is_alive():
+                self._heard = False
+                self._stopping = threading.Thread(target=self._interrupt_tag, daemon=True)
+                self._stopping.start()
+            stopping = self._stopping
+        stopping.join(_HEARD)
+        return self._heard
+
+    def _interrupt_tag(self) -> None:
+        with suppress(Exception):
+            self._spark.interruptTag(self._name)
+            self._heard = True
+
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Give the name to everything this thread asks of Spark, and watch over it."""
+        watcher = threading.Thread(target=self._watch, daemon=True)
+        self._mark()
+        watcher.start()
+        try:
+            with hushed():
+                yield
+        except BaseException:
+            # However the query ended, by Ctrl-C among others: Spark does not go on without us.
+            self.interrupt()
+            raise
+        finally:
+            self._ended.set()
+            watcher.join()
+            self._unmark()
+
+    def _mark(self) -> None:
+        self._thread = threading.get_ident()
+        if self._context is not None:
+            # Tasks are interrupted as well, not only left alone.
+            self._context.setJobGroup(self._name, "tacit", True)
+            return
+        self._spark.addTag(self._name)
+        if self._progress is not None and hasattr(self._spark, "registerProgressHandler"):
+            self._spark.registerProgressHandler(self._hear)
+
+    def _unmark(self) -> None:
+        with suppress(Exception):
+            if self._context is not None:
+                for name in ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"):
+                    self._context.setLocalProperty(name, None)
+                return
+            self._spark.removeTag(self._name)
+            if self._progress is not None:
+                self._spark.removeProgressHandler(self._hear)
+
+    def _hear(self, stages: Iterable[Any] | None, operation_id: str | None = None, **_: Any) -> None:
+        """Note progress of a Spark Connect server; handlers hear of all work of a session, so the thread decides."""
+        if threading.get_ident() != self._thread:
+            return
+        known = list(stages or ())
+        tasks = sum(stage.num_tasks for stage in known), sum(stage.num_completed_tasks for stage in known)
+        self._told = {**self._told, operation_id: tasks}
+
+    def _watch(self) -> None:
+        started = time.monotonic()
+        while not self._ended.wait(_TICK):
+            if self._seconds is not None and time.monotonic() - started > self._seconds:
+                self._stopped.set()
+            if self._stopped.is_set():
+                self._cancel()
+            elif self._progress is not None:
+                self._progress(self._done())
+
+    def _done(self) -> float:
+        """The percentage of tasks done, of those known so far; never less than before."""
+        told = self._told.values()
+        tasks, done = sum(tasks for tasks, _ in told), sum(done for _, done in told)
+        self._best = max(self._best, min(100.0, 100.0 * done / tasks if tasks else 0.0))
+        return self._best

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 from tacit.query.types import Kind, SqlType, Value
 
 if TYPE_CHECKING:
-    from tacit.engines.sql.functions.lowering import Lowering
+    from tacit.engines.sql.scalars import Lowering
     from tacit.query.planning.measures import Measure
 
 #: Sizes of decimals, without their point, stay below this.
@@ -225,7 +225,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def double_steps(self, value: str, measure: Measure) -> str:
-        """Number of steps of a double, as :mod:`~tacit.engines.sql.unit_totals` says; NULL if it is not finite."""
+        """Number of steps of a double, as :mod:`~tacit.engines.sql.bounding` says; NULL if it is not finite."""
 
     # -- text
 

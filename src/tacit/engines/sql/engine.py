@@ -26,12 +26,10 @@ from numpy.typing import NDArray
 
 from tacit.core.errors import EngineError, InternalError, TacitError
 from tacit.engines.protocol import Engine, Limits, Measurements, MeasurementTask
-from tacit.engines.sql.bias_cells import cells_and_rows
+from tacit.engines.sql.bounding import Chooser, Groups, check_width, fits_64_bits
 from tacit.engines.sql.dialect import Dialect, column
-from tacit.engines.sql.group_choice import Chooser, Groups
 from tacit.engines.sql.relations import StoredTable, check_windows, has_row_units, relation_sql, tables_of
-from tacit.engines.sql.statements import SPREAD, KeyTotals, SpreadRows, Statement, Writer
-from tacit.engines.sql.unit_totals import check_width, fits_64_bits
+from tacit.engines.sql.statements import SPREAD, KeyTotals, SpreadRows, Statement, Writer, cells_and_rows
 from tacit.query.catalog import Catalog
 from tacit.query.planning.bias import BiasTable
 from tacit.query.planning.bias_query import bias_query

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tacit.core.errors import InternalError
+from tacit.engines.sql.bounding import Chooser
 from tacit.engines.sql.dialect import Dialect, column
-from tacit.engines.sql.group_choice import Chooser
 from tacit.engines.sql.scalars import cast_sql, condition_sql, scalar_sql
 from tacit.query.canonical_unit import ROW
 from tacit.query.planning.join_spread import Matching, equated, matching

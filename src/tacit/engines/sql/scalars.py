@@ -1,4 +1,4 @@
-"""Expressions as SQL: total casts, one lowering per function id, and ranges that need no check.
+"""Expressions as SQL: total casts, one lowering per function of the registry, and ranges that need no check.
 
 A cast gives NULL for values that cannot be read or do not fit.
 
@@ -9,20 +9,112 @@ of these are.
 A range is in the numbers as they are held: whole numbers, decimals without their point, doubles. Sums and products of
 whole numbers take their least and largest values at ends of the ranges of their parts; so do those of doubles, because
 rounding to the nearest never changes an order. NULL is in every range.
+
+A lowering gets the dialect, the call and the SQL of its arguments and returns SQL that cannot raise for any row and
+gives the value that the registry's Python meaning gives: what could fail is tried, computed in a wider type and
+compared, or guarded by CASE, whose branches are evaluated for the rows they apply to only. ``COMMON`` holds those that
+need nothing but standard SQL and the methods of a dialect; text is every database's own.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import math
+import sys
 from collections.abc import Callable
 from fractions import Fraction
+from functools import cache
 from itertools import product
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tacit.core.errors import InternalError
 from tacit.engines.sql.dialect import DECIMAL_LIMIT, Dialect, column
 from tacit.query.relational.expressions import Call, Case, Cast, Expression, InList, Literal, Reference
-from tacit.query.types import BOOLEAN, DATE, TIMESTAMP, Kind, SqlType
+from tacit.query.relational.functions.registry import REGISTRY
+from tacit.query.relational.functions.regular_expressions import written
+from tacit.query.relational.functions.time_formats import DAYS, MONTHS, NUMBERS, FormatPart, format_parts
+from tacit.query.types import BOOLEAN, DATE, INTEGER, TIMESTAMP, Kind, SqlType
+
+if TYPE_CHECKING:
+    from tacit.engines.sql.dialect import Dialect
+
+
+Args = list[str]
+Lowering = Callable[["Dialect", Call, Args], str]
+
+
+def plain(template: str) -> Lowering:
+    """A lowering that only puts its arguments into a template with ``{0}``, ``{1}`` and so on."""
+    return lambda d, node, args: template.format(*args)  # noqa: ARG005
+
+
+def joined(template: str, separator: str) -> Lowering:
+    """A lowering that puts all of its arguments, with a separator between them, into a template."""
+    return lambda d, node, args: template.format(separator.join(args))  # noqa: ARG005
+
+
+def patterned(template: str) -> Lowering:
+    """A lowering with a regular expression as its second argument, for libraries that name a letter by its number."""
+    return lambda d, node, args: template.format(args[0], _pattern(d, node), *args[2:])
+
+
+def _pattern(d: Dialect, node: Call) -> str:
+    return d.text(written(text_argument(node, 1), lambda point: f"\\x{{{point:x}}}"))
+
+
+@cache
+def letter_table(name: str) -> tuple[str, str]:
+    """The letters beyond ASCII that ``upper`` or ``lower`` changes, and what they become."""
+    compute = REGISTRY[name].evaluate
+    changed = {char: new for char in map(chr, range(128, sys.maxunicode + 1)) if (new := compute(char)) != char}
+    return "".join(changed), "".join(map(str, changed.values()))
+
+
+def whole_argument(node: Call, index: int) -> int:
+    """An argument that the registry makes sure is a whole-number constant; 0 where it is left out."""
+    if index >= len(node.args):
+        return 0
+    arg = node.args[index]
+    if not isinstance(arg, Literal) or not isinstance(arg.value, int):
+        raise TypeError(f"argument {index} of {node.function} is not a constant number")
+    return int(arg.value)
+
+
+def text_argument(node: Call, index: int) -> str:
+    """An argument that the registry makes sure is a text constant."""
+    arg = node.args[index]
+    if not isinstance(arg, Literal) or not isinstance(arg.value, str):
+        raise TypeError(f"argument {index} of {node.function} is not a constant text")
+    return arg.value
+
+
+def word_argument(node: Call, index: int) -> str:
+    """The same in small letters."""
+    return text_argument(node, index).lower()
+
+
+# Conditions: SQL's three-valued logic is the database's own -----------------------------------------------------------
+
+
+CONDITIONS: dict[str, Lowering] = {
+    "eq": plain("({0} = {1})"),
+    "ne": plain("({0} <> {1})"),
+    "lt": plain("({0} < {1})"),
+    "le": plain("({0} <= {1})"),
+    "gt": plain("({0} > {1})"),
+    "ge": plain("({0} >= {1})"),
+    "same": plain("({0} IS NOT DISTINCT FROM {1})"),
+    "and": joined("({0})", " AND "),
+    "or": joined("({0})", " OR "),
+    "not": plain("(NOT {0})"),
+    "is_null": plain("({0} IS NULL)"),
+    "is_true": plain("({0} IS TRUE)"),
+    "coalesce": joined("coalesce({0})", ", "),
+}
+
+
+# Casts, expressions, and ranges that need no check --------------------------------------------------------------------
+
 
 _NUMBER = r"[+-]?([0-9]{1,40}(\.[0-9]{0,40})?|\.[0-9]{1,40})([eE][+-]?[0-9]{1,3})?"
 _DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
@@ -268,3 +360,337 @@ def _fitting(ends: list[float], kind: SqlType) -> ProvenRange | None:
         return (min(ends), max(ends)) if all(map(math.isfinite, ends)) else None
     limit = DECIMAL_LIMIT - 1 if kind.kind is Kind.DECIMAL else _BIGINT
     return (min(ends), max(ends)) if max(map(abs, ends)) <= limit else None
+
+
+# Numbers: whole and decimal ones in a wide type and then checked, doubles in IEEE arithmetic --------------------------
+
+
+def _fitted(d: Dialect, value: str, kind: SqlType) -> str:
+    return d.fit_decimal(value) if kind.kind is Kind.DECIMAL else d.fit_integer(value)
+
+
+def _sum(operator: str) -> Lowering:
+    def lower(d: Dialect, node: Call, args: Args) -> str:
+        if node.type.kind is Kind.DOUBLE:
+            return _of_doubles(d, operator, node, args)
+        factors = [10 ** (node.type.scale - side.type.scale) for side in node.args]
+        if proven_range(node) is not None:
+            left, right = (f"({arg})" if by == 1 else f"({arg}) * {by}" for arg, by in zip(args, factors, strict=True))
+            return f"({left} {operator} {right})"
+        if node.type.kind is Kind.INTEGER:
+            return d.whole_operation(operator, args[0], args[1])
+        left, right = (d.huge(arg, by) for arg, by in zip(args, factors, strict=True))
+        return _fitted(d, f"({left}) {operator} ({right})", node.type)
+
+    return lower
+
+
+def _of_doubles(d: Dialect, operator: str, node: Call, args: Args) -> str:
+    if d.ieee_doubles and proven_range(node) is not None:
+        return f"(({args[0]}) {operator} ({args[1]}) + {d.number(0.0)})"
+    return d.double_operation(operator, args[0], args[1])
+
+
+def _product(d: Dialect, node: Call, args: Args) -> str:
+    if node.type.kind is Kind.DOUBLE:
+        return _of_doubles(d, "*", node, args)
+    if proven_range(node) is not None:
+        return f"(({args[0]}) * ({args[1]}))"
+    if node.type.kind is Kind.INTEGER:
+        return d.whole_operation("*", args[0], args[1])
+    return _fitted(d, f"{d.huge(args[0])} * {d.huge(args[1])}", node.type)
+
+
+def _divisor(d: Dialect, value: str) -> str:
+    return d.let(value, lambda v: f"CASE WHEN {v} <> 0 THEN {v} END")
+
+
+def _quotient(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001 - one shape for all lowerings
+    return d.double_operation("/", args[0], _divisor(d, args[1]))
+
+
+def _whole_quotient(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
+    return d.fit_integer(d.divided(d.huge(args[0]), _divisor(d, d.huge(args[1])), wide=True))
+
+
+def _rest(d: Dialect, node: Call, args: Args) -> str:
+    if node.type.kind is Kind.DOUBLE:
+        return d.double_operation("%", args[0], _divisor(d, args[1]))
+    return f"CAST({d.huge(args[0])} % {_divisor(d, d.huge(args[1]))} AS BIGINT)"
+
+
+def _negative(d: Dialect, node: Call, args: Args) -> str:
+    if node.type.kind is Kind.DOUBLE:
+        return d.finite(f"-{args[0]}")
+    if _is_own_size(node):
+        return f"(-({args[0]}))"
+    return _fitted(d, f"-{d.huge(args[0])}", node.type)
+
+
+def _size(d: Dialect, node: Call, args: Args) -> str:
+    if node.type.kind is Kind.DOUBLE:
+        return d.finite(f"abs({args[0]})")
+    if _is_own_size(node):
+        return f"abs({args[0]})"
+    return _fitted(d, f"abs({d.huge(args[0])})", node.type)
+
+
+def _is_own_size(node: Call) -> bool:
+    """Whether the result fits as its argument does: decimals have as many digits on both sides of 0."""
+    return node.type.kind is Kind.DECIMAL and node.args[0].type == node.type
+
+
+def _towards(direction: str) -> Lowering:
+    """FLOOR and CEIL, to whole numbers."""
+
+    def lower(d: Dialect, node: Call, args: Args) -> str:
+        kind = node.args[0].type
+        if kind.kind is Kind.DOUBLE:
+            return d.double_to_integer(f"{direction}({args[0]})")
+        if kind.scale == 0:
+            return args[0]
+        unit = 10**kind.scale
+        # Whole-number division cuts towards zero; a rest of the other sign means one step further.
+        step, test = ("- 1", "<") if direction == "floor" else ("+ 1", ">")
+        return d.let(
+            args[0],
+            lambda v: f"{d.divided(v, str(unit), wide=False)} + CASE WHEN {v} % {unit} {test} 0 THEN {step} ELSE 0 END",
+        )
+
+    return lower
+
+
+def _digits(d: Dialect, node: Call, args: Args, *, cut: bool) -> str:
+    digits, kind = whole_argument(node, 1), node.args[0].type
+    if kind.kind is Kind.DOUBLE:
+        return _digits_of_double(d, node, args[0], digits, cut=cut)
+    value = _divided(d, args[0], 10 ** (kind.scale - digits), cut=cut) if digits < kind.scale else args[0]
+    return value if digits >= 0 else d.fit_integer(d.huge(value, 10**-digits))
+
+
+def _divided(d: Dialect, value: str, divisor: int, *, cut: bool) -> str:
+    wide = d.huge(value)
+    quotient = d.divided(wide, str(divisor), wide=True) if cut else rounded_quotient(d, wide, divisor, wide=True)
+    return f"CAST({quotient} AS BIGINT)"
+
+
+def _digits_of_double(d: Dialect, node: Call, value: str, digits: int, *, cut: bool) -> str:
+    def nearest(number: str) -> str:
+        return d.cut(number) if cut else d.rounded(number)
+
+    if digits == 0:
+        return d.double_to_integer(nearest(value))
+    if digits < 0:
+        # Half of a power of ten is whole, so the fraction of the value decides nothing.
+        unit = 10**-digits
+        whole = d.double_to_wide(d.cut(value))
+        cut_off = d.divided(f"({whole})", str(unit), wide=True) if cut else rounded_quotient(d, whole, unit, wide=True)
+        return d.fit_integer(f"({cut_off}) * {unit}")
+    factor = f"CAST({10**digits} AS {d.double})"
+    if node.type.kind is Kind.DECIMAL:
+        return d.fit_decimal(d.double_to_wide(nearest(d.product(value, factor))))
+    return d.let(
+        value,
+        lambda v: (
+            f"CASE WHEN {d.is_finite(d.product(v, factor))} THEN {nearest(d.product(v, factor))} / {factor}"
+            f" + CAST(0 AS {d.double}) ELSE {v} END"
+        ),
+    )
+
+
+def library(template: str, domain: str | None = None) -> Lowering:
+    """A function of doubles; outside its domain it is not asked."""
+
+    def lower(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
+        if domain is None:
+            return d.finite(template.format(*args))
+        return d.finite(d.let(args[0], lambda v: f"CASE WHEN {domain.format(v)} THEN {template.format(v)} END"))
+
+    return lower
+
+
+def _clamp(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
+    low, high = args[1:]
+    return d.let(args[0], lambda v: f"CASE WHEN {v} IS NOT NULL THEN least(greatest({v}, {low}), {high}) END")
+
+
+_ARITHMETIC: dict[str, Lowering] = {
+    "add": _sum("+"),
+    "sub": _sum("-"),
+    "mul": _product,
+    "div": _quotient,
+    "int_div": _whole_quotient,
+    "mod": _rest,
+    "neg": _negative,
+    "abs": _size,
+    "sign": plain("CAST(sign({0}) AS BIGINT)"),
+    "floor": _towards("floor"),
+    "ceil": _towards("ceil"),
+    "round": lambda d, node, args: _digits(d, node, args, cut=False),
+    "trunc": lambda d, node, args: _digits(d, node, args, cut=True),
+    "sqrt": library("sqrt({0})", "{0} >= 0"),
+    "cbrt": library("cbrt({0})"),
+    "exp": library("exp({0})"),
+    "ln": library("ln({0})", "{0} > 0"),
+    "log2": library("log2({0})", "{0} > 0"),
+    "log10": library("log10({0})", "{0} > 0"),
+    "power": library("pow({0}, {1})"),
+    "least": joined("least({0})", ", "),
+    "greatest": joined("greatest({0})", ", "),
+    "clamp": _clamp,
+}
+
+
+# Dates and timestamps: arithmetic on days and microseconds since 1970, then a check of the years ----------------------
+
+
+_EPOCH = dt.date(1970, 1, 1).toordinal()
+_DAYS = (dt.date.min.toordinal() - _EPOCH, dt.date.max.toordinal() - _EPOCH)
+#: Microseconds in a day.
+DAY = 86_400_000_000
+_MICROSECONDS = (_DAYS[0] * DAY, (_DAYS[1] + 1) * DAY - 1)
+#: The beginning of the year 1.
+FIRST_MICROSECOND = _MICROSECONDS[0]
+#: Further than any date can move and stay a date.
+_FAR_DAYS, _FAR_MONTHS = 4_000_000, 120_000
+_SIZES = {"day": DAY, "hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000}
+_MONTHS = {"year": 12, "quarter": 3, "month": 1}
+
+
+def from_days(d: Dialect, value: str) -> str:
+    """Days since 1970 as DATE."""
+    low, high = _DAYS
+    return d.let(value, lambda v: f"CASE WHEN {v} BETWEEN {low} AND {high} THEN {d.day_of(v)} END")
+
+
+def from_microseconds(d: Dialect, value: str) -> str:
+    """Microseconds since 1970 as TIMESTAMP."""
+    low, high = _MICROSECONDS
+    return d.let(value, lambda v: f"CASE WHEN {v} BETWEEN {low} AND {high} THEN {d.moment_of(v)} END")
+
+
+def within_years(d: Dialect, value: str, kind: SqlType) -> str:
+    """NULL for infinities and beyond the years 1 to 9999."""
+    ends = (dt.date.min, dt.date.max) if kind == DATE else (dt.datetime.min, dt.datetime.max)
+    low, high = (d.constant(end, kind) for end in ends)
+    return d.let(value, lambda v: f"CASE WHEN {v} BETWEEN {low} AND {high} THEN {v} END")
+
+
+def _near(d: Dialect, value: str, far: int) -> str:
+    return d.let(value, lambda v: f"CASE WHEN {v} BETWEEN -{far} AND {far} THEN {v} END")
+
+
+def _part(name: str) -> Lowering:
+    return lambda d, node, args: d.part(name, args[0], node.args[0].type)
+
+
+def _clock(name: str) -> Lowering:
+    def lower(d: Dialect, node: Call, args: Args) -> str:
+        if node.args[0].type == DATE:
+            return f"CASE WHEN {args[0]} IS NOT NULL THEN CAST(0 AS BIGINT) END"
+        return d.part(name, args[0], node.args[0].type)
+
+    return lower
+
+
+def _difference(d: Dialect, node: Call, args: Args) -> str:
+    unit, kind = word_argument(node, 0), node.args[1].type
+    first, second = args[1:]
+    if unit in _MONTHS:
+        months = (_month_number(d, side, _MONTHS[unit], kind) for side in (second, first))
+        return f"({' - '.join(months)})"
+    if kind == DATE:
+        return f"(({d.days(second)} - {d.days(first)}) * {DAY // _SIZES[unit]})"
+    # Counted from the year 1 on numbers are not negative, and whole-number division is a floor.
+    ends = (
+        d.divided(f"({d.microseconds(side)} + {-FIRST_MICROSECOND})", str(_SIZES[unit]), wide=False)
+        for side in (second, first)
+    )
+    return f"({' - '.join(ends)})"
+
+
+def _month_number(d: Dialect, value: str, size: int, kind: SqlType) -> str:
+    return d.let(
+        value,
+        lambda v: d.divided(
+            f"({d.part('year', v, kind)} * 12 + {d.part('month', v, kind)} - 1)", str(size), wide=False
+        ),
+    )
+
+
+def _add_days(d: Dialect, node: Call, args: Args) -> str:
+    count = _near(d, args[1], _FAR_DAYS)
+    if node.type == DATE:
+        return from_days(d, f"{d.days(args[0])} + {count}")
+    return from_microseconds(d, f"{d.microseconds(args[0])} + {count} * {DAY}")
+
+
+def _add_seconds(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001 - one shape for all lowerings
+    return from_microseconds(d, f"{d.microseconds(args[0])} + {_near(d, args[1], _FAR_DAYS * 86_400)} * 1000000")
+
+
+def _epoch(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
+    # A DECIMAL of six digits is held without its point, so seconds and microseconds are one number.
+    return d.microseconds(args[0])
+
+
+def _bucket(d: Dialect, node: Call, args: Args) -> str:
+    width, origin = whole_argument(node, 0), whole_argument(node, 1)
+    on_days = node.type == DATE
+    first = _DAYS[0] if on_days else FIRST_MICROSECOND
+    # Counted from before the year 1 numbers are not negative, and whole-number division is a floor.
+    begin = origin + (first - origin) // width * width
+    since = f"({d.days(args[2]) if on_days else d.microseconds(args[2])} - ({begin}))"
+    start = f"{d.divided(since, str(width), wide=False)} * {width} + ({begin})"
+    return from_days(d, start) if on_days else from_microseconds(d, start)
+
+
+def _formatted(d: Dialect, node: Call, args: Args) -> str:
+    kind, parts = node.args[0].type, format_parts(text_argument(node, 1))
+
+    def body(v: str) -> str:
+        return " || ".join(_piece(d, part, v, kind) for part in parts) or d.text("")
+
+    return d.let(args[0], lambda v: f"CASE WHEN {v} IS NOT NULL THEN {body(v)} END")
+
+
+def _piece(d: Dialect, part: FormatPart, value: str, kind: SqlType) -> str:
+    if not part.sign:
+        return d.text(part.text)
+    if part.sign in ("B", "b", "A", "a"):
+        names, name = (MONTHS, "month") if part.sign in "Bb" else (DAYS, "isodow")
+        shown = (word if part.sign in "BA" else word[:3] for word in names)
+        arms = " ".join(f"WHEN {number} THEN {d.text(word)}" for number, word in enumerate(shown, 1))
+        return f"CASE {d.part(name, value, kind)} {arms} END"
+    if part.sign == "p":
+        return f"CASE WHEN {d.part('hour', value, kind)} < 12 THEN {d.text('AM')} ELSE {d.text('PM')} END"
+    name, digits = NUMBERS[part.sign]
+    number = d.part(name, value, kind)
+    if part.sign == "y":
+        number = f"({number} % 100)"
+    elif part.sign == "I":
+        number = f"(({number} + 11) % 12 + 1)"
+    shown_number = d.show(number, INTEGER)
+    return f"lpad({shown_number}, {digits}, {d.text('0')})" if part.padded and digits > 1 else shown_number
+
+
+_DATE_PARTS = ("year", "isoyear", "quarter", "month", "week", "day", "dayofweek", "isodow", "dayofyear")
+_TIMES: dict[str, Lowering] = {
+    **{name: _part(name) for name in _DATE_PARTS},
+    **{name: _clock(name) for name in ("hour", "minute", "second", "microsecond")},
+    "date_trunc": lambda d, node, args: d.truncated(word_argument(node, 0), args[1], node.type),
+    "date_diff": _difference,
+    "add_days": _add_days,
+    "add_seconds": _add_seconds,
+    "add_months": lambda d, node, args: d.months_later(args[0], _near(d, args[1], _FAR_MONTHS), node.type),
+    "time_bucket": _bucket,
+    "epoch": _epoch,
+    "seconds_between": lambda d, _, args: f"({d.microseconds(args[0])} - {d.microseconds(args[1])})",
+    "epoch_us": _epoch,
+    "strftime": _formatted,
+    "make_date": lambda d, _, args: d.made_date(*args),
+    "last_day": lambda d, node, args: d.last_day(args[0], node.args[0].type),
+}
+
+
+COMMON: dict[str, Lowering] = {**_ARITHMETIC, **CONDITIONS, **_TIMES}

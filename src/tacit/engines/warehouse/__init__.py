@@ -1,7 +1,6 @@
 """Warehouses that Tacit never connects to: statements out, integers in.
 
 Modules:
-* :mod:`.dialects` — Spelling of measuring statements for databases that others run, and trials of their sessions
 * :mod:`.engine` — Engine without data: writes the statements of queries, and reads the integers that came back
 """
 

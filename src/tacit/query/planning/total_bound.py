@@ -1,7 +1,7 @@
 """``max_rows_total``: a bound on the rows of one unit in all groups of an answer together.
 
 Where a unit has more rows than the bound T, they are shared out among its groups in proportion (the rule is that of
-:mod:`tacit.engines.sql.group_choice`): group g keeps b_g of its rows, and the b_g add up to T. Every measurement of the
+:mod:`tacit.engines.sql.bounding`): group g keeps b_g of its rows, and the b_g add up to T. Every measurement of the
 unit in the group is that of at most b_g rows. So one unit moves counts by at most T in l1, however many groups there
 are and however many rows it has in each; ``max_groups`` · ``max_rows``, which is what these two bounds allow, is
 usually many times as large. Where they are stated as well, all three hold, and noise follows whichever costs least.
