@@ -30,10 +30,10 @@ from tacit.releases.payment import entry_of
 from tacit.server.api.worker_runtime import let_run
 from tacit.server.console.amounts import down
 from tacit.server.errors import Unauthenticated
+from tacit.server.pgwire.catalog import CatalogueResult, Catalogues, WrittenQuery
 from tacit.server.pgwire.messages import WireColumn, error_response
 from tacit.server.pgwire.sqlstates import StatementFault, error_of
 from tacit.server.pgwire.statements import StatementKind, WireStatement, after_explain, infer_types, split_statements
-from tacit.server.pgwire.system_catalog import CatalogueResult, Catalogues, WrittenQuery
 from tacit.server.pgwire.types import JSON, TEXT_OID, column_of
 from tacit.server.pgwire.variables import SessionVariables
 from tacit.server.service import ADMIN
@@ -63,14 +63,12 @@ class WireResult:
 
     Args:
         columns: of the rows; None where there are none to send.
-        found: an answer about the catalogue, which keeps the bytes of its rows.
     """
 
     tag: str
     columns: tuple[WireColumn, ...] | None = None
     rows: Sequence[Sequence[Any]] = ()
     notices: tuple[bytes, ...] = ()
-    found: CatalogueResult | None = None
 
 
 class ClientQueries:
@@ -101,17 +99,9 @@ class ClientQueries:
         self.ticks = runtime.ticks
 
     async def inferred(self, statement: WireStatement, declared: tuple[int, ...], count: int) -> tuple[int, ...]:
-        """Types of parameters; equal texts are read once."""
-        if len(declared) >= count and all(declared[:count]):
-            return tuple(declared[:count])
-        digest = self._runtime.service.curator.context.catalog.digest
-        key = (statement.text, declared, digest, self.access.person.populations)
-        known = self._catalogues.types.get(key)
-        if known is None:
-            catalog = await self._runtime.run(self._runtime.service.catalog, self.access)
-            known = await self._runtime.run(infer_types, statement.text, declared, count, catalog)
-            self._catalogues.types.put(key, known, len(statement.text) + 200)
-        return known
+        """Types of parameters."""
+        catalog = await self._runtime.run(self._runtime.service.catalog, self.access)
+        return await self._runtime.run(infer_types, statement.text, declared, count, catalog)
 
     async def split(self, sql: str) -> list[WireStatement]:
         """Statements of a text."""
@@ -120,7 +110,7 @@ class ClientQueries:
             tables = frozenset(table.name.lower() for table in catalog.tables)
             names = tables | {column.name.lower() for table in catalog.tables for column in table.columns}
             self._names = (self._runtime.service.curator.name, tables, names)
-        return self._catalogues.split(sql, self._names[2])
+        return split_statements(sql, self._names[2])
 
     def text(self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]) -> str:
         """The text of a query with its parameters in place."""
@@ -271,28 +261,37 @@ class ClientQueries:
         self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]
     ) -> tuple[CatalogueResult, WrittenQuery]:
         catalogue = self._catalogues.of(self._runtime, self.access)
-        dynamic = {"budget": self.budget_rows, "history": self._history_rows}
-        user, settings = self.access.person.name, self._variables.show
-        written = catalogue.written(statement.text, user, values, types, settings, dynamic)
-        return catalogue.run(written.sql), written
+        written = catalogue.written(statement.text, values, types)
+        read = {"budget": self.budget_rows, "history": self._history_rows, "x_setting": self._setting_rows}
+        rows = {name: read[name]() for name in written.dynamic}
+        return catalogue.run(written.sql, {"user": self.access.person.name, **rows}), written
 
-    def budget_rows(self) -> list[list[Any]]:
+    def budget_rows(self) -> list[dict[str, Any]]:
         """Balances that the client may see."""
         found = self._runtime.service.budget(self.access)
         return [
-            [each.population, balance.owner, line.currency]
-            + [exact_text(Fraction(amount)) for amount in (line.cap, line.spent, line.left)]
+            {"population": each.population, "owner": balance.owner, "currency": line.currency}
+            | {
+                name: exact_text(Fraction(amount))
+                for name, amount in (("cap", line.cap), ("spent", line.spent), ("remaining", line.left))
+            }
             for each in found
             for balance in each.balances
             if balance is each.balances[0] or balance.limited
             for line in balance.lines
         ]
 
-    def _history_rows(self) -> list[list[Any]]:
-        page = self._runtime.service.history(self.access)
-        return [[r.seq, r.population, entry_of(r).cost, r.sql, r.analyst, r.answered] for r in page.records]
+    def _history_rows(self) -> list[dict[str, Any]]:
+        return [
+            {"position": r.seq, "population": r.population, "charge": entry_of(r).cost, "sql": r.sql,
+             "analyst": r.analyst, "answered": r.answered}
+            for r in self._runtime.service.history(self.access).records
+        ]  # fmt: skip
 
-    async def balances(self) -> list[list[Any]]:
+    def _setting_rows(self) -> list[dict[str, Any]]:
+        return [{"x_name": name, "x_value": value} for name, value in self._variables.all()]
+
+    async def balances(self) -> list[dict[str, Any]]:
         """Balances that the client may see, if its token still counts."""
         await self.renew()
         return await self._runtime.run(self.budget_rows)

@@ -26,6 +26,7 @@ from tacit.server.api.worker_runtime import WorkerRuntime
 from tacit.server.errors import Busy
 from tacit.server.identity.models import Access
 from tacit.server.identity.scram import MECHANISM, MECHANISM_PLUS, ScramError, ScramExchange
+from tacit.server.pgwire.catalog import Catalogues
 from tacit.server.pgwire.client_queries import ClientQueries
 from tacit.server.pgwire.messages import (
     CANCEL,
@@ -45,7 +46,6 @@ from tacit.server.pgwire.messages import (
 from tacit.server.pgwire.session import WireSession
 from tacit.server.pgwire.sqlstates import error_of
 from tacit.server.pgwire.stream import WireStream
-from tacit.server.pgwire.system_catalog import Catalogues
 from tacit.server.pgwire.variables import REPORTED, SessionVariables, read_options
 from tacit.server.rate_limit import Buckets
 from tacit.server.serve.http_protocol import Connections

@@ -63,8 +63,6 @@ MAX_PREPARED_WORDS: Final = 100_000
 MAX_PORTALS: Final = 64
 #: Cells that open portals hold before nothing more is executed.
 MAX_HELD: Final = 500_000
-#: Cells of an answer whose bytes are kept.
-_MOST_CELLS: Final = 5_000
 #: Characters of a line of the note about an answer.
 _WIDTH: Final = 100
 _IN_FAILED: Final = (StatementKind.COMMIT, StatementKind.ROLLBACK, StatementKind.EMPTY)
@@ -277,11 +275,6 @@ class WireSession:
             self._write(command_complete(tag))
 
     async def _rows(self, result: WireResult, formats: Sequence[int], start: int, end: int) -> None:
-        whole = start == 0 and end == len(result.rows) and end * len(formats) <= _MOST_CELLS
-        if result.found is not None and whole and len(set(formats)) == 1:
-            self._write(result.found.as_text if formats[0] == TEXT else result.found.as_binary)
-            await self._stream.spill()
-            return
         oids = [column.oid for column in result.columns or ()]
         for row in result.rows[start:end]:
             cells = [encode(value, oid, form) for value, oid, form in zip(row, oids, formats, strict=True)]
@@ -324,7 +317,7 @@ class WireSession:
                 if found.rows:
                     for name, value, local in changes:
                         self._change_settings(partial(self._variables.set, name, value, local=local))
-                return WireResult(f"SELECT {len(found.rows)}", found.columns, found.rows, found=found)
+                return WireResult(f"SELECT {len(found.rows)}", found.columns, found.rows)
             case StatementKind.EXPLAIN:
                 return await self._queries.explain(statement, values, types)
             case StatementKind.SET:
@@ -407,9 +400,9 @@ class WireSession:
     async def _show(self, statement: WireStatement) -> WireResult:
         name = "".join(word.text for word in statement.words[1:]).lower()
         if name == "tacit.budget":
-            rows = await self._queries.balances()
             names = ("population", "owner", "currency", "cap", "spent", "remaining")
-            return WireResult("SHOW", tuple(WireColumn(each, TEXT_OID) for each in names), rows)
+            cells = [[each[name] for name in names] for each in await self._queries.balances()]
+            return WireResult("SHOW", tuple(WireColumn(each, TEXT_OID) for each in names), cells)
         if name == "tacit.note":
             lines = [line for each in self._queries.meaning for line in textwrap.wrap(each, _WIDTH)]
             return WireResult("SHOW", (WireColumn(name, TEXT_OID),), [[line] for line in lines])

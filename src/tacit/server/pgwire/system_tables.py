@@ -1,521 +1,468 @@
-"""Tables of the system, ``pg_catalog``, ``information_schema`` and ``tacit``, filled from public metadata.
+"""Tables and functions of the system, ``pg_catalog``, ``information_schema`` and ``tacit``, filled from public metadata.
 
-Each is a real table of an embedded database, so that any query of a tool has a true answer: a declared table is a row
-of ``pg_class``, a declared foreign key one of ``pg_constraint``, and a table of things that Tacit does not have, such as
+Each is a real table of an embedded DuckDB, so that any query of a tool has a true answer: a declared table is a row of
+``pg_class``, a declared foreign key one of ``pg_constraint``, and a table of things that Tacit does not have, such as
 triggers, has no rows. Nothing in them comes from data: ``reltuples`` says "unknown", and there are no statistics.
+
+What is declared stands in tables of the schema ``main``, which no query can name; SQL makes all others of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from tacit.query.catalog import Catalog, Column, Table
+from tacit.query.catalog import Catalog
 from tacit.releases.notebook_tables import known_of, owner_of
-from tacit.server.pgwire.types import ARRAYS, OID, TEXT_OID, TYPES, column_of, oid_of
+from tacit.server.pgwire.types import ARRAYS, TYPES, column_of
+from tacit.server.pgwire.variables import VERSION
 
-PUBLIC: Final = 2200
-_CATALOG: Final = 11
-_INFORMATION: Final = 13200
-_TACIT: Final = 16383
-_OWNER: Final = 10
-#: Numbers below 16,384 are the system's, and tools hide what has them.
-_DATABASE: Final = 99_999
+if TYPE_CHECKING:
+    import duckdb
+
+#: Schemas of the system, and their names in DuckDB, which has tables of its own in the first two.
+SCHEMAS: Final = {"pg_catalog": "pgc", "information_schema": "pgi", "tacit": "pgt"}
+#: Numbers below this are the system's, and tools hide what has them.
 _FIRST: Final = 16384
-_INDEXES: Final = 100_000
-_FIRST_SYSTEM: Final = 12000
-_KNOWN: Final = {"pg_class": 1259, "pg_type": 1247, "pg_attribute": 1249, "pg_namespace": 2615, "pg_proc": 1255,
-                 "pg_constraint": 2606, "pg_database": 1262, "pg_attrdef": 2604, "pg_description": 2609,
-                 "pg_roles": 12016, "pg_index": 2610, "pg_am": 2601, "pg_trigger": 2620}  # fmt: skip
-#: Tables about a person's account, filled for each query: their columns.
-DYNAMIC: Final = {
-    "budget": "population text, owner text, currency text, cap text, spent text, remaining text",
-    "history": "position int8, population text, charge text, sql text, analyst text, answered bool",
-}
-
-
-@dataclass(frozen=True)
-class SystemTable:
-    """A table of the system; its columns have types of DuckDB."""
-
-    schema: str
-    name: str
-    columns: tuple[tuple[str, str], ...]
-    rows: Sequence[Sequence[Any]] = ()
-
-
-_WORDS: Final = {
+_KINDS: Final = {
     "oid": "UINTEGER", "int2": "SMALLINT", "int4": "INTEGER", "int8": "BIGINT", "text": "VARCHAR", "name": "VARCHAR",
     "char": "VARCHAR", "bool": "BOOLEAN", "float4": "FLOAT", "int2[]": "SMALLINT[]", "text[]": "VARCHAR[]",
     "oid[]": "UINTEGER[]", "timestamptz": "TIMESTAMPTZ",
 }  # fmt: skip
-
-
-def _columns(words: str) -> tuple[tuple[str, str], ...]:
-    """Columns from ``name type, name type``."""
-    pairs = (part.split() for part in words.split(","))
-    return tuple((name, _WORDS[kind]) for name, kind in pairs)
-
-
-_CLASS: Final = _columns(
-    "oid oid, relname name, relnamespace oid, reltype oid, reloftype oid, relowner oid, relam oid, relfilenode oid, "
-    "reltablespace oid, relpages int4, reltuples float4, relallvisible int4, reltoastrelid oid, relhasindex bool, "
-    "relisshared bool, relpersistence char, relkind char, relnatts int2, relchecks int2, relhasrules bool, "
-    "relhastriggers bool, relhassubclass bool, relrowsecurity bool, relforcerowsecurity bool, relispopulated bool, "
-    "relreplident char, relispartition bool, relrewrite oid, relfrozenxid int4, relminmxid int4, relacl text[], "
-    "reloptions text[], relpartbound text, relhasoids bool"
-)
-_ATTRIBUTE: Final = _columns(
-    "attrelid oid, attname name, atttypid oid, attstattarget int4, attlen int2, attnum int2, attndims int4, "
-    "attcacheoff int4, atttypmod int4, attbyval bool, attalign char, attstorage char, attcompression char, "
-    "attnotnull bool, atthasdef bool, atthasmissing bool, attidentity char, attgenerated char, attisdropped bool, "
-    "attislocal bool, attinhcount int4, attcollation oid, attacl text[], attoptions text[], attfdwoptions text[], "
-    "attmissingval text"
-)
-_TYPE: Final = _columns(
-    "oid oid, typname name, typnamespace oid, typowner oid, typlen int2, typbyval bool, typtype char, typcategory char, "
-    "typispreferred bool, typisdefined bool, typdelim char, typrelid oid, typsubscript oid, typelem oid, "
-    "typarray oid, typinput text, typoutput text, typreceive text, typsend text, typmodin text, typmodout text, "
-    "typanalyze text, typalign char, typstorage char, typnotnull bool, typbasetype oid, typtypmod int4, typndims int4, "
-    "typcollation oid, typdefaultbin text, typdefault text, typacl text[]"
-)
-_CONSTRAINT: Final = _columns(
-    "oid oid, conname name, connamespace oid, contype char, condeferrable bool, condeferred bool, convalidated bool, "
-    "conrelid oid, contypid oid, conindid oid, conparentid oid, confrelid oid, confupdtype char, confdeltype char, "
-    "confmatchtype char, conislocal bool, coninhcount int4, connoinherit bool, conkey int2[], confkey int2[], "
-    "conpfeqop oid[], conppeqop oid[], conffeqop oid[], confdelsetcols int2[], conexclop oid[], conbin text, "
-    "definition text"
-)
-_INDEX: Final = _columns(
-    "indexrelid oid, indrelid oid, indnatts int2, indnkeyatts int2, indisunique bool, indnullsnotdistinct bool, indisprimary bool, indisexclusion bool, indimmediate bool, indisclustered bool, indisvalid bool, indcheckxmin bool, indisready bool, indislive bool, indisreplident bool, indkey int2[], indcollation oid[], indclass oid[], indoption text, indexprs text, indpred text, definition text, column_name text"
-)
+#: Types of DuckDB, and those of PostgreSQL that hold their values.
+DUCKDB_TYPES: Final = {
+    "BOOLEAN": 16, "TINYINT": 21, "SMALLINT": 21, "INTEGER": 23, "BIGINT": 20, "UTINYINT": 21, "USMALLINT": 23,
+    "UINTEGER": 26, "UINTEGER[]": 1028, "UBIGINT": 1700, "HUGEINT": 1700, "UHUGEINT": 1700, "FLOAT": 700, "DOUBLE": 701, "VARCHAR": 25,
+    "DATE": 1082, "TIMESTAMP": 1114, "TIMESTAMP WITH TIME ZONE": 1184, "VARCHAR[]": 1009, "SMALLINT[]": 1005,
+    "INTEGER[]": 1007, "BIGINT[]": 1016, "BOOLEAN[]": 1000,
+}  # fmt: skip
+_ABOUT: Final = "constraint_catalog name, constraint_schema name='public', constraint_name name"
+_WHERE: Final = "table_catalog name, table_schema name='public', table_name name"
+#: What is declared: tables, columns of those and of the system, keys, types.
+_DECLARED: Final = {
+    "x_class": "x_oid oid, x_name name, x_space oid=2200, x_kind char='r', x_columns int2, x_owner text, x_public bool, "
+    "x_population text, x_unit text, x_groups int8, x_rows int8",
+    "x_column": "x_relation oid, x_table name, x_place int2, x_column name, x_oid oid, x_modifier int4=-1, "
+    "x_nullable bool=true, x_known text, x_type text, x_low text, x_high text, x_categories text[]",
+    "x_constraint": "x_oid oid, x_name name, x_kind char, x_relation oid, x_table name, x_column name, x_place int2, "
+    "x_target oid, x_target_table name, x_target_column name, x_target_place int2, x_text text",
+    "x_keyword": "word text, catcode char='U', catdesc text='unreserved'",
+    "x_duckdb": "x_kind text, x_oid oid",
+    "x_type": "x_oid oid, x_name name, x_shown text, x_size int2, x_category char, x_element oid, x_array oid",
+}
+#: Tables, their columns, and the values that all rows have unless it is stated otherwise.
+TABLES: Final = {
+    "pgc.pg_class": "oid oid, relname name, relnamespace oid, reltype oid=0, reloftype oid=0, relowner oid=10, "
+    "relam oid=0, relfilenode oid, reltablespace oid=0, relpages int4=0, reltuples float4=-1, relallvisible int4=0, "
+    "reltoastrelid oid=0, relhasindex bool=false, relisshared bool=false, relpersistence char='p', relkind char, "
+    "relnatts int2, relchecks int2=0, relhasrules bool=false, relhastriggers bool=false, relhassubclass bool=false, "
+    "relrowsecurity bool=false, relforcerowsecurity bool=false, relispopulated bool=true, relreplident char='d', "
+    "relispartition bool=false, relrewrite oid=0, relfrozenxid int4=0, relminmxid int4=0, relacl text[], "
+    "reloptions text[], relpartbound text, relhasoids bool=false",
+    "pgc.pg_attribute": "attrelid oid, attname name, atttypid oid, attstattarget int4=-1, attlen int2, attnum int2, "
+    "attndims int4, attcacheoff int4=-1, atttypmod int4, attbyval bool, attalign char='i', attstorage char, "
+    "attcompression char='', attnotnull bool, atthasdef bool=false, atthasmissing bool=false, attidentity char='', "
+    "attgenerated char='', attisdropped bool=false, attislocal bool=true, attinhcount int4=0, attcollation oid, "
+    "attacl text[], attoptions text[], attfdwoptions text[], attmissingval text",
+    "pgc.pg_type": "oid oid, typname name, typnamespace oid=11, typowner oid=10, typlen int2, typbyval bool, "
+    "typtype char, typcategory char, typispreferred bool, typisdefined bool=true, typdelim char=',', typrelid oid=0, "
+    "typsubscript oid=0, typelem oid, typarray oid, typinput text, typoutput text, typreceive text, typsend text, "
+    "typmodin text='-', typmodout text='-', typanalyze text='-', typalign char='i', typstorage char, "
+    "typnotnull bool=false, typbasetype oid=0, typtypmod int4=-1, typndims int4=0, typcollation oid, "
+    "typdefaultbin text, typdefault text, typacl text[]",
+    "pgc.pg_constraint": "oid oid, conname name, connamespace oid=2200, contype char, condeferrable bool=false, "
+    "condeferred bool=false, convalidated bool=true, conrelid oid, contypid oid=0, conindid oid, conparentid oid=0, "
+    "confrelid oid, confupdtype char, confdeltype char, confmatchtype char, conislocal bool=true, coninhcount int4=0, "
+    "connoinherit bool=true, conkey int2[], confkey int2[], conpfeqop oid[], conppeqop oid[], conffeqop oid[], "
+    "confdelsetcols int2[], conexclop oid[], conbin text, definition text",
+    "pgc.pg_index": "indexrelid oid, indrelid oid, indnatts int2=1, indnkeyatts int2=1, indisunique bool=true, "
+    "indnullsnotdistinct bool=false, indisprimary bool=false, indisexclusion bool=false, indimmediate bool=true, "
+    "indisclustered bool=false, indisvalid bool=true, indcheckxmin bool=false, indisready bool=true, "
+    "indislive bool=true, indisreplident bool=false, indkey int2[], indcollation oid[]=[0], indclass oid[]=[0], "
+    "indoption text='0', indexprs text, indpred text, definition text, column_name text",
+    "pgc.pg_indexes": "schemaname name='public', tablename name, indexname name, tablespace name, indexdef text",
+    "pgc.pg_namespace": "oid oid, nspname name, nspowner oid=10, nspacl text[]",
+    "pgc.pg_database": "oid oid=99999, datname name, datdba oid=10, encoding int4=6, datlocprovider char='c', "
+    "datistemplate bool=false, datallowconn bool=true, datconnlimit int4=-1, datfrozenxid int4=1, datminmxid int4=1, "
+    "dattablespace oid=1663, datcollate text='C', datctype text='C', daticulocale text, datcollversion text, "
+    "datacl text[], datlastsysoid oid=0",
+    "pgc.pg_stat_gssapi": "pid int4=0, gss_authenticated bool=false, principal text, encrypted bool=false, "
+    "credentials_delegated bool=false",
+    "pgc.pg_group": "groname name, grosysid oid, grolist oid[]",
+    "pgc.pg_tables": "schemaname name='public', tablename name, tableowner name='tacit', tablespace name, "
+    "hasindexes bool=false, hasrules bool=false, hastriggers bool=false, rowsecurity bool=false",
+    "pgc.pg_am": "oid oid, amname name, amhandler text='-', amtype char",
+    "pgc.pg_collation": "oid oid, collname name, collnamespace oid=11, collowner oid=10, collprovider char, "
+    "collisdeterministic bool=true, collencoding int4=-1, collcollate text, collctype text, colliculocale text, "
+    "collversion text",
+    "pgc.pg_language": "oid oid=14, lanname name, lanowner oid=10, lanispl bool=false, lanpltrusted bool=true, "
+    "lanplcallfoid oid=0, laninline oid=0, lanvalidator oid=0, lanacl text[]",
+    "pgc.pg_tablespace": "oid oid=1663, spcname name, spcowner oid=10, spcacl text[], spcoptions text[]",
+    "pgc.pg_description": "objoid oid, classoid oid=1259, objsubid int4, description text",
+    "pgi.schemata": "catalog_name name, schema_name name, schema_owner name='tacit'",
+    "pgi.tables": f"{_WHERE}, table_type text='BASE TABLE', is_insertable_into text='NO', is_typed text='NO'",
+    "pgi.columns": f"{_WHERE}, column_name name, ordinal_position int4, column_default text, is_nullable text, "
+    "data_type text, character_maximum_length int4, character_octet_length int4, numeric_precision int4, "
+    "numeric_precision_radix int4, numeric_scale int4, datetime_precision int4, interval_type text, udt_catalog name, "
+    "udt_schema name='pg_catalog', udt_name name, is_identity text='NO', is_generated text='NEVER', "
+    "is_updatable text='NO', collation_name name, domain_name name",
+    "pgi.table_constraints": f"{_ABOUT}, {_WHERE}, constraint_type text, is_deferrable text='NO', "
+    "initially_deferred text='NO', enforced text='YES'",
+    "pgi.key_column_usage": f"{_ABOUT}, {_WHERE}, column_name name, ordinal_position int4=1, "
+    "position_in_unique_constraint int4",
+    "pgi.constraint_column_usage": f"{_WHERE}, column_name name, {_ABOUT}",
+    "pgi.referential_constraints": f"{_ABOUT}, unique_constraint_catalog name, "
+    "unique_constraint_schema name='public', unique_constraint_name name, match_option text='NONE', "
+    "update_rule text='NO ACTION', delete_rule text='NO ACTION'",
+    "pgi.table_privileges": f"grantor name='tacit', grantee name='PUBLIC', {_WHERE}, privilege_type text='SELECT', "
+    "is_grantable text='NO', with_hierarchy text='NO'",
+    "pgt.tables": "name text, public bool, population text, unit text, max_groups int8, max_rows int8",
+    "pgt.columns": "table_name text, name text, type text, low text, high text, categories text[], nullable bool",
+}
 #: Tables of things that Tacit does not have.
 EMPTY: Final = {
-    "pg_attrdef": "oid oid, adrelid oid, adnum int2, adbin text",
-    "pg_auth_members": "oid oid, roleid oid, member oid, grantor oid, admin_option bool",
-    "pg_available_extensions": "name name, default_version text, installed_version text, comment text",
-    "pg_cast": "oid oid, castsource oid, casttarget oid, castfunc oid, castcontext char, castmethod char",
-    "pg_default_acl": "oid oid, defaclrole oid, defaclnamespace oid, defaclobjtype char, defaclacl text[]",
-    "pg_depend": "classid oid, objid oid, objsubid int4, refclassid oid, refobjid oid, refobjsubid int4, deptype char",
-    "pg_enum": "oid oid, enumtypid oid, enumsortorder float4, enumlabel name",
-    "pg_extension": "oid oid, extname name, extowner oid, extnamespace oid, extrelocatable bool, extversion text, extconfig oid[], extcondition text[]",
-    "pg_foreign_data_wrapper": "oid oid, fdwname name, fdwowner oid, fdwhandler oid, fdwvalidator oid, fdwacl text[], fdwoptions text[]",
-    "pg_foreign_server": "oid oid, srvname name, srvowner oid, srvfdw oid, srvtype text, srvversion text, srvacl text[], srvoptions text[]",
-    "pg_foreign_table": "ftrelid oid, ftserver oid, ftoptions text[]",
-    "pg_inherits": "inhrelid oid, inhparent oid, inhseqno int4, inhdetachpending bool",
-    "pg_matviews": "schemaname name, matviewname name, matviewowner name, tablespace name, hasindexes bool, ispopulated bool, definition text",
-    "pg_opclass": "oid oid, opcmethod oid, opcname name, opcnamespace oid, opcowner oid, opcfamily oid, opcintype oid, opcdefault bool, opckeytype oid",
-    "pg_operator": "oid oid, oprname name, oprnamespace oid, oprowner oid, oprkind char, oprleft oid, oprright oid, oprresult oid, oprcom oid, oprnegate oid",
-    "pg_partitioned_table": "partrelid oid, partstrat char, partnatts int2, partdefid oid, partattrs int2[], partclass oid[], partcollation oid[], partexprs text",
-    "pg_policy": "oid oid, polname name, polrelid oid, polcmd char, polpermissive bool, polroles oid[], polqual text, polwithcheck text",
-    "pg_policies": "schemaname name, tablename name, policyname name, permissive text, roles text[], cmd text, qual text, with_check text",
-    "pg_proc": "oid oid, proname name, pronamespace oid, proowner oid, prolang oid, procost float4, prorows float4, provariadic oid, prokind char, prosecdef bool, proleakproof bool, proisstrict bool, proretset bool, provolatile char, proparallel char, pronargs int2, pronargdefaults int2, prorettype oid, proargtypes oid[], proallargtypes oid[], proargmodes text[], proargnames text[], proargdefaults text, prosrc text, probin text, proacl text[]",
-    "pg_publication": "oid oid, pubname name, pubowner oid, puballtables bool, pubinsert bool, pubupdate bool, pubdelete bool, pubtruncate bool, pubviaroot bool",
-    "pg_publication_namespace": "oid oid, pnpubid oid, pnnspid oid",
-    "pg_publication_rel": "oid oid, prpubid oid, prrelid oid, prqual text, prattrs int2[]",
-    "pg_range": "rngtypid oid, rngsubtype oid, rngmultitypid oid, rngcollation oid, rngsubopc oid",
-    "pg_replication_slots": "slot_name name, plugin name, slot_type text, datoid oid, database name, active bool",
-    "pg_rewrite": "oid oid, rulename name, ev_class oid, ev_type char, ev_enabled char, is_instead bool, ev_qual text, ev_action text",
-    "pg_rules": "schemaname name, tablename name, rulename name, definition text",
-    "pg_seclabel": "objoid oid, classoid oid, objsubid int4, provider text, label text",
-    "pg_seclabels": "objoid oid, classoid oid, objsubid int4, objtype text, objnamespace oid, objname text, provider text, label text",
-    "pg_sequence": "seqrelid oid, seqtypid oid, seqstart int8, seqincrement int8, seqmax int8, seqmin int8, seqcache int8, seqcycle bool",
-    "pg_sequences": "schemaname name, sequencename name, sequenceowner name, data_type text, start_value int8, min_value int8, max_value int8, increment_by int8, cycle bool, cache_size int8, last_value int8",
-    "pg_shdepend": "dbid oid, classid oid, objid oid, objsubid int4, refclassid oid, refobjid oid, deptype char",
-    "pg_statistic_ext": "oid oid, stxrelid oid, stxname name, stxnamespace oid, stxowner oid, stxstattarget int4, stxkeys int2[], stxkind text[]",
-    "pg_trigger": "oid oid, tgrelid oid, tgparentid oid, tgname name, tgfoid oid, tgtype int2, tgenabled char, tgisinternal bool, tgconstrrelid oid, tgconstrindid oid, tgconstraint oid, tgdeferrable bool, tginitdeferred bool, tgnargs int2, tgattr int2[], tgargs text, tgqual text, tgoldtable name, tgnewtable name",
-    "pg_ts_parser": "oid oid, prsname name, prsnamespace oid",
-    "pg_views": "schemaname name, viewname name, viewowner name, definition text",
+    "pgc.pg_attrdef": "oid oid, adrelid oid, adnum int2, adbin text",
+    "pgc.pg_auth_members": "oid oid, roleid oid, member oid, grantor oid, admin_option bool",
+    "pgc.pg_available_extensions": "name name, default_version text, installed_version text, comment text",
+    "pgc.pg_cast": "oid oid, castsource oid, casttarget oid, castfunc oid, castcontext char, castmethod char",
+    "pgc.pg_default_acl": "oid oid, defaclrole oid, defaclnamespace oid, defaclobjtype char, defaclacl text[]",
+    "pgc.pg_depend": "classid oid, objid oid, objsubid int4, refclassid oid, refobjid oid, refobjsubid int4, deptype char",
+    "pgc.pg_enum": "oid oid, enumtypid oid, enumsortorder float4, enumlabel name",
+    "pgc.pg_extension": "oid oid, extname name, extowner oid, extnamespace oid, extrelocatable bool, extversion text, extconfig oid[], extcondition text[]",
+    "pgc.pg_foreign_data_wrapper": "oid oid, fdwname name, fdwowner oid, fdwhandler oid, fdwvalidator oid, fdwacl text[], fdwoptions text[]",
+    "pgc.pg_foreign_server": "oid oid, srvname name, srvowner oid, srvfdw oid, srvtype text, srvversion text, srvacl text[], srvoptions text[]",
+    "pgc.pg_foreign_table": "ftrelid oid, ftserver oid, ftoptions text[]",
+    "pgc.pg_inherits": "inhrelid oid, inhparent oid, inhseqno int4, inhdetachpending bool",
+    "pgc.pg_matviews": "schemaname name, matviewname name, matviewowner name, tablespace name, hasindexes bool, ispopulated bool, definition text",
+    "pgc.pg_opclass": "oid oid, opcmethod oid, opcname name, opcnamespace oid, opcowner oid, opcfamily oid, opcintype oid, opcdefault bool, opckeytype oid",
+    "pgc.pg_operator": "oid oid, oprname name, oprnamespace oid, oprowner oid, oprkind char, oprleft oid, oprright oid, oprresult oid, oprcom oid, oprnegate oid",
+    "pgc.pg_partitioned_table": "partrelid oid, partstrat char, partnatts int2, partdefid oid, partattrs int2[], partclass oid[], partcollation oid[], partexprs text",
+    "pgc.pg_policy": "oid oid, polname name, polrelid oid, polcmd char, polpermissive bool, polroles oid[], polqual text, polwithcheck text",
+    "pgc.pg_policies": "schemaname name, tablename name, policyname name, permissive text, roles text[], cmd text, qual text, with_check text",
+    "pgc.pg_proc": "oid oid, proname name, pronamespace oid, proowner oid, prolang oid, procost float4, prorows float4, provariadic oid, prokind char, prosecdef bool, proleakproof bool, proisstrict bool, proretset bool, provolatile char, proparallel char, pronargs int2, pronargdefaults int2, prorettype oid, proargtypes oid[], proallargtypes oid[], proargmodes text[], proargnames text[], proargdefaults text, prosrc text, probin text, proacl text[]",
+    "pgc.pg_publication": "oid oid, pubname name, pubowner oid, puballtables bool, pubinsert bool, pubupdate bool, pubdelete bool, pubtruncate bool, pubviaroot bool",
+    "pgc.pg_publication_namespace": "oid oid, pnpubid oid, pnnspid oid",
+    "pgc.pg_publication_rel": "oid oid, prpubid oid, prrelid oid, prqual text, prattrs int2[]",
+    "pgc.pg_range": "rngtypid oid, rngsubtype oid, rngmultitypid oid, rngcollation oid, rngsubopc oid",
+    "pgc.pg_replication_slots": "slot_name name, plugin name, slot_type text, datoid oid, database name, active bool",
+    "pgc.pg_rewrite": "oid oid, rulename name, ev_class oid, ev_type char, ev_enabled char, is_instead bool, ev_qual text, ev_action text",
+    "pgc.pg_rules": "schemaname name, tablename name, rulename name, definition text",
+    "pgc.pg_seclabel": "objoid oid, classoid oid, objsubid int4, provider text, label text",
+    "pgc.pg_seclabels": "objoid oid, classoid oid, objsubid int4, objtype text, objnamespace oid, objname text, provider text, label text",
+    "pgc.pg_sequence": "seqrelid oid, seqtypid oid, seqstart int8, seqincrement int8, seqmax int8, seqmin int8, seqcache int8, seqcycle bool",
+    "pgc.pg_sequences": "schemaname name, sequencename name, sequenceowner name, data_type text, start_value int8, min_value int8, max_value int8, increment_by int8, cycle bool, cache_size int8, last_value int8",
+    "pgc.pg_shdepend": "dbid oid, classid oid, objid oid, objsubid int4, refclassid oid, refobjid oid, deptype char",
+    "pgc.pg_statistic_ext": "oid oid, stxrelid oid, stxname name, stxnamespace oid, stxowner oid, stxstattarget int4, stxkeys int2[], stxkind text[]",
+    "pgc.pg_trigger": "oid oid, tgrelid oid, tgparentid oid, tgname name, tgfoid oid, tgtype int2, tgenabled char, tgisinternal bool, tgconstrrelid oid, tgconstrindid oid, tgconstraint oid, tgdeferrable bool, tginitdeferred bool, tgnargs int2, tgattr int2[], tgargs text, tgqual text, tgoldtable name, tgnewtable name",
+    "pgc.pg_ts_parser": "oid oid, prsname name, prsnamespace oid",
+    "pgc.pg_views": "schemaname name, viewname name, viewowner name, definition text",
+    "pgi.check_constraints": "constraint_catalog name, constraint_schema name, constraint_name name, check_clause text",
+    "pgi.domains": "domain_catalog name, domain_schema name, domain_name name, data_type text",
+    "pgi.parameters": "specific_catalog name, specific_schema name, specific_name name, ordinal_position int4",
+    "pgi.routines": "specific_catalog name, specific_schema name, specific_name name, routine_catalog name, routine_schema name, routine_name name, routine_type text, data_type text",
+    "pgi.sequences": "sequence_catalog name, sequence_schema name, sequence_name name, data_type text",
+    "pgi.triggers": "trigger_catalog name, trigger_schema name, trigger_name name, event_object_schema name, event_object_table name",
+    "pgi.views": "table_catalog name, table_schema name, table_name name, view_definition text",
 }  # fmt: skip
-_EMPTY_INFORMATION: Final = {
-    "check_constraints": "constraint_catalog name, constraint_schema name, constraint_name name, check_clause text",
-    "domains": "domain_catalog name, domain_schema name, domain_name name, data_type text",
-    "parameters": "specific_catalog name, specific_schema name, specific_name name, ordinal_position int4",
-    "routines": "specific_catalog name, specific_schema name, specific_name name, routine_catalog name, routine_schema name, routine_name name, routine_type text, data_type text",
-    "sequences": "sequence_catalog name, sequence_schema name, sequence_name name, data_type text",
-    "triggers": "trigger_catalog name, trigger_schema name, trigger_name name, event_object_schema name, event_object_table name",
-    "views": "table_catalog name, table_schema name, table_name name, view_definition text",
+#: Tables about a person's account and settings, read for each query: their columns.
+DYNAMIC: Final = {
+    "pgt.budget": "population text, owner text, currency text, cap text, spent text, remaining text",
+    "pgt.history": "position int8, population text, charge text, sql text, analyst text, answered bool",
+    "x_setting": "x_name text, x_value text",
+}
+_FILL: Final = """
+INSERT INTO pgc.pg_namespace (oid, nspname) VALUES
+    (2200, 'public'), (11, 'pg_catalog'), (13200, 'information_schema'), (16383, 'tacit');
+INSERT INTO pgc.pg_database (datname) VALUES (current_database());
+INSERT INTO pgc.pg_stat_gssapi (pid) VALUES (0);
+INSERT INTO pgc.pg_am (oid, amname, amtype) VALUES (2, 'heap', 't'), (403, 'btree', 'i');
+INSERT INTO pgc.pg_collation (oid, collname, collprovider, collcollate, collctype) VALUES
+    (100, 'default', 'd', NULL, NULL), (950, 'C', 'c', 'C', 'C');
+INSERT INTO pgc.pg_language (lanname) VALUES ('sql');
+INSERT INTO pgc.pg_tablespace (spcname) VALUES ('pg_default');
+CREATE MACRO current_user() AS getvariable('user');
+CREATE VIEW pgc.pg_settings AS SELECT x_name AS name, x_value AS setting, CAST(NULL AS VARCHAR) AS unit,
+    'Client Connection Defaults' AS category, '' AS short_desc, unit AS extra_desc, 'user' AS context,
+    'string' AS vartype, 'default' AS source, unit AS min_val, unit AS max_val, x_value AS boot_val,
+    x_value AS reset_val, false AS pending_restart FROM x_setting;
+CREATE VIEW pgc.pg_roles AS SELECT CAST(x_oid AS UINTEGER) AS oid, x_name AS rolname, false AS rolsuper,
+    true AS rolinherit, false AS rolcreaterole, false AS rolcreatedb, x_login AS rolcanlogin,
+    false AS rolreplication, -1 AS rolconnlimit, CAST(NULL AS VARCHAR) AS rolpassword,
+    CAST(NULL AS TIMESTAMPTZ) AS rolvaliduntil, false AS rolbypassrls, CAST(NULL AS VARCHAR[]) AS rolconfig
+    FROM (VALUES (10, 'tacit', false), (36384, CAST(current_user() AS VARCHAR), true)) AS x_role(x_oid, x_name, x_login);
+CREATE VIEW pgc.pg_user AS SELECT rolname AS usename, oid AS usesysid, false AS usecreatedb, false AS usesuper,
+    false AS userepl, false AS usebypassrls, rolpassword AS passwd, rolvaliduntil AS valuntil,
+    rolconfig AS useconfig FROM pgc.pg_roles WHERE rolcanlogin;
+
+INSERT INTO pgt.tables SELECT x_name, x_public, x_population, x_unit, x_groups, x_rows FROM x_class;
+INSERT INTO pgt.columns
+    SELECT x_table, x_column, x_type, x_low, x_high, x_categories, x_nullable FROM x_column;
+INSERT INTO pgc.pg_tables BY NAME SELECT x_name AS tablename FROM x_class;
+INSERT INTO pgc.pg_description BY NAME
+    SELECT x_oid AS objoid, 0 AS objsubid, x_owner AS description FROM x_class
+    UNION ALL SELECT x_relation, x_place, x_known FROM x_column WHERE x_known <> '';
+INSERT INTO pgc.pg_type BY NAME
+    SELECT x_oid AS oid, x_name AS typname, x_size AS typlen, x_size BETWEEN 1 AND 8 AS typbyval,
+        CASE x_oid WHEN 705 THEN 'p' ELSE 'b' END AS typtype, x_category AS typcategory,
+        x_oid IN (25, 26) AS typispreferred, CASE WHEN x_element > 0 THEN 6179 ELSE 0 END AS typsubscript,
+        x_element AS typelem, x_array AS typarray,
+        of_kind || 'in' AS typinput, of_kind || 'out' AS typoutput, of_kind || 'recv' AS typreceive, of_kind || 'send' AS typsend,
+        CASE WHEN x_size > 0 THEN 'p' ELSE 'x' END AS typstorage,
+        CASE x_category WHEN 'S' THEN 100 ELSE 0 END AS typcollation
+    FROM (SELECT *, CASE WHEN x_element > 0 THEN 'array_' ELSE x_name END AS of_kind FROM x_type);
+
+CREATE TABLE x_index AS SELECT x_oid + 100000 AS x_index, * REPLACE (
+    'CREATE UNIQUE INDEX ' || x_name || ' ON public.' || x_table || ' USING btree (' || x_column || ')' AS x_text)
+    FROM x_constraint WHERE x_kind = 'u';
+INSERT INTO pgc.pg_index BY NAME SELECT x_index AS indexrelid, x_relation AS indrelid, [x_place] AS indkey,
+    x_text AS definition, x_column AS column_name FROM x_index;
+INSERT INTO pgc.pg_indexes BY NAME SELECT x_table AS tablename, x_name AS indexname, x_text AS indexdef FROM x_index;
+INSERT INTO pgc.pg_constraint BY NAME
+    SELECT c.x_oid AS oid, c.x_name AS conname, c.x_kind AS contype, c.x_relation AS conrelid,
+        coalesce(i.x_index, 0) AS conindid, c.x_target AS confrelid,
+        CASE c.x_kind WHEN 'f' THEN 'a' ELSE ' ' END AS confupdtype, confupdtype AS confdeltype,
+        CASE c.x_kind WHEN 'f' THEN 's' ELSE ' ' END AS confmatchtype, [c.x_place] AS conkey,
+        CASE c.x_kind WHEN 'f' THEN [c.x_target_place] END AS confkey, c.x_text AS definition
+    FROM x_constraint c LEFT JOIN x_index i
+        ON (c.x_kind = 'u' AND i.x_oid = c.x_oid) OR (i.x_relation = c.x_target AND i.x_place = c.x_target_place);
+
+INSERT INTO pgi.schemata BY NAME SELECT current_database() AS catalog_name, nspname AS schema_name FROM pgc.pg_namespace;
+INSERT INTO pgi.tables BY NAME SELECT current_database() AS table_catalog, x_name AS table_name FROM x_class;
+INSERT INTO pgi.table_privileges BY NAME SELECT current_database() AS table_catalog, x_name AS table_name FROM x_class;
+INSERT INTO pgi.columns BY NAME
+    SELECT current_database() AS table_catalog, x_table AS table_name, x_column AS column_name,
+        x_place AS ordinal_position, CASE WHEN x_nullable THEN 'YES' ELSE 'NO' END AS is_nullable,
+        t.x_shown AS data_type, CASE t.x_name WHEN 'text' THEN 1 << 30 END AS character_octet_length,
+        CASE t.x_name WHEN 'int8' THEN 64 WHEN 'numeric' THEN 18 WHEN 'float8' THEN 53 END AS numeric_precision,
+        CASE t.x_name WHEN 'int8' THEN 2 WHEN 'numeric' THEN 10 WHEN 'float8' THEN 2 END AS numeric_precision_radix,
+        CASE t.x_name WHEN 'int8' THEN 0 WHEN 'numeric' THEN (x_modifier - 4) & 65535 END AS numeric_scale,
+        CASE t.x_name WHEN 'timestamp' THEN 6 WHEN 'date' THEN 0 END AS datetime_precision,
+        current_database() AS udt_catalog, t.x_name AS udt_name
+    FROM x_column JOIN x_type t USING (x_oid);
+INSERT INTO pgi.table_constraints BY NAME
+    SELECT current_database() AS constraint_catalog, x_name AS constraint_name, current_database() AS table_catalog,
+        x_table AS table_name, CASE x_kind WHEN 'u' THEN 'UNIQUE' ELSE 'FOREIGN KEY' END AS constraint_type
+    FROM x_constraint;
+INSERT INTO pgi.key_column_usage BY NAME
+    SELECT current_database() AS constraint_catalog, x_name AS constraint_name, current_database() AS table_catalog,
+        x_table AS table_name, x_column AS column_name,
+        CASE x_kind WHEN 'f' THEN 1 END AS position_in_unique_constraint
+    FROM x_constraint;
+INSERT INTO pgi.constraint_column_usage BY NAME
+    SELECT current_database() AS table_catalog, coalesce(x_target_table, x_table) AS table_name,
+        coalesce(x_target_column, x_column) AS column_name, current_database() AS constraint_catalog,
+        x_name AS constraint_name FROM x_constraint;
+INSERT INTO pgi.referential_constraints BY NAME
+    SELECT current_database() AS constraint_catalog, x_name AS constraint_name,
+        current_database() AS unique_constraint_catalog,
+        x_target_table || '_' || x_target_column || '_key' AS unique_constraint_name
+    FROM x_constraint WHERE x_kind = 'f';
+
+INSERT INTO x_class BY NAME SELECT x_index AS x_oid, x_name, 'i' AS x_kind, 1 AS x_columns FROM x_index;
+INSERT INTO x_column BY NAME
+    SELECT i.x_index AS x_relation, 1 AS x_place, i.x_column, c.x_oid
+    FROM x_index i JOIN x_column c USING (x_relation, x_place);
+CREATE TABLE x_system AS
+    SELECT coalesce(known.x_oid, 12000 + row_number() OVER (ORDER BY schema_name, name)) AS x_oid, name AS x_name,
+        nspace.oid AS x_space, CASE nspace.oid WHEN 11 THEN 'r' ELSE 'v' END AS x_kind, schema_name AS x_schema
+    FROM (SELECT schema_name, table_name AS name FROM duckdb_tables()
+          UNION ALL SELECT schema_name, view_name FROM duckdb_views() WHERE NOT internal)
+    JOIN (VALUES ('pgc', 11), ('pgi', 13200), ('pgt', 16383)) AS nspace(place, oid) ON place = schema_name
+    LEFT JOIN (VALUES ('pg_class', 1259), ('pg_type', 1247), ('pg_attribute', 1249), ('pg_namespace', 2615),
+        ('pg_proc', 1255), ('pg_constraint', 2606), ('pg_database', 1262), ('pg_attrdef', 2604),
+        ('pg_description', 2609), ('pg_index', 2610), ('pg_am', 2601), ('pg_trigger', 2620)
+    ) AS known(x_name, x_oid) ON known.x_name = name;
+INSERT INTO x_column BY NAME
+    SELECT x_system.x_oid AS x_relation, column_index AS x_place, column_name AS x_column, k.x_oid
+    FROM x_system JOIN duckdb_columns() c ON c.schema_name = x_schema AND c.table_name = x_name
+    JOIN x_duckdb k ON k.x_kind = c.data_type;
+INSERT INTO x_class BY NAME
+    SELECT x_system.x_oid, x_name, x_space, x_kind, count(*) AS x_columns
+    FROM x_system JOIN x_column ON x_relation = x_system.x_oid GROUP BY ALL;
+INSERT INTO pgc.pg_class BY NAME
+    SELECT x_oid AS oid, x_name AS relname, x_space AS relnamespace,
+        CASE x_kind WHEN 'r' THEN 2 WHEN 'i' THEN 403 ELSE 0 END AS relam, x_oid AS relfilenode,
+        x_oid IN (SELECT x_relation FROM x_index) AS relhasindex, x_kind AS relkind, x_columns AS relnatts,
+        x_oid IN (SELECT unnest([x_relation, x_target]) FROM x_constraint) AS relhastriggers
+    FROM x_class;
+INSERT INTO pgc.pg_attribute BY NAME
+    SELECT x_relation AS attrelid, x_column AS attname, c.x_oid AS atttypid, x_size AS attlen, x_place AS attnum,
+        CASE WHEN x_element > 0 THEN 1 ELSE 0 END AS attndims, x_modifier AS atttypmod,
+        x_size BETWEEN 1 AND 8 AS attbyval, CASE WHEN x_size > 0 THEN 'p' ELSE 'x' END AS attstorage,
+        NOT x_nullable AS attnotnull, CASE x_category WHEN 'S' THEN 100 ELSE 0 END AS attcollation
+    FROM x_column c JOIN x_type USING (x_oid);
+"""
+#: Functions of PostgreSQL that DuckDB does not have, or that mean something else there.
+MACROS: Final = {
+    "format_type(t, m)": """
+        CASE WHEN t IS NULL THEN NULL ELSE coalesce((SELECT CASE
+            WHEN x_element > 0 THEN x_shown || '[]'
+            WHEN x_name = 'numeric' AND m > 0 THEN
+                'numeric(' || (((m - 4) >> 16) & 65535) || ',' || ((m - 4) & 65535) || ')'
+            ELSE x_shown END
+            FROM x_type WHERE x_oid = t), '???') END""",
+    "regclass_name(o)": "coalesce((SELECT x_name FROM x_class WHERE x_oid = o), CAST(o AS VARCHAR))",
+    "regtype_name(o)": "format_type(o, NULL)",
+    "pg_get_userbyid(o)": "CASE o WHEN 10 THEN 'tacit' WHEN 36384 THEN current_user() ELSE 'unknown' END",
+    "obj_description(o, c := 'pg_class')": "(SELECT x_owner FROM x_class WHERE x_oid = o AND c = 'pg_class')",
+    "col_description(o, n)": "(SELECT nullif(x_known, '') FROM x_column WHERE x_relation = o AND x_place = n)",
+    "pg_get_constraintdef(o, p := false)": "(SELECT x_text FROM x_constraint WHERE x_oid = o)",
+    "pg_get_expr(e, r, p := false)": "CAST(NULL AS VARCHAR)",
+    "pg_get_indexdef(i, n := 0, p := false)": "(SELECT CASE WHEN n = 0 THEN x_text ELSE x_column END FROM x_index WHERE x_index = i)",
+    "pg_get_viewdef(v, p := false)": "CAST(NULL AS VARCHAR)",
+    "pg_get_serial_sequence(t, c)": "CAST(NULL AS VARCHAR)",
+    "pg_get_partkeydef(t)": "CAST(NULL AS VARCHAR)",
+    "pg_get_triggerdef(t, p := false)": "CAST(NULL AS VARCHAR)",
+    "pg_get_ruledef(t, p := false)": "CAST(NULL AS VARCHAR)",
+    "pg_get_function_identity_arguments(f)": "CAST(NULL AS VARCHAR)",
+    "pg_get_function_arguments(f)": "CAST(NULL AS VARCHAR)",
+    "pg_get_function_result(f)": "CAST(NULL AS VARCHAR)",
+    "pg_get_functiondef(f)": "CAST(NULL AS VARCHAR)",
+    "pg_get_statisticsobjdef_columns(f)": "CAST(NULL AS VARCHAR)",
+    "pg_relation_is_publishable(o)": "false",
+    "pg_table_is_visible(o)": "coalesce((SELECT x_space IN (2200, 11) FROM x_class WHERE x_oid = o), false)",
+    "pg_type_is_visible(o)": "o IN (SELECT x_oid FROM x_type)",
+    "pg_statistics_obj_is_visible(o)": "false",
+    "pg_is_in_recovery()": "false",
+    "pg_encoding_to_char(e)": "CASE WHEN e = 6 THEN 'UTF8' ELSE '' END",
+    "pg_char_to_encoding(e)": "CASE WHEN upper(e) IN ('UTF8', 'UTF-8') THEN 6 ELSE -1 END",
+    "pg_client_encoding()": "'UTF8'",
+    "pg_tablespace_location(o)": "''",
+    "pg_total_relation_size(o)": "CAST(NULL AS BIGINT)",
+    "pg_relation_size(o)": "CAST(NULL AS BIGINT)",
+    "pg_table_size(o)": "CAST(NULL AS BIGINT)",
+    "pg_database_size(o)": "CAST(NULL AS BIGINT)",
+    "pg_backend_pid()": "0",
+    "version()": f"'PostgreSQL {VERSION} (Tacit)'",
+    "session_user()": "current_user()",
+    "current_schema()": "'public'",
+    "current_catalog()": "current_database()",
+    "current_schemas(b)": "CASE WHEN b THEN ['pg_catalog', 'public'] ELSE ['public'] END",
+    "current_setting(n, m := false)": "coalesce((SELECT max(x_value) FROM x_setting WHERE x_name = lower(n)), "
+    "CASE WHEN m THEN NULL ELSE error('42704: ' || n || ': is no setting; SHOW ALL lists those there are') END)",
+    "row_to_json(r)": "to_json(r)",
+    "pg_show_all_settings()": "TABLE SELECT * FROM pgc.pg_settings",
+    "pg_available_extensions()": "TABLE SELECT * FROM pgc.pg_available_extensions",
+    "pg_get_keywords()": "TABLE SELECT * FROM x_keyword",
+    "aclexplode(a)": "unnest(CAST([] AS STRUCT(grantor UINTEGER, grantee UINTEGER, privilege_type VARCHAR, is_grantable BOOLEAN)[]))",
+    "aclexplode(x)": "TABLE SELECT 0::UINTEGER AS grantor, 0::UINTEGER AS grantee, '' AS privilege_type, false AS is_grantable WHERE false",
+    "pg_advisory_unlock_all()": "CAST(NULL AS VARCHAR)",
+    "pg_partition_ancestors(o)": "CAST(o AS BIGINT)",
+    "has_table_privilege(a, b, c := '')": "position('SELECT' IN upper(CASE WHEN c = '' THEN CAST(b AS VARCHAR) ELSE c END)) > 0",
+    "has_any_column_privilege(a, b, c := '')": "position('SELECT' IN upper(CASE WHEN c = '' THEN CAST(b AS VARCHAR) ELSE c END)) > 0",
+    "has_type_privilege(a, b, c := '')": "true",
+    "pg_has_role(a, b, c := '')": "CAST(a AS VARCHAR) = CAST(b AS VARCHAR) OR c = ''",
+    "quote_ident(t)": "CASE WHEN regexp_matches(t, '^[a-z_][a-z0-9_]*$') THEN t "
+    "ELSE '\"' || replace(t, '\"', '\"\"') || '\"' END",
+    "quote_literal(t)": "'''' || replace(CAST(t AS VARCHAR), '''', '''''') || ''''",
+    "array_to_string(a, s, n := NULL)": "list_aggregate(a, 'string_agg', s)",
+    "array_length(a, d)": "CASE WHEN len(a) = 0 THEN NULL ELSE len(a) END",
+    "array_upper(a, d)": "CASE WHEN len(a) = 0 THEN NULL ELSE len(a) END",
+    "array_lower(a, d)": "CASE WHEN len(a) = 0 THEN NULL ELSE 1 END",
+    "cardinality(a)": "len(a)",
+    # A text that a query makes longer is refused beyond a length, and not cut.
+    "bounded(t, n)": "CASE WHEN length(CAST(t AS VARCHAR)) > n THEN error('54000: a text in a query of the catalogue is too long') ELSE CAST(t AS VARCHAR) END",
+    "list_text(a)": "'{' || array_to_string(list_transform(a, lambda e: CASE WHEN e IS NULL THEN 'NULL' "
+    "WHEN regexp_matches(CAST(e AS VARCHAR), '[{},\"\\\\\\s]|^$|^(?i:null)$') THEN '\"' || "
+    "replace(replace(CAST(e AS VARCHAR), '\\', '\\\\'), '\"', '\\\"') || '\"' ELSE CAST(e AS VARCHAR) END), ',') || '}'",
+    "_pg_expandarray(a)": "unnest(list_transform(a, lambda v, i: {'x': v, 'n': i}))",
+    "to_regclass(t)": "(SELECT max(x_oid) FROM x_class WHERE x_name = regexp_replace(t, '^.*[.]', ''))",
+    "regexp_split_to_array(s, p)": "string_split_regex(s, p)",
+    "to_regtype(t)": "(SELECT max(x_oid) FROM x_type WHERE x_name = t)",
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Constraint:
-    oid: int
-    name: str
-    kind: str
-    table: Table
-    column: Column
-    target: Table | None = None
-    references: Column | None = None
+def create_system_tables(connection: duckdb.DuckDBPyConnection, catalog: Catalog, database: str) -> None:
+    """Make all tables of the system, for those who see a catalogue; the project is the database."""
+    run = connection.execute
+    for schema in SCHEMAS.values():
+        run(f"CREATE SCHEMA {schema}")
+    for name, words in (_DECLARED | TABLES | EMPTY).items():
+        run(f"CREATE TABLE {name} ({_columns(words)})")
+    for name, words in DYNAMIC.items():
+        rows = f"CAST(getvariable('{name.rpartition('.')[2]}') AS STRUCT({_columns(words)})[])"
+        run(f"CREATE VIEW {name} AS SELECT unnest({rows}, max_depth := 2)")
+    for name, held in _declared(catalog).items():
+        if held:
+            run(f"INSERT INTO {name} BY NAME SELECT unnest(?, max_depth := 2)", [held])
+    quoted = database.replace("'", "''")
+    run(f"CREATE MACRO current_database() AS '{quoted}'")
+    run(_FILL)
+    for head, body in MACROS.items():
+        run(f"CREATE MACRO {head} AS {body if body.startswith('TABLE') else f'({body})'}")
 
 
-def constraint_text(column: str, target: str = "", references: str = "") -> str:
-    """The definition of a constraint, as ``pg_get_constraintdef`` shows it."""
-    return f"FOREIGN KEY ({column}) REFERENCES {target}({references})" if target else f"UNIQUE ({column})"
+def _columns(words: str) -> str:
+    """Columns in DuckDB's words, from ``name type, name type=value``."""
+    found = []
+    for word in words.split(", "):
+        name, _, kind = word.partition(" ")
+        kind, _, value = kind.partition("=")
+        found.append(f"{name} {_KINDS[kind]}" + (f" DEFAULT {value}" if value else ""))
+    return ", ".join(found)
 
 
-def _place(table: Table, column: Column) -> int:
-    return table.columns.index(column) + 1
+def _declared(catalog: Catalog) -> dict[str, list[dict[str, Any]]]:
+    """Rows about what is declared."""
+    from sqlglot.dialects.postgres import Postgres
 
-
-def system_tables(catalog: Catalog, database: str) -> list[SystemTable]:
-    """All tables of the system, for those who see a catalogue; the project is the database."""
     oids = {table.name: _FIRST + i for i, table in enumerate(catalog.tables)}
-    constraints = list(_constraints(catalog))
-    made = [
-        *_public(catalog, database, oids, constraints),
-        *(SystemTable("pg_catalog", name, _columns(words)) for name, words in EMPTY.items()),
-        *_information(catalog, database, constraints),
-        *(SystemTable("information_schema", name, _columns(words)) for name, words in _EMPTY_INFORMATION.items()),
-        *_tacit(catalog),
-    ]
-    system = {
-        (each.schema, each.name): _KNOWN.get(each.name, _FIRST_SYSTEM + i)
-        for i, each in enumerate([*made, *(SystemTable("tacit", name, _columns(w)) for name, w in DYNAMIC.items())])
-    }
-    return [*made, *_classes(catalog, oids, constraints, made, system)]
-
-
-def _constraints(catalog: Catalog) -> Iterator[_Constraint]:
-    number = _FIRST + 10_000
+    classes: list[dict[str, Any]] = []
+    columns: list[dict[str, Any]] = []
+    keys: list[dict[str, Any]] = []
     for table in catalog.tables:
-        for column in table.columns:
+        about = {"x_relation": oids[table.name], "x_table": table.name}
+        # AUTO has none until a query finds it.
+        most = [None if table.public or isinstance(n, str) else n for n in (table.max_groups, table.max_rows)]
+        classes.append(
+            {"x_oid": oids[table.name], "x_name": table.name, "x_columns": len(table.columns),
+             "x_owner": owner_of(table), "x_public": table.public, "x_population": table.population,
+             "x_unit": table.unit, "x_groups": most[0], "x_rows": most[1]}
+        )  # fmt: skip
+        for place, column in enumerate(table.columns, 1):
+            wire, ends = column_of(column.name, column.type), column.bounds or (None, None)
+            listed = column.categories
+            columns.append(
+                {**about, "x_place": place, "x_column": column.name, "x_oid": wire.oid, "x_modifier": wire.modifier,
+                 "x_nullable": column.nullable, "x_known": "; ".join(known_of(table, column)),
+                 "x_type": str(column.type), "x_low": _text(ends[0]), "x_high": _text(ends[1]),
+                 "x_categories": None if listed is None else list(map(_text, listed))}
+            )  # fmt: skip
             if column.unique:
-                number += 1
-                yield _Constraint(number, f"{table.name}_{column.name}_key", "u", table, column)
+                keys.append(
+                    {**about, "x_kind": "u", "x_name": f"{table.name}_{column.name}_key", "x_column": column.name,
+                     "x_place": place, "x_target": 0, "x_text": f"UNIQUE ({column.name})"}
+                )  # fmt: skip
         for key in table.foreign_keys:
-            number += 1
             own, target = table.find(key.column), catalog.table(key.table)
             other = None if target is None else target.find(key.references)
             if own is not None and target is not None and other is not None:
-                yield _Constraint(number, f"{table.name}_{own.name}_fkey", "f", table, own, target, other)
+                words = f"FOREIGN KEY ({own.name}) REFERENCES {target.name}({other.name})"
+                keys.append(
+                    {**about, "x_kind": "f", "x_name": f"{table.name}_{own.name}_fkey", "x_column": own.name,
+                     "x_place": table.columns.index(own) + 1, "x_target": oids[target.name],
+                     "x_target_table": target.name, "x_target_column": other.name,
+                     "x_target_place": target.columns.index(other) + 1, "x_text": words}
+                )  # fmt: skip
+    types = [
+        {"x_oid": each.oid, "x_name": each.name, "x_shown": each.shown, "x_size": each.size,
+         "x_category": each.category, "x_element": 0, "x_array": each.array}
+        for each in TYPES.values()
+    ]  # fmt: skip
+    arrays = [
+        {"x_oid": array, "x_name": f"_{TYPES[oid].name}", "x_shown": TYPES[oid].shown, "x_size": -1,
+         "x_category": "A", "x_element": oid, "x_array": 0}
+        for array, oid in ARRAYS.items()
+    ]  # fmt: skip
+    spoken = sorted({word.lower() for word in Postgres.Tokenizer.KEYWORDS if word.isascii() and word.isalpha()})
+    return {
+        "x_class": classes,
+        "x_column": columns,
+        "x_constraint": [{"x_oid": _FIRST + 10_001 + i, **key} for i, key in enumerate(keys)],
+        "x_type": [*types, *arrays],
+        "x_keyword": [{"word": word} for word in spoken],
+        "x_duckdb": [{"x_kind": kind, "x_oid": oid} for kind, oid in DUCKDB_TYPES.items()],
+    }
 
 
-def _public(
-    catalog: Catalog, database: str, oids: dict[str, int], constraints: list[_Constraint]
-) -> Iterator[SystemTable]:
-    def table(name: str, words: str, rows: Sequence[Sequence[Any]]) -> SystemTable:
-        return SystemTable("pg_catalog", name, _columns(words), rows)
-
-    spaces = ((PUBLIC, "public"), (_CATALOG, "pg_catalog"), (_INFORMATION, "information_schema"), (_TACIT, "tacit"))
-    yield table(
-        "pg_namespace", "oid oid, nspname name, nspowner oid, nspacl text[]", [(*each, _OWNER, None) for each in spaces]
-    )
-    yield table(
-        "pg_database",
-        "oid oid, datname name, datdba oid, encoding int4, datlocprovider char, datistemplate bool, datallowconn bool, "
-        "datconnlimit int4, datfrozenxid int4, datminmxid int4, dattablespace oid, datcollate text, datctype text, "
-        "daticulocale text, datcollversion text, datacl text[], datlastsysoid oid",
-        [(_DATABASE, database, _OWNER, 6, "c", False, True, -1, 1, 1, 1663, "C", "C", None, None, None, 0)],
-    )
-    # The empty name stands for the person who asks; no other user exists for them.
-    roles = [(_OWNER, "tacit", False), (_FIRST + 20_000, "", True)]
-    yield table(
-        "pg_roles",
-        "oid oid, rolname name, rolsuper bool, rolinherit bool, rolcreaterole bool, rolcreatedb bool, rolcanlogin bool, "
-        "rolreplication bool, rolconnlimit int4, rolpassword text, rolvaliduntil timestamptz, rolbypassrls bool, "
-        "rolconfig text[]",
-        [
-            (oid, name, False, True, False, False, login, False, -1, None, None, False, None)
-            for oid, name, login in roles
-        ],
-    )
-    yield table(
-        "pg_user",
-        "usename name, usesysid oid, usecreatedb bool, usesuper bool, userepl bool, usebypassrls bool, passwd text, "
-        "valuntil timestamptz, useconfig text[]",
-        [(name, oid, False, False, False, False, None, None, None) for oid, name, login in roles if login],
-    )
-    yield table(
-        "pg_stat_gssapi",
-        "pid int4, gss_authenticated bool, principal text, encrypted bool, credentials_delegated bool",
-        [(0, False, None, False, False)],
-    )
-    yield table("pg_group", "groname name, grosysid oid, grolist oid[]", [])
-    yield table(
-        "pg_tables",
-        "schemaname name, tablename name, tableowner name, tablespace name, hasindexes bool, hasrules bool, "
-        "hastriggers bool, rowsecurity bool",
-        [("public", each.name, "tacit", None, False, False, False, False) for each in catalog.tables],
-    )
-    yield table(
-        "pg_am", "oid oid, amname name, amhandler text, amtype char", [(2, "heap", "-", "t"), (403, "btree", "-", "i")]
-    )
-    yield table(
-        "pg_collation",
-        "oid oid, collname name, collnamespace oid, collowner oid, collprovider char, collisdeterministic bool, "
-        "collencoding int4, collcollate text, collctype text, colliculocale text, collversion text",
-        [
-            (100, "default", _CATALOG, _OWNER, "d", True, -1, None, None, None, None),
-            (950, "C", _CATALOG, _OWNER, "c", True, -1, "C", "C", None, None),
-        ],
-    )
-    yield table(
-        "pg_language",
-        "oid oid, lanname name, lanowner oid, lanispl bool, lanpltrusted bool, lanplcallfoid oid, laninline oid, "
-        "lanvalidator oid, lanacl text[]",
-        [(14, "sql", _OWNER, False, True, 0, 0, 0, None)],
-    )
-    yield table(
-        "pg_tablespace",
-        "oid oid, spcname name, spcowner oid, spcacl text[], spcoptions text[]",
-        [(1663, "pg_default", _OWNER, None, None)],
-    )
-    yield table(
-        "pg_description",
-        "objoid oid, classoid oid, objsubid int4, description text",
-        list(_descriptions(catalog, oids)),
-    )
-    yield SystemTable("pg_catalog", "pg_type", _TYPE, list(_types()))
-    unique = [each for each in constraints if each.kind == "u"]
-    yield SystemTable("pg_catalog", "pg_index", _INDEX, [_index_row(each, oids) for each in unique])
-    yield table(
-        "pg_indexes",
-        "schemaname name, tablename name, indexname name, tablespace name, indexdef text",
-        [("public", each.table.name, each.name, None, _index_text(each)) for each in unique],
-    )
-    yield SystemTable(
-        "pg_catalog", "pg_constraint", _CONSTRAINT, [_constraint_row(each, oids, constraints) for each in constraints]
-    )
-
-
-def _descriptions(catalog: Catalog, oids: dict[str, int]) -> Iterator[tuple[int, int, int, str]]:
-    """Comments on tables and columns: whose they are, and what is publicly known about their values."""
-    for table in catalog.tables:
-        yield oids[table.name], 1259, 0, owner_of(table)
-        for place, column in enumerate(table.columns, 1):
-            if words := "; ".join(known_of(table, column)):
-                yield oids[table.name], 1259, place, words
-
-
-def _types() -> Iterator[tuple[Any, ...]]:
-    for each in TYPES.values():
-        yield _type_row(each.oid, each.name, each.size, each.category, 0, each.array)
-    for array, element in ARRAYS.items():
-        yield _type_row(array, f"_{TYPES[element].name}", -1, "A", element, 0)
-
-
-def _type_row(oid: int, name: str, size: int, category: str, element: int, array: int) -> tuple[Any, ...]:
-    array_in = "array_" if element else name
-    collation = 100 if category == "S" else 0
-    return (
-        oid, name, _CATALOG, _OWNER, size, 0 < size <= 8, "p" if oid == 705 else "b", category,
-        oid in (TEXT_OID, OID), True, ",", 0, 6179 if element else 0, element, array, f"{array_in}in", f"{array_in}out",
-        f"{array_in}recv", f"{array_in}send", "-", "-", "-", "i", "p" if size > 0 else "x", False, 0, -1, 0, collation,
-        None, None, None,
-    )  # fmt: skip
-
-
-def _index_of(each: _Constraint, constraints: Sequence[_Constraint]) -> int:
-    """The index by which PostgreSQL would keep a column unique: its own, or that of the column a key points to."""
-    if each.kind == "u":
-        return each.oid + _INDEXES
-    found = (c for c in constraints if c.kind == "u" and c.table is each.target and c.column is each.references)
-    return next((c.oid + _INDEXES for c in found), 0)
-
-
-def _index_text(each: _Constraint) -> str:
-    return f"CREATE UNIQUE INDEX {each.name} ON public.{each.table.name} USING btree ({each.column.name})"
-
-
-def _index_row(each: _Constraint, oids: dict[str, int]) -> tuple[Any, ...]:
-    return (
-        each.oid + _INDEXES, oids[each.table.name], 1, 1, True, False, False, False, True, False, True, False, True, True,
-        False, [_place(each.table, each.column)], [0], [0], "0", None, None, _index_text(each), each.column.name,
-    )  # fmt: skip
-
-
-def _constraint_row(each: _Constraint, oids: dict[str, int], constraints: Sequence[_Constraint]) -> tuple[Any, ...]:
-    keys = [_place(each.table, each.column)]
-    target = 0 if each.target is None else oids[each.target.name]
-    others = None
-    if each.target is not None and each.references is not None:
-        others = [_place(each.target, each.references)]
-        words = constraint_text(each.column.name, each.target.name, each.references.name)
-    else:
-        words = constraint_text(each.column.name)
-    act = "a" if target else " "
-    match = "s" if target else " "
-    return (
-        each.oid, each.name, PUBLIC, each.kind, False, False, True, oids[each.table.name], 0,
-        _index_of(each, constraints), 0, target, act, act,
-        match, True, 0, True, keys, others, None, None, None, None, None, None, words,
-    )  # fmt: skip
-
-
-def _classes(
-    catalog: Catalog,
-    oids: dict[str, int],
-    constraints: list[_Constraint],
-    made: list[SystemTable],
-    system: dict[tuple[str, str], int],
-) -> Iterator[SystemTable]:
-    """``pg_class`` and ``pg_attribute``, which also list themselves and all other tables of the system."""
-    spaces = {"pg_catalog": _CATALOG, "information_schema": _INFORMATION, "tacit": _TACIT, "public": PUBLIC}
-    keyed = {each.table.name for each in constraints} | {c.target.name for c in constraints if c.target is not None}
-    unique = [each for each in constraints if each.kind == "u"]
-    indexed = {each.table.name for each in unique}
-    classes = [
-        _class_row(oids[each.name], each.name, PUBLIC, "r", len(each.columns), each.name in keyed, each.name in indexed)
-        for each in catalog.tables
-    ]
-    classes += [_class_row(each.oid + _INDEXES, each.name, PUBLIC, "i", 1, False) for each in unique]
-    attributes = [
-        _attribute_row(oids[table.name], place, column.name, wire.oid, wire.modifier, not column.nullable)
-        for table in catalog.tables
-        for place, column in enumerate(table.columns, 1)
-        for wire in (column_of(column.name, column.type),)
-    ]
-    attributes += [
-        _attribute_row(each.oid + _INDEXES, 1, each.column.name, oid_of(each.column.type), -1, False) for each in unique
-    ]
-    own = [SystemTable("pg_catalog", "pg_class", _CLASS), SystemTable("pg_catalog", "pg_attribute", _ATTRIBUTE)]
-    dynamic = [SystemTable("tacit", name, _columns(words)) for name, words in DYNAMIC.items()]
-    for each in (*made, *own, *dynamic):
-        oid = system.get((each.schema, each.name)) or _KNOWN[each.name]
-        kind = "r" if each.schema == "pg_catalog" else "v"
-        classes.append(_class_row(oid, each.name, spaces[each.schema], kind, len(each.columns), False))
-        attributes += [
-            _attribute_row(oid, place, name, _OF_WORDS[words], -1, False)
-            for place, (name, words) in enumerate(each.columns, 1)
-        ]
-    yield SystemTable("pg_catalog", "pg_class", _CLASS, classes)
-    yield SystemTable("pg_catalog", "pg_attribute", _ATTRIBUTE, attributes)
-
-
-_OF_WORDS: Final = {
-    "BIGINT": 20, "SMALLINT": 21, "INTEGER": 23, "VARCHAR": 25, "BOOLEAN": 16, "FLOAT": 700, "SMALLINT[]": 1005,
-    "VARCHAR[]": 1009, "UINTEGER": 26, "UINTEGER[]": 1028, "TIMESTAMPTZ": 1184,
-}  # fmt: skip
-
-
-def _class_row(
-    oid: int, name: str, space: int, kind: str, columns: int, keyed: bool, indexed: bool = False
-) -> tuple[Any, ...]:
-    return (
-        oid, name, space, 0, 0, _OWNER, 2 if kind == "r" else 403 if kind == "i" else 0, oid, 0, 0, -1.0, 0, 0, indexed, False, "p", kind, columns,
-        0, False, keyed, False, False, False, True, "d", False, 0, 0, 0, None, None, None, False,
-    )  # fmt: skip
-
-
-def _attribute_row(table: int, place: int, name: str, oid: int, modifier: int, needed: bool) -> tuple[Any, ...]:
-    size = TYPES[oid].size if oid in TYPES else -1
-    collation = 100 if oid in TYPES and TYPES[oid].category == "S" else 0
-    return (
-        table, name, oid, -1, size, place, 1 if oid in ARRAYS else 0, -1, modifier, 0 < size <= 8, "i",
-        "p" if size > 0 else "x", "", needed, False, False, "", "", False, True, 0, collation, None, None, None, None,
-    )  # fmt: skip
-
-
-def _information(catalog: Catalog, database: str, constraints: list[_Constraint]) -> Iterator[SystemTable]:
-    def table(name: str, words: str, rows: Sequence[Sequence[Any]]) -> SystemTable:
-        return SystemTable("information_schema", name, _columns(words), rows)
-
-    yield table(
-        "schemata",
-        "catalog_name name, schema_name name, schema_owner name",
-        [(database, name, "tacit") for name in ("public", "pg_catalog", "information_schema", "tacit")],
-    )
-    yield table(
-        "tables",
-        "table_catalog name, table_schema name, table_name name, table_type text, is_insertable_into text, is_typed text",
-        [(database, "public", each.name, "BASE TABLE", "NO", "NO") for each in catalog.tables],
-    )
-    yield table(
-        "columns",
-        "table_catalog name, table_schema name, table_name name, column_name name, ordinal_position int4, "
-        "column_default text, is_nullable text, data_type text, character_maximum_length int4, "
-        "character_octet_length int4, numeric_precision int4, numeric_precision_radix int4, numeric_scale int4, "
-        "datetime_precision int4, interval_type text, udt_catalog name, udt_schema name, udt_name name, "
-        "is_identity text, is_generated text, is_updatable text, collation_name name, domain_name name",
-        [
-            _information_row(database, each, place, column)
-            for each in catalog.tables
-            for place, column in enumerate(each.columns, 1)
-        ],
-    )
-    kinds = {"u": "UNIQUE", "f": "FOREIGN KEY"}
-    about = "constraint_catalog name, constraint_schema name, constraint_name name, "
-    where = "table_catalog name, table_schema name, table_name name, "
-    here = (database, "public")
-    yield table(
-        "table_constraints",
-        about + where + "constraint_type text, is_deferrable text, initially_deferred text, enforced text",
-        [(*here, c.name, *here, c.table.name, kinds[c.kind], "NO", "NO", "YES") for c in constraints],
-    )
-    yield table(
-        "key_column_usage",
-        about + where + "column_name name, ordinal_position int4, position_in_unique_constraint int4",
-        [
-            (*here, c.name, *here, c.table.name, c.column.name, 1, 1 if c.target is not None else None)
-            for c in constraints
-        ],
-    )
-    yield table(
-        "constraint_column_usage",
-        where + "column_name name, " + about.rstrip(", "),
-        [
-            (*here, (c.target or c.table).name, (c.references or c.column).name, *here, c.name)
-            for c in constraints
-        ],
-    )  # fmt: skip
-    yield table(
-        "referential_constraints",
-        about + "unique_constraint_catalog name, unique_constraint_schema name, unique_constraint_name name, "
-        "match_option text, update_rule text, delete_rule text",
-        [
-            (*here, c.name, *here, f"{c.target.name}_{c.references.name}_key", "NONE", "NO ACTION", "NO ACTION")
-            for c in constraints
-            if c.target is not None and c.references is not None
-        ],
-    )
-    yield table(
-        "table_privileges",
-        "grantor name, grantee name, " + where + "privilege_type text, is_grantable text, with_hierarchy text",
-        [("tacit", "PUBLIC", *here, each.name, "SELECT", "NO", "NO") for each in catalog.tables],
-    )
-
-
-def _information_row(database: str, table: Table, place: int, column: Column) -> tuple[Any, ...]:
-    kind = TYPES[oid_of(column.type)]
-    digits = {"int8": (64, 2, 0), "numeric": (18, 10, column.type.scale), "float8": (53, 2, None)}
-    precision, radix, scale = digits.get(kind.name, (None, None, None))
-    moment = 6 if kind.name == "timestamp" else 0 if kind.name == "date" else None
-    return (
-        database, "public", table.name, column.name, place, None, "YES" if column.nullable else "NO", kind.shown, None,
-        2**30 if kind.name == "text" else None, precision, radix, scale, moment, None, database, "pg_catalog", kind.name,
-        "NO", "NEVER", "NO", None, None,
-    )  # fmt: skip
-
-
-def _tacit(catalog: Catalog) -> Iterator[SystemTable]:
-    yield SystemTable(
-        "tacit",
-        "tables",
-        _columns("name text, public bool, population text, unit text, max_groups int8, max_rows int8"),
-        [
-            (
-                t.name,
-                t.public,
-                t.population,
-                t.unit,
-                # AUTO has none until a query finds it.
-                *(None if t.public or isinstance(n, str) else n for n in (t.max_groups, t.max_rows)),
-            )
-            for t in catalog.tables
-        ],
-    )
-    yield SystemTable(
-        "tacit",
-        "columns",
-        _columns("table_name text, name text, type text, low text, high text, categories text[], nullable bool"),
-        [
-            (
-                t.name, c.name, str(c.type), *(map(str, c.bounds) if c.bounds is not None else (None, None)),
-                None if c.categories is None else [None if v is None else str(v) for v in c.categories], c.nullable,
-            )
-            for t in catalog.tables
-            for c in t.columns
-        ],
-    )  # fmt: skip
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
