@@ -14,6 +14,7 @@ from tacit.client.account_responses import BudgetResponse, EntryResponse, KeyRes
 from tacit.client.responses import AnswerResponse, QuoteResponse
 from tacit.core.errors import TacitError
 from tacit.curator.curator import Curator
+from tacit.releases.payment import entry_of
 
 #: Gets a request, and says what to send; None to hang up.
 Behaviour = Callable[["Request"], "bytes | None"]
@@ -132,7 +133,7 @@ class TinyServer:
         before = int(query.partition("before=")[2] or 10**9)
         records = [r for r in reversed(list(self.curator.ledger.history(population="patients"))) if r.seq < before]
         return {
-            "entries": [EntryResponse.of(record).plain() for record in records[:2]],
+            "entries": [EntryResponse.of(entry_of(record)).plain() for record in records[:2]],
             "next": records[1].seq if len(records) > 2 else None,
         }
 

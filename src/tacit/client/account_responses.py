@@ -24,7 +24,7 @@ from tacit.releases.api_types import Exact, ResponseModel, Scalar, maybe
 from tacit.releases.receipt import guarantee_to_plain
 
 if TYPE_CHECKING:
-    from tacit.ledger import Amount, Ledger, Record
+    from tacit.ledger import Amount, Ledger
 
 _SEEN: Final = re.compile(r"([1-9][0-9]{0,17}):([0-9a-f]{64})\Z")
 GuaranteeKind = Literal["PureDP", "ApproxDP", "ZCDP", "GDP"]
@@ -225,16 +225,18 @@ class EntryResponse(ResponseModel):
     )
 
     @classmethod
-    def of(cls, record: Record) -> Self:
+    def of(cls, entry: Entry) -> Self:
         """The charge."""
-        amounts = {amount.currency: amount.amount for amount in record.amounts if amount.amount}
-        typed = {"typed": record.typed} if record.typed else {}
-        return cls.from_domain(record, position=record.seq, amounts=amounts, **typed)
+        amounts = {each.currency: each.amount for each in entry.amounts}
+        typed = {"typed": entry.typed} if entry.typed else {}
+        return cls.from_domain(
+            entry, position=entry.number, amounts=amounts, answered=entry.committed, plan=entry.digest, **typed
+        )
 
     def to_domain(self) -> Entry:
         """The line of the history."""
         what = self.position, self.population, read_amounts(self.amounts), self.sql, self.plan, self.answered
-        return Entry(*what, self.analyst, typed=self.typed or "")
+        return Entry(*what, self.analyst, typed=self.typed or "", time=self.time, failed=self.failed)
 
 
 class HistoryResponse(ResponseModel):

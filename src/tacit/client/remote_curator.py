@@ -30,7 +30,7 @@ from tacit.core.canonical import digest_of
 from tacit.core.closing import Closing
 from tacit.core.errors import AccessError, InputError
 from tacit.core.numbers import exact
-from tacit.curator.curator import TableInfo
+from tacit.curator.curator import Asking, TableInfo, check_own
 from tacit.ledger.errors import ConflictError
 from tacit.ledger.protocol import Head
 from tacit.query.parsing.sql_text import Query, query_text
@@ -97,7 +97,7 @@ def connect(
     return remote
 
 
-class RemoteCurator(Closing):
+class RemoteCurator(Asking, Closing):
     """The methods of :class:`tacit.Curator`, asked of a server. Made by :func:`tacit.connect`.
 
     Every method may be called from several threads at once. A query whose response is lost is sent again under the
@@ -140,7 +140,7 @@ class RemoteCurator(Closing):
         Raises:
             TrustError: the receipt does not hold, or is about something else. The charge, if any, stands.
         """
-        _check_own(analyst)
+        check_own(analyst)
         sql = query_text(sql)
         request = Request.of(sql, options)
         reply = self._ask(request, idempotency_key)
@@ -170,7 +170,7 @@ class RemoteCurator(Closing):
         analyst: str | None = None,
     ) -> Budget:
         """Amounts spent and left; with a quote or an answer, also how many more such queries fit."""
-        _check_own(analyst)
+        check_own(analyst)
         charge = None
         if isinstance(quote, RemoteAnswer):
             if quote.receipt is not None:
@@ -186,11 +186,16 @@ class RemoteCurator(Closing):
             raise InputError("population", f"must be one of {', '.join(each.population for each in told)}")
         return found[0]
 
+    def budgets(self, quote: RemoteQuote | RemoteAnswer | None = None) -> tuple[Budget, ...]:
+        """Amounts spent and left of every account; with a quote or an answer, of the one that it is charged to."""
+        if quote is not None and not quote.is_public:
+            return (self.budget(quote),)
+        told = self._got("the budgets", "/v1/budget", BudgetsResponse).budgets
+        with parsing("the budgets"):
+            return tuple(each.to_domain() for each in told)
+
     def _repr_html_(self) -> str:
-        tables = [info.table for info in self.tables()]
-        names = dict.fromkeys(table.population for table in tables if table.population is not None)
-        budgets = (self.budget(population=name) for name in names)
-        return curator_html("a curator on a server", tables, budgets)
+        return curator_html("a curator on a server", [info.table for info in self.tables()], self.budgets())
 
     def tables(self) -> tuple[TableInfo, ...]:
         """The tables that you may ask about, and the declarations of their columns."""
@@ -198,8 +203,10 @@ class RemoteCurator(Closing):
         with parsing("the tables"):
             return tuple(table.to_domain() for table in TablesResponse.read(content).tables)
 
-    def history(self, *, population: str | None = None, analyst: str | None = None) -> tuple[Entry, ...]:
-        """Your queries and their cost, in order; with ``analyst``, theirs, if you may see them."""
+    def history(
+        self, *, population: str | None = None, analyst: str | None = None, limit: int | None = None
+    ) -> tuple[Entry, ...]:
+        """Your queries and their cost, in order; with ``analyst``, theirs, if you may see them; or the newest few."""
         entries: list[Entry] = []
         everyone = {} if analyst is None else {"everyone": "true"}
         query, before = dict(everyone), 2**63
@@ -207,16 +214,16 @@ class RemoteCurator(Closing):
             content = self._channel.get("/v1/history", query).content
             with parsing("the history"):
                 page = HistoryResponse.read(content)
-                entries += [entry.to_domain() for entry in page.entries]
+                found = [entry.to_domain() for entry in page.entries]
+            entries += [e for e in found if population in (None, e.population) and analyst in (None, e.analyst)]
             following = page.next
-            if following is None:
+            if following is None or (limit is not None and len(entries) >= limit):
                 break
             if following >= before:
                 raise RemoteError("the history that the server sent does not end")
             before = following
             query = {**everyone, "before": str(before)}
-        chosen = (e for e in reversed(entries) if population in (None, e.population) and analyst in (None, e.analyst))
-        return ChargeList(chosen)
+        return ChargeList(reversed(entries[:limit]))
 
     def receipt(self, position: int) -> Receipt:
         """The receipt of a charge that you may see, checked."""
@@ -545,11 +552,6 @@ def _agree_price(guarantee: Mapping[str, str], request: Request) -> None:
         elif guarantee["kind"] == "ZCDP" and exact(guarantee["rho"], "rho") > typed**2 / 2:
             # ε by itself costs ε²/2 without a δ, and less with one.
             raise TrustError(f"the receipt is about a larger charge than epsilon {stated}")
-
-
-def _check_own(analyst: str | None) -> None:
-    if analyst is not None:
-        raise InputError("analyst", "is the owner of the token; leave it out")
 
 
 def _only_local(what: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""``Curator``: the object users hold; conversations with assistants; a progress bar on the owner's terminal.
+"""``Curator``: the object users hold, and the interface for asking that others share; a progress bar on terminals.
 
 *Progress.* The bar is drawn only where standard error is a terminal, from the thread that asks (the main one), and only
 for queries that take longer than a second, so that scripts, notebooks and servers never see it. The progress of reading
@@ -15,8 +15,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TextIO, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO, Unpack, overload
 
 from tacit.accounting.prices import Charge
 from tacit.core.closing import Closing
@@ -24,16 +25,17 @@ from tacit.core.errors import InputError
 from tacit.core.extras import load_frames
 from tacit.core.numbers import Number, exact_positive
 from tacit.ledger import Ledger
+from tacit.ledger.entries import plain_name
 from tacit.query.catalog import Table
 from tacit.query.parsing.sql_text import Query, query_text
 from tacit.query.request import QueryOptions, Request, takes_options
 from tacit.query.types import Kind
 from tacit.releases.accounts import Budget, Entry, share_caps
-from tacit.releases.answer import Answer
+from tacit.releases.answer import Answer, AnswerViews
 from tacit.releases.keys import key_of
 from tacit.releases.notebook_tables import ChargeList, curator_html, known_of, owner_of, table_html
 from tacit.releases.payment import Caller, CuratorContext, entry_of, hide_internal_errors
-from tacit.releases.planner import QueryContext, Quote
+from tacit.releases.planner import QueryContext, Quote, QuoteForms
 from tacit.releases.query import answer, deliver, quote, quote_public, undelivered
 from tacit.releases.receipt import Receipt, ReceiptReport, check_against_ledger, verify_receipt
 from tacit.releases.release import Release, read_release, released
@@ -87,7 +89,42 @@ class TableInfo:
         return table_html(self.table)
 
 
-class Curator(Closing):
+class Asking(Protocol):
+    """Everything that asking takes: a :class:`Curator`, one over HTTP and the tools of an assistant all have it.
+
+    What each adds is its transport; where that is asynchronous, methods of the same names and parameters are awaited.
+    """
+
+    def tables(self) -> tuple[TableInfo, ...]:
+        """The tables and what is publicly known about their columns."""
+
+    def explain(self, sql: Query, **options: Unpack[QueryOptions]) -> QuoteForms:
+        """Releases, noise, cost and errors of :meth:`sql` with the same arguments. Free; reads no data."""
+
+    def sql(
+        self, sql: Query, *, analyst: str | None = None, idempotency_key: str = "", **options: Unpack[QueryOptions]
+    ) -> AnswerViews:
+        """The answer to a query, charged before data is read."""
+
+    def budget(self, quote: Any = None, *, population: str | None = None, analyst: str | None = None) -> Budget:
+        """State of an account; with a quote or an answer, also how many more such queries fit."""
+
+    def budgets(self, quote: Any = None) -> tuple[Budget, ...]:
+        """State of every account; with a quote, of the one that it would be charged to."""
+
+    def history(
+        self, *, population: str | None = None, analyst: str | None = None, limit: int | None = None
+    ) -> tuple[Entry, ...]:
+        """Charges in order, or the newest ``limit`` of them."""
+
+
+def check_own(analyst: str | None) -> None:
+    """Refuse another analyst where a token says who asks."""
+    if analyst is not None:
+        raise InputError("analyst", "is the owner of the token; leave it out")
+
+
+class Curator(Asking, Closing):
     """Stands between data and queries: answers with noise, within a budget. Made by :func:`tacit.open`.
 
     Every method may be called from several threads at once, and several processes may work on one ledger.
@@ -95,11 +132,26 @@ class Curator(Closing):
     Args:
         context: metadata, data, ledger and keys.
         analyst: who asks, unless a call says otherwise.
+        conversation: whose share all charges count to as well.
     """
 
-    def __init__(self, context: QueryContext, analyst: str) -> None:
+    def __init__(self, context: QueryContext, analyst: str, conversation: Conversation | None = None) -> None:
         self._context = context
         self.analyst = analyst
+        self._conversation = conversation
+
+    def conversing(self, conversation: Conversation) -> Curator:
+        """The same curator, for an assistant: its queries are charged to the share of a conversation as well.
+
+        Raises:
+            InputError: the ledger would forget the share, or the conversation has another.
+        """
+        if not self.ledger.durable:
+            # A restart would give the share anew.
+            raise InputError("project.ledger", 'an assistant needs one that lasts; write ledger = "tacit.ledger"')
+        for population in self._context.accounts:
+            conversation.begin(self._context, self.analyst, population)
+        return Curator(self._context, self.analyst, conversation)
 
     @property
     def name(self) -> str:
@@ -144,7 +196,8 @@ class Curator(Closing):
         """
         sql = query_text(sql)
         request = Request.of(sql, options)
-        caller = Caller(analyst or self.analyst, idempotency_key)
+        talk = "" if self._conversation is None else self._conversation.name
+        caller = Caller(analyst or self.analyst, idempotency_key, talk)
         if sys.stderr is None or not sys.stderr.isatty():
             return answer(self._context, sql, request, caller)
         with terminal_progress() as progress:
@@ -178,38 +231,39 @@ class Curator(Closing):
         """
         plan = None if quote is None else quote.plan
         name = self._population(population if plan is None else plan.final.population)
-        with hide_internal_errors():
-            found = self.ledger.budget(
-                name,
-                analyst=self.analyst if analyst is None else analyst,
-                project=self.name,
-                charge=None if plan is None else quote.guarantee if isinstance(quote, Quote) else plan.guarantee,
-            )
-        return Budget.of(found, durable=self.ledger.durable, account=self._context.accounts[name])
+        charge = None if plan is None else quote.guarantee if isinstance(quote, Quote) else plan.guarantee
+        who = self.analyst if analyst is None else analyst
+        talk = "" if self._conversation is None else self._conversation.name
+        return budget_of(self._context, name, who, conversation=talk, charge=charge)
+
+    def budgets(self, quote: Quote | Answer | None = None) -> tuple[Budget, ...]:
+        """State of every account; with a quote or an answer, of the one that it is charged to."""
+        if quote is not None and quote.plan is not None:
+            return (self.budget(quote),)
+        return tuple(self.budget(population=name) for name in self._context.accounts)
 
     def _repr_html_(self) -> str:
-        budgets = (self.budget(population=name) for name in self._context.accounts)
-        return curator_html(self.name, self._context.catalog.tables, budgets)
+        return curator_html(self.name, self._context.catalog.tables, self.budgets())
 
     @property
     def cautions(self) -> tuple[str, ...]:
         """Sentences for the owner of the data where a whole budget protects little; usually none."""
-        return tuple(
-            f"{name}: {sentence}"
-            for name in self._context.accounts
-            for sentence in self.budget(population=name).cautions
-        )
+        return tuple(f"{each.population}: {sentence}" for each in self.budgets() for sentence in each.cautions)
 
     def tables(self) -> tuple[TableInfo, ...]:
         """The tables and what is publicly known about their columns."""
         return tuple(TableInfo(table) for table in self._context.catalog.tables)
 
-    def history(self, *, population: str | None = None, analyst: str | None = None) -> tuple[Entry, ...]:
-        """Charges to a population (by one analyst, if named), in order."""
-        name = self._population(population)
+    def history(
+        self, *, population: str | None = None, analyst: str | None = None, limit: int | None = None
+    ) -> tuple[Entry, ...]:
+        """Charges to all populations or one, by all analysts or one, in order; or the newest ``limit`` of them."""
+        names = self._context.accounts if population is None else [self._population(population)]
+        known = {plain_name(name, "population") for name in names}
         with hide_internal_errors():
-            records = self.ledger.history(population=name, analyst=analyst or "")
-            return ChargeList(entry_of(record) for record in records)
+            records = self.ledger.history(analyst=analyst or "", newest_first=limit is not None)
+            found = [entry_of(each) for each in islice((r for r in records if r.population in known), limit)]
+        return ChargeList(found if limit is None else reversed(found))
 
     def undelivered(self, *, population: str | None = None, analyst: str | None = None) -> tuple[Entry, ...]:
         """Charges that have no outcome: a run goes on, or its process died before the outcome was written down."""
@@ -570,11 +624,18 @@ class Conversation:
     def budget(self, context: CuratorContext, analyst: str, population: str, charge: Charge | None = None) -> Budget:
         """State of the account and of its shares, that of the conversation last."""
         self.begin(context, analyst, population)
-        with hide_internal_errors():
-            found = context.ledger.budget(
-                population, analyst=analyst, project=context.project, conversation=self.name, charge=charge
-            )
-        return Budget.of(found, durable=context.ledger.durable, account=context.accounts[population])
+        return budget_of(context, population, analyst, conversation=self.name, charge=charge)
+
+
+def budget_of(
+    context: CuratorContext, population: str, analyst: str, *, conversation: str = "", charge: Charge | None = None
+) -> Budget:
+    """State of an account, with the shares of an analyst, the project and a conversation."""
+    with hide_internal_errors():
+        found = context.ledger.budget(
+            population, analyst=analyst, project=context.project, conversation=conversation, charge=charge
+        )
+    return Budget.of(found, durable=context.ledger.durable, account=context.accounts[population])
 
 
 #: Seconds that a query may take without a bar.

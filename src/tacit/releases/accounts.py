@@ -52,6 +52,8 @@ class Entry:
         note: meaning of the values, where synthetic tables were asked about; empty otherwise.
         typed: epsilon as it was typed, such as ``epsilon 0.5``, where the account counts something else.
         part: cost of one statistic of a planned release; empty otherwise.
+        time: of the charge, in lines of the history.
+        failed: whether its run failed, likewise: nothing was released, and nothing will be.
     """
 
     number: int
@@ -66,6 +68,8 @@ class Entry:
     note: str = field(default="", repr=False)
     typed: str = field(default="", repr=False)
     part: str = field(default="", repr=False)
+    time: str = field(default="", repr=False, compare=False)
+    failed: bool = field(default=False, repr=False, compare=False)
 
     @property
     def cost(self) -> str:

@@ -348,10 +348,10 @@ def entry_of(
 ) -> Entry:
     """A line of the history; or that of an outcome, which was ``paid`` for just now or had been before."""
     if isinstance(found, Record):
-        done = found.answered
-        amounts = _in_order(found.amounts)
-        at, population = found.seq, found.population
-        return Entry(at, population, amounts, found.sql, found.plan, done, found.analyst, typed=found.typed)
+        return Entry(
+            found.seq, found.population, _in_order(found.amounts), found.sql, found.plan, found.answered, found.analyst,
+            typed=found.typed, time=found.time, failed=found.failed,
+        )  # fmt: skip
     under: Reservation = found.reservation
     amounts = _in_order(under.amounts) if paid else ()
     return Entry(under.seq, under.population, amounts, sql, digest, True, analyst, not paid, typed=under.typed)

@@ -15,6 +15,7 @@ from tacit.client.requests import PersonRequest, QueryRequest, QuotaRequest, Tok
 from tacit.core.errors import InputError
 from tacit.releases.answer import Answer
 from tacit.releases.kinds import KINDS
+from tacit.releases.payment import entry_of
 from tacit.releases.release import MEDIA_TYPES
 from tacit.server.api import admin_routes as operating
 from tacit.server.api.jobs import poll, put_off
@@ -121,7 +122,9 @@ def history(call: ApiRequest) -> ApiResponse:
         undelivered=undelivered,
     )
     return json_response(
-        told.HistoryResponse(entries=[told.EntryResponse.of(record) for record in page.records], next=page.next).plain()
+        told.HistoryResponse(
+            entries=[told.EntryResponse.of(entry_of(record)) for record in page.records], next=page.next
+        ).plain()
     )
 
 

@@ -12,27 +12,25 @@ import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tacit.accounting.filters import Line
 from tacit.core.errors import BudgetError, InputError, QueryError, TacitError
 from tacit.core.numbers import format_up, round_down
+from tacit.curator.curator import check_own
 from tacit.ledger.entries import plain_name
 from tacit.query.catalog import Table
 from tacit.query.refusal import Proposal, Refusal
 from tacit.query.request import OPTIONS, Request
 from tacit.releases.accounts import Budget
-from tacit.releases.payment import Caller, hide_internal_errors
+from tacit.releases.payment import entry_of
 from tacit.releases.published_table import NumberSearch, find_number
-from tacit.releases.query import answer
 from tacit.server.api.worker_runtime import let_run
 
 if TYPE_CHECKING:
     from tacit.curator.curator import Conversation, Curator, TableInfo
-    from tacit.ledger import Record
     from tacit.query.request import Request
-    from tacit.releases.accounts import Budget
+    from tacit.releases.accounts import Budget, Entry
     from tacit.releases.answer import Answer
     from tacit.releases.planner import Quote
     from tacit.server.api.worker_runtime import WorkerRuntime
@@ -107,74 +105,63 @@ def _limits(budget: Budget) -> list[Line]:
 
 
 class AssistantDoor(Protocol):
-    """Operations that the tools need."""
+    """:class:`tacit.curator.curator.Asking`, awaited, and what the tools need beside it."""
 
     about: dict[str, Any]
 
-    async def tables(self) -> tuple[TableInfo, ...]:
-        """Tables, and what is publicly known about them."""
+    async def tables(self) -> tuple[TableInfo, ...]: ...
 
-    async def quote(self, ask: Request) -> Quote:
-        """Effect and price of a query; free."""
+    async def explain(self, sql: str, **options: Any) -> Quote: ...
 
-    async def ask(self, ask: Request) -> Answer:
-        """The answer to a query, charged."""
+    async def sql(
+        self, sql: str, *, analyst: str | None = None, idempotency_key: str = "", **options: Any
+    ) -> Answer: ...
 
-    async def budgets(self, quote: Quote | None = None) -> tuple[Budget, ...]:
-        """Accounts with the share of the conversation last; with a quote, the one that it would be charged to."""
+    async def budget(
+        self, quote: Quote | None = None, *, population: str | None = None, analyst: str | None = None
+    ) -> Budget: ...
 
-    async def history(self, limit: int) -> tuple[Record, ...]:
-        """Charges of the person, newest first."""
+    async def budgets(self, quote: Quote | None = None) -> tuple[Budget, ...]: ...
+
+    async def history(
+        self, *, population: str | None = None, analyst: str | None = None, limit: int | None = None
+    ) -> tuple[Entry, ...]: ...
 
     async def find(self, number: str) -> NumberSearch:
         """A quoted number in signed releases; free."""
 
 
 class CuratorDoor:
-    """The curator of a project file, and the conversation whose share is charged."""
+    """The curator of a project file, in threads, and the conversation whose share is charged."""
 
     def __init__(self, curator: Curator, conversation: Conversation) -> None:
-        if not curator.ledger.durable:
-            # A restart would give the share anew.
-            raise InputError("project.ledger", 'an assistant needs one that lasts; write ledger = "tacit.ledger"')
         self.about: dict[str, Any] = {}
-        self._curator = curator
-        self._conversation = conversation
-        for population in curator.context.accounts:
-            conversation.begin(curator.context, curator.analyst, population)
+        self._curator = curator.conversing(conversation)
 
     async def tables(self) -> tuple[TableInfo, ...]:
-        """Tables, and what is publicly known about them."""
         return self._curator.tables()
 
-    async def quote(self, ask: Request) -> Quote:
-        """Effect and price of a query; free."""
-        return await asyncio.to_thread(self._curator.explain, ask.sql, **ask.options)
+    async def explain(self, sql: str, **options: Any) -> Quote:
+        return await asyncio.to_thread(self._curator.explain, sql, **options)
 
-    async def ask(self, ask: Request) -> Answer:
-        """The answer to a query, charged."""
-        caller = Caller(self._curator.analyst, conversation=self._conversation.name)
-        return await asyncio.to_thread(answer, self._curator.context, ask.sql, ask, caller)
+    async def sql(self, sql: str, *, analyst: str | None = None, idempotency_key: str = "", **options: Any) -> Answer:
+        words = {"analyst": analyst, "idempotency_key": idempotency_key, **options}
+        return await asyncio.to_thread(self._curator.sql, sql, **words)
+
+    async def budget(
+        self, quote: Quote | None = None, *, population: str | None = None, analyst: str | None = None
+    ) -> Budget:
+        return await asyncio.to_thread(self._curator.budget, quote, population=population, analyst=analyst)
 
     async def budgets(self, quote: Quote | None = None) -> tuple[Budget, ...]:
-        """Accounts with the share of the conversation last; with a quote, the one that it would be charged to."""
-        context, who = self._curator.context, self._curator.analyst
-        if quote is not None and quote.plan is not None:
-            population, charge = quote.plan.final.population, quote.plan.guarantee
-            return (await asyncio.to_thread(self._conversation.budget, context, who, population, charge),)
-        return await asyncio.to_thread(
-            lambda: tuple(self._conversation.budget(context, who, name) for name in context.accounts)
-        )
+        return await asyncio.to_thread(self._curator.budgets, quote)
 
-    async def history(self, limit: int) -> tuple[Record, ...]:
-        """Charges of the person, newest first."""
-
-        def charges() -> tuple[Record, ...]:
-            with hide_internal_errors():
-                found = self._curator.ledger.history(analyst=self._curator.analyst, newest_first=True)
-                return tuple(islice(found, limit))
-
-        return await asyncio.to_thread(charges)
+    async def history(
+        self, *, population: str | None = None, analyst: str | None = None, limit: int | None = None
+    ) -> tuple[Entry, ...]:
+        """Charges of the analyst alone, where none is named."""
+        who = analyst or self._curator.analyst
+        return await asyncio.to_thread(self._curator.history, population=population, analyst=who, limit=limit)
 
     async def find(self, number: str) -> NumberSearch:
         """A quoted number in releases and in the person's own answers; free."""
@@ -201,15 +188,13 @@ class ServerDoor:
         self._conversation = conversation
 
     async def tables(self) -> tuple[TableInfo, ...]:
-        """Tables, and what is publicly known about them."""
         return await self._runtime.run(self._runtime.service.tables, self._access)
 
-    async def quote(self, ask: Request) -> Quote:
-        """Effect and price of a query; free."""
-        return await self._runtime.quote(self._access, ask)
+    async def explain(self, sql: str, **options: Any) -> Quote:
+        return await self._runtime.quote(self._access, Request.of(sql, options))
 
-    async def ask(self, ask: Request) -> Answer:
-        """The answer to a query, charged."""
+    async def sql(self, sql: str, *, analyst: str | None = None, idempotency_key: str = "", **options: Any) -> Answer:
+        check_own(analyst)
         if self._conversation is None and self._access.share is None:
             raise InputError(
                 "Tacit-Share",
@@ -217,20 +202,33 @@ class ServerDoor:
                 'the header "Tacit-Share": "1"; or the owner issues a token with a share',
             )
         # A client that leaves ends the wait, not the work: its charge is paid, and it departs when it was to depart.
-        work = asyncio.ensure_future(self._runtime.ask(self._access, ask, conversation=self._conversation))
+        ask, talk = Request.of(sql, options), self._conversation
+        work = asyncio.ensure_future(self._runtime.ask(self._access, ask, idempotency_key, conversation=talk))
         let_run(work)
         return await asyncio.shield(work)
 
+    async def budget(
+        self, quote: Quote | None = None, *, population: str | None = None, analyst: str | None = None
+    ) -> Budget:
+        check_own(analyst)
+        return (await self._budgets(quote, population))[0]
+
     async def budgets(self, quote: Quote | None = None) -> tuple[Budget, ...]:
-        """Accounts with the share of the conversation last; with a quote, the one that it would be charged to."""
+        return await self._budgets(quote)
+
+    async def _budgets(self, quote: Quote | None, population: str | None = None) -> tuple[Budget, ...]:
         return await self._runtime.run(
-            self._runtime.service.budget, self._access, quote=quote, conversation=self._conversation
+            self._runtime.service.budget, self._access, population, quote, conversation=self._conversation
         )
 
-    async def history(self, limit: int) -> tuple[Record, ...]:
-        """Charges of the person, newest first."""
+    async def history(
+        self, *, population: str | None = None, analyst: str | None = None, limit: int | None = None
+    ) -> tuple[Entry, ...]:
+        """The newest charges of the person, of one page."""
+        check_own(analyst)
         page = await self._runtime.run(self._runtime.service.history, self._access, limit=limit)
-        return page.records
+        found = (entry_of(each) for each in page.records if population in (None, each.population))
+        return tuple(found)[::-1]
 
     async def find(self, number: str) -> NumberSearch:
         """A quoted number in what the person sees; free."""

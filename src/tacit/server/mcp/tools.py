@@ -175,7 +175,7 @@ class AssistantTools:
         return ToolReply({**content, **left}, text)
 
     async def _quote(self, ask: Request) -> ToolReply:
-        quote = await self._door.quote(ask)
+        quote = await self._door.explain(ask.sql, **ask.options)
         budgets = await self._door.budgets(quote)
         fits = None if quote.is_public else budgets[0].queries
         content = QuoteResponse.of(quote, queries_left=fits).plain()
@@ -193,7 +193,7 @@ class AssistantTools:
         return ToolReply({**content, **_left_content(budgets)}, "\n".join(text))
 
     async def _ask(self, ask: Request) -> ToolReply:
-        answer = await self._door.ask(ask)
+        answer = await self._door.sql(ask.sql, **ask.options)
         told = about_answer(answer)
         self._door.about |= told
         content = AnswerResponse.of(answer).plain()
@@ -222,7 +222,7 @@ class AssistantTools:
         most = 10 if limit is None else int(limit) if str(limit).isdigit() and len(str(limit)) < 4 else 0
         if not 1 <= most <= _MOST_ENTRIES:
             raise InputError("limit", f"must be a whole number from 1 to {_MOST_ENTRIES}")
-        entries = [EntryResponse.of(record).plain() for record in await self._door.history(most)]
+        entries = [EntryResponse.of(each).plain() for each in reversed(await self._door.history(limit=most))]
         lines = [
             f"{each['position']}: {', '.join(f'{name} {amount}' for name, amount in each['amounts'].items())} for "
             f"{' '.join(each['sql'].split())[:200]}" + ("" if each["answered"] else " (nothing was released)")
@@ -280,7 +280,7 @@ class AssistantTools:
         tables = [info.table for info in await self._door.tables()]
 
         async def accepted(candidate: Request) -> None:
-            quote = await self._door.quote(candidate)
+            quote = await self._door.explain(candidate.sql, **candidate.options)
             if not quote.is_public and (await self._door.budgets(quote))[0].queries == 0:
                 raise BudgetError("it does not fit")
 
