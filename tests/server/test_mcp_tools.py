@@ -290,7 +290,7 @@ def test_failures_inside_are_an_id(hospital: Served, monkeypatch: pytest.MonkeyP
     async def broken(*_: Any, **__: Any) -> Any:
         raise RuntimeError("patient 7 has lung cancer")
 
-    monkeypatch.setattr(ask.door, "ask", broken)
+    monkeypatch.setattr(ask.door, "sql", broken)
     told = ask("ask", sql=COUNT, epsilon=0.1)
     assert told.failed
     assert "patient 7" not in json.dumps([told.content, told.text])

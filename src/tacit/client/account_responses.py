@@ -227,7 +227,7 @@ class EntryResponse(ResponseModel):
     @classmethod
     def of(cls, entry: Entry) -> Self:
         """The charge."""
-        amounts = {each.currency: each.amount for each in entry.amounts}
+        amounts = {each.currency: each.amount for each in sorted(entry.amounts, key=str)}
         typed = {"typed": entry.typed} if entry.typed else {}
         return cls.from_domain(
             entry, position=entry.number, amounts=amounts, answered=entry.committed, plan=entry.digest, **typed
