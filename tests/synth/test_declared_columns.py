@@ -28,13 +28,10 @@ from tacit.releases import synthesis as table_synthesis_release
 from tacit.releases.synthesis import KeptParts, drawn_again
 from tacit.releases.synthetic_table import SyntheticTable
 from tacit.synth import table_synthesis
-from tacit.synth.bin_edges import BINS, edges_of, grid_strategy
-from tacit.synth.column_bins import EqualBins, QuantileBins
-from tacit.synth.declared_rules import DeclaredRules
-from tacit.synth.graphical_model import NoisyMarginal, fit_model
-from tacit.synth.junction_tree import model_cells
+from tacit.synth.column_bins import BINS, EqualBins, QuantileBins, edges_of, grid_strategy
+from tacit.synth.graphical_model import NoisyMarginal, fit_model, model_cells
 from tacit.synth.marginal_counts import PublicColumn
-from tacit.synth.synthesis_request import SynthesisRequest
+from tacit.synth.synthesis_request import DeclaredRules, SynthesisRequest
 from tacit.synth.synthesis_stages import SynthesisStages
 from tacit.synth.table_synthesis import SynthesisPlan, measure_table
 

@@ -34,13 +34,12 @@ from tacit.mechanisms.rounded_gaussian import RoundedGaussian
 from tacit.releases.synthesis import KeptParts, drawn_again, transcript_from_text, transcripts_to_text
 from tacit.releases.synthetic_table import SyntheticTable
 from tacit.synth import count_measurement, graphical_model, table_synthesis
-from tacit.synth.count_noise import DISCRETE_LAPLACE, ROUNDED_GAUSSIAN
-from tacit.synth.graphical_model import GraphicalModel, NoisyMarginal, fit_model
-from tacit.synth.junction_tree import JunctionTree, model_cells
+from tacit.synth.count_measurement import DISCRETE_LAPLACE, ROUNDED_GAUSSIAN
+from tacit.synth.graphical_model import GraphicalModel, JunctionTree, NoisyMarginal, fit_model, model_cells
+from tacit.synth.strategy import PooledStrategy, pool
 from tacit.synth.synthesis_request import SynthesisRequest
 from tacit.synth.synthesis_stages import SynthesisStages
 from tacit.synth.table_synthesis import MeasuredMarginal, SynthesisPlan, Transcript, measure_table
-from tacit.synth.value_pools import PooledStrategy, pool
 
 NAMES = "abcd"
 CELLS = np.random.default_rng(4).poisson(np.random.default_rng(5).gamma(0.3, 40, (2, 3, 4, 2)))

@@ -23,8 +23,14 @@ from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.noise_interval import interval_factor, laplace_factor
 from tacit.query.planning.delta_budgets import largest_rho_of
-from tacit.synth.count_measurement import CountMeasurement, divide
-from tacit.synth.count_noise import COUNT_NOISES, DISCRETE_LAPLACE, ROUNDED_GAUSSIAN, CountNoise
+from tacit.synth.count_measurement import (
+    COUNT_NOISES,
+    DISCRETE_LAPLACE,
+    ROUNDED_GAUSSIAN,
+    CountMeasurement,
+    CountNoise,
+    divide,
+)
 from tacit.synth.strategy import CentredStrategy, DenseStrategy, optimal_gram, strategy_for
 from tacit.synth.workload import Factor
 from tacit.synth.workload_answer import WorkloadEstimates

@@ -21,9 +21,9 @@ from tacit.releases import workload as workload_release
 from tacit.releases.keys import Keyring
 from tacit.releases.workload import read_workload
 from tacit.synth import count_measurement, count_price, marginal_counts
-from tacit.synth.count_chart import count_chart
 from tacit.synth.marginal_counts import countable_rows
-from tacit.synth.workload_form import workload_from_plain, workload_to_plain
+from tacit.synth.workload import workload_from_plain, workload_to_plain
+from tacit.synth.workload_answer import count_chart
 
 PAIRS = Workload.marginals(["sex", "ward", "age", "smoker"], ways=2)
 

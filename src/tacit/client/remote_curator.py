@@ -45,8 +45,7 @@ from tacit.releases.release import Release
 from tacit.releases.synthesis import SyntheticTableRequest
 from tacit.releases.workload import WorkloadRequest
 from tacit.synth.synthesis_request import SynthesisOptions
-from tacit.synth.workload import Workload
-from tacit.synth.workload_form import workload_to_plain
+from tacit.synth.workload import Workload, workload_to_plain
 
 _POLL_SECONDS = 1.0
 #: Fields of a request for a synthetic table that are no price.

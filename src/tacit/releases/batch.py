@@ -14,7 +14,7 @@ A file names the statistics and the total::
     weight = 2                    # twice the epsilon of a statistic of weight 1
     title = "Visits by ward"
 
-A file may plan a workload of counting queries instead (:mod:`tacit.synth.workload_form` lists what a part may be)::
+A file may plan a workload of counting queries instead (:mod:`tacit.synth.workload` lists what a part may be)::
 
     [workload]
     source = "visits"             # or a SELECT of rows
@@ -108,8 +108,7 @@ from tacit.releases.query import answer_from_outcome, public_rows, release_key, 
 from tacit.releases.receipt import Receipt, ReceiptStatement, about_plan, exact_events, mechanisms_of, quoted
 from tacit.releases.release_format import manifest, released_from_text, released_to_text
 from tacit.releases.workload import WorkloadAnswer, answer_workload, quote_workload
-from tacit.synth.workload import Workload
-from tacit.synth.workload_form import workload_from_plain
+from tacit.synth.workload import Workload, workload_from_plain
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}\Z")
 _RESERVED: Final = ("receipt", "report", "public-key")

@@ -58,7 +58,7 @@ from tacit.releases.query import run
 from tacit.releases.receipt import Receipt, ReceiptStatement, about_plan
 from tacit.releases.release import TABLE_FORMS, Files, ReleaseKind
 from tacit.releases.release_format import released_to_text
-from tacit.synth.count_price import settled
+from tacit.synth.count_measurement import settled
 
 if TYPE_CHECKING:
     import pyarrow as pa

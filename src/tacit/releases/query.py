@@ -420,7 +420,7 @@ def deliver(
         caller = Caller(record.analyst)
         if ordered.get("workload"):
             from tacit.releases.workload import answer_workload
-            from tacit.synth.workload_form import workload_from_plain
+            from tacit.synth.workload import workload_from_plain
 
             told = ordered["workload"]
             workload = workload_from_plain(told["parts"])

@@ -34,13 +34,19 @@ from tacit.query.types import Kind
 from tacit.releases.accounts import Entry
 from tacit.releases.receipt import Receipt
 from tacit.synth.column_bins import ColumnBins, bins_from_plain, bins_to_plain, decimal_of
-from tacit.synth.count_chart import count_chart
-from tacit.synth.count_noise import COUNT_NOISES
-from tacit.synth.expanded_shares import ExpandedShares
-from tacit.synth.graphical_model import GraphicalModel, NoisyMarginal, Shares, fit_model, uniform
-from tacit.synth.junction_tree import model_cells
-from tacit.synth.star_rows import StarNames
-from tacit.synth.value_pools import pool
+from tacit.synth.count_measurement import COUNT_NOISES
+from tacit.synth.graphical_model import (
+    ExpandedShares,
+    GraphicalModel,
+    NoisyMarginal,
+    Shares,
+    fit_model,
+    model_cells,
+    uniform,
+)
+from tacit.synth.strategy import pool
+from tacit.synth.synthesis_stages import StarNames
+from tacit.synth.workload_answer import count_chart
 
 MOST_ROWS: Final = 10_000_000
 _FORMAT: Final = "tacit-synthetic-table"

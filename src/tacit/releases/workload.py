@@ -41,12 +41,10 @@ from tacit.releases.payment import (
 )
 from tacit.releases.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
 from tacit.releases.release import TABLE_FORMS, Files, ReleaseKind
-from tacit.synth.count_measurement import CountMeasurement
-from tacit.synth.count_price import count_prices, meant_delta, settled
+from tacit.synth.count_measurement import CountMeasurement, count_prices, meant_delta, settled
 from tacit.synth.marginal_counts import MarginalCounts, countable_rows
-from tacit.synth.workload import ProductPart, Workload
+from tacit.synth.workload import ProductPart, Workload, workload_from_plain, workload_to_plain
 from tacit.synth.workload_answer import WorkloadEstimates
-from tacit.synth.workload_form import workload_from_plain, workload_to_plain
 from tacit.synth.workload_plan import WorkloadPlan, plan_workload
 
 _FORMAT: Final = "tacit-workload"

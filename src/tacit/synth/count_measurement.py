@@ -1,25 +1,208 @@
-"""Noisy measurements of counts: an integer strategy, exact noise, and the sensitivity of the two.
+"""Noisy measurements of counts: an integer strategy, exact noise, the sensitivity of the two, and their price.
 
-Proof: ``count_measurement.proof.md``.
+=========== ============================== ========================== ==============================================
+currency    noise on integers              its price adds up as       a selection of ε costs
+=========== ============================== ========================== ==============================================
+``rho``     discrete Gaussian              ρ = Δ₂²/(2σ²)              ε²/8
+``mu2``     normal, rounded to integers    μ² = Δ₂²/σ²                the μ² of ε/2-DP
+``epsilon`` discrete Laplace               ε = Δ₁/scale               ε
+=========== ============================== ========================== ==============================================
+
+Proofs: ``count_measurement.proof.md``; selections: ``mechanisms/exponential.proof.md``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.core.events import Event
-from tacit.core.numbers import float_up
+from tacit.accounting.currencies import GAUSSIAN, PURE, ZERO_CONCENTRATED, AccountGuarantee, Currency
+from tacit.core.errors import InputError
+from tacit.core.events import Event, ExponentialEvent, GaussianEvent, PureEvent, ZCDPEvent
+from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
+from tacit.core.normal import normal_cdf_bounds
+from tacit.core.numbers import Number, float_down, float_up, log_bounds, round_down, sqrt_bounds
 from tacit.core.relations import ADD_REMOVE, Relation
-from tacit.synth.count_noise import DISCRETE_GAUSSIAN, CountNoise, NoiseMechanism, noise_variance
+from tacit.mechanisms.gaussian import Gaussian
+from tacit.mechanisms.laplace import Laplace
+from tacit.mechanisms.noise_interval import interval_factor, laplace_factor, rounded_normal_factor
+from tacit.mechanisms.rounded_gaussian import RoundedGaussian
+from tacit.noise.laplace import LARGEST_SCALE
+from tacit.query.parsing.query_options import Options
+from tacit.query.planning.delta_budgets import largest_mu_of, largest_rho_of
+from tacit.query.request import Request, Terms, settle
+from tacit.synth.marginal_counts import CountingContext
 from tacit.synth.strategy import IntegerStrategy, least
+
+NoiseMechanism = Gaussian | RoundedGaussian | Laplace
+_DIGITS: Final = 12
+#: Largest variance of noise on an integer, so that sums with it stay far below 2⁶³.
+_LARGEST_VARIANCE: Final = 2.0**80
+
+
+class CountNoise(ABC):
+    """Noise of one currency.
+
+    Attributes:
+        name: of the currency, as stored releases write it.
+        words: the noise, for people.
+        power: with which power of its price the precision of a measurement grows.
+        norm: 2 where noise follows how far a unit moves a vector in l2, 1 where in l1.
+        mean_size: mean absolute value of the noise over its standard deviation.
+    """
+
+    name: ClassVar[str]
+    words: ClassVar[str] = "Gaussian noise"
+    power: ClassVar[int] = 1
+    norm: ClassVar[int] = 2
+    mean_size: ClassVar[float] = math.sqrt(2 / math.pi)
+    currency: ClassVar[Currency]
+
+    @abstractmethod
+    def variance(self, price: Fraction, l1: int, l2_squared: int) -> Fraction:
+        """Variance of the noise on each integer of a vector that one unit moves so far, or a bound on it."""
+
+    @abstractmethod
+    def mechanism(self, price: Fraction, l1: int, l2_squared: int, numbers: int, relation: Relation) -> NoiseMechanism:
+        """The mechanism that a price buys."""
+
+    @abstractmethod
+    def selection_epsilon(self, price: Fraction) -> Fraction:
+        """The largest ε, rounded down, of a selection by the exponential mechanism at a price."""
+
+    @abstractmethod
+    def event(self, price: Fraction, words: str, relation: Relation) -> Event:
+        """An event of which the price is all that is known."""
+
+    @abstractmethod
+    def factor(self, confidence: Number, least_variance: float) -> float:
+        """Half-width of an interval over the standard deviation of a weighted sum of independent noises.
+
+        Args:
+            confidence: of the interval.
+            least_variance: the least :meth:`variance` among the noises, in integers.
+        """
+
+    def selection_price(self, epsilon: Fraction) -> Fraction:
+        """Price of a selection of ε."""
+        return self.currency.cost(ExponentialEvent(epsilon), ADD_REMOVE)[self.currency.amounts[0]]
+
+    def halved(self, price: Fraction) -> Fraction:
+        """The price at which the standard deviation of the noise is half as large."""
+        return price * (4 if self.power == 1 else 2)
+
+    def _found(self, epsilon: Fraction, price: Fraction, costs: Callable[[Fraction], Fraction]) -> Fraction:
+        found = round_down(epsilon, _DIGITS)
+        while found > 0 and costs(found) > price:
+            found = round_down(found * (1 - Fraction(1, 10**_DIGITS)), _DIGITS)
+        if found <= 0:
+            raise InputError("price", "is too small to buy anything")
+        return found
+
+    def check(self, variance: Fraction) -> None:
+        """Refuse noise that is too large for integers of 64 bits, before anything is charged."""
+        if variance > _LARGEST_VARIANCE:
+            raise InputError(
+                "price", f"is too small: noise would have a standard deviation of {math.sqrt(variance):.1e}; state more"
+            )
+
+
+class _DiscreteGaussian(CountNoise):
+    name = "rho"
+    currency = ZERO_CONCENTRATED
+
+    def variance(self, price: Fraction, l1: int, l2_squared: int) -> Fraction:  # noqa: ARG002 - l2 alone matters
+        return l2_squared / (2 * price)
+
+    def mechanism(self, price: Fraction, l1: int, l2_squared: int, numbers: int, relation: Relation) -> Gaussian:
+        self.check(self.variance(price, l1, l2_squared))
+        return Gaussian.from_rho(rho=price, l2_squared=l2_squared, dimension=numbers, whole=True, relation=relation)
+
+    def selection_epsilon(self, price: Fraction) -> Fraction:
+        return round_down(sqrt_bounds(8 * price)[0], _DIGITS)
+
+    def selection_price(self, epsilon: Fraction) -> Fraction:
+        return epsilon**2 / 8
+
+    def event(self, price: Fraction, words: str, relation: Relation) -> Event:
+        return ZCDPEvent(price, mechanism=words, relation=relation)
+
+    def factor(self, confidence: Number, least_variance: float) -> float:
+        return interval_factor(confidence, least_variance)
+
+
+class _RoundedGaussian(CountNoise):
+    name = "mu2"
+    currency = GAUSSIAN
+
+    def variance(self, price: Fraction, l1: int, l2_squared: int) -> Fraction:  # noqa: ARG002 - l2 alone matters
+        return l2_squared / price
+
+    def mechanism(
+        self, price: Fraction, l1: int, l2_squared: int, numbers: int, relation: Relation  # noqa: ARG002
+    ) -> RoundedGaussian:  # fmt: skip
+        self.check(self.variance(price, l1, l2_squared))
+        return RoundedGaussian(mu=round_down(sqrt_bounds(price)[0]), l2_squared=l2_squared, relation=relation)
+
+    def selection_epsilon(self, price: Fraction) -> Fraction:
+        # ε-bounded range is ε/2-DP in a GDP account, and μ = 2Φ⁻¹(e^(ε/2)/(1 + e^(ε/2))).
+        low = normal_cdf_bounds(min(sqrt_bounds(price)[0], Fraction(16)) / 2)[0]
+        return self._found(2 * log_bounds(low / (1 - low))[0], price, self.selection_price)
+
+    def event(self, price: Fraction, words: str, relation: Relation) -> Event:  # noqa: ARG002 - has no label
+        return GaussianEvent(Fraction(1), sqrt_bounds(price)[1], relation=relation)
+
+    def factor(self, confidence: Number, least_variance: float) -> float:
+        return rounded_normal_factor(confidence, least_variance)
+
+
+class _DiscreteLaplace(CountNoise):
+    name = "epsilon"
+    words = "Laplace noise"
+    power = 2
+    norm = 1
+    mean_size = math.sqrt(1 / 2)
+    currency = PURE
+
+    def variance(self, price: Fraction, l1: int, l2_squared: int) -> Fraction:  # noqa: ARG002 - l1 alone matters
+        # That of continuous noise of the same scale, which is a little more.
+        return 2 * (l1 / price) ** 2
+
+    def mechanism(self, price: Fraction, l1: int, l2_squared: int, numbers: int, relation: Relation) -> Laplace:  # noqa: ARG002
+        self.check(max(self.variance(price, l1, l2_squared), Fraction(0)))
+        if l1 / price > LARGEST_SCALE:
+            raise InputError("price", f"is too small: noise would have a scale of {float(l1 / price):.1e}; state more")
+        return Laplace(epsilon=price, l1_sensitivity=l1, relation=relation)
+
+    def selection_epsilon(self, price: Fraction) -> Fraction:
+        return self._found(price, price, lambda each: each)
+
+    def event(self, price: Fraction, words: str, relation: Relation) -> Event:
+        return PureEvent(price, words, relation=relation)
+
+    def factor(self, confidence: Number, least_variance: float) -> float:
+        return laplace_factor(confidence, float_down(sqrt_bounds(Fraction(least_variance) / 2)[0]))
+
+
+DISCRETE_GAUSSIAN: Final = _DiscreteGaussian()
+ROUNDED_GAUSSIAN: Final = _RoundedGaussian()
+DISCRETE_LAPLACE: Final = _DiscreteLaplace()
+#: By name.
+COUNT_NOISES: Final = {each.name: each for each in (DISCRETE_GAUSSIAN, ROUNDED_GAUSSIAN, DISCRETE_LAPLACE)}
+
+
+def noise_variance(mechanism: NoiseMechanism) -> Fraction:
+    """Variance of the noise on each integer, before it is rounded to one, as :meth:`CountNoise.factor` reads it."""
+    return 2 * mechanism.scale**2 if isinstance(mechanism, Laplace) else mechanism.sigma2
+
 
 #: Counts of cells for some columns, in the order of the columns: exact integers that never leave the curator.
 CountSource = Callable[[tuple[str, ...]], NDArray[np.int64]]
@@ -163,3 +346,77 @@ def divide(whole: Fraction, claims: Sequence[float] | NDArray[Any]) -> tuple[Fra
     parts = [max(1, int(_PARTS * float(claim) / total)) for claim in claims]
     all_parts = sum(parts)
     return tuple(whole * Fraction(part, all_parts) for part in parts)
+
+
+#: Options of a query that mean something for a workload.
+_HEEDED: Final = ("epsilon", "delta", "rho", "mu", "confidence", "max_rows")
+
+
+class CountPrice(NamedTuple):
+    """A price of work on counts: how much of which noise, and the charge."""
+
+    amount: Fraction
+    noise: CountNoise
+    guarantee: AccountGuarantee
+
+
+def count_price(terms: Terms, relation: Relation) -> CountPrice:
+    """The noise on counts that terms buy in their account, and the charge.
+
+    A pure account buys Laplace noise, a GDP account rounded normal noise, others discrete Gaussian noise.
+
+    Raises:
+        InputError: an epsilon needs a delta and has none, or buys nothing.
+    """
+    if terms.account == "pure":
+        return CountPrice(terms.amount, DISCRETE_LAPLACE, PureDP(terms.amount, relation=relation))
+    if terms.currency == "rho":
+        return CountPrice(terms.amount, DISCRETE_GAUSSIAN, ZCDP(terms.amount, relation=relation))
+    if terms.currency == "mu":
+        return CountPrice(terms.amount**2, ROUNDED_GAUSSIAN, GDP(terms.amount, relation=relation))
+    delta = meant_delta(terms)
+    if not delta:
+        raise InputError("delta", "must be stated: an epsilon buys Gaussian noise at a delta alone, such as 1e-6")
+    if terms.account == "gdp":
+        mu = largest_mu_of(terms.amount, delta)
+        return CountPrice(mu**2, ROUNDED_GAUSSIAN, GDP(mu, relation=relation))
+    rho = largest_rho_of(terms.amount, delta)
+    if rho <= 0:
+        raise InputError("epsilon", "is too small to buy anything at this delta")
+    if terms.account == "zcdp":
+        return CountPrice(rho, DISCRETE_GAUSSIAN, ZCDP(rho, relation=relation))
+    return CountPrice(rho, DISCRETE_GAUSSIAN, ApproxDP(terms.amount, delta, relation=relation))
+
+
+def meant_delta(terms: Terms) -> Fraction | None:
+    """The delta at which an epsilon is meant; None for none."""
+    return terms.delta if terms.account == "approx" else terms.alone
+
+
+def settled(
+    context: CountingContext, population: str, options: Mapping[str, Any], heeded: Sequence[str] = _HEEDED
+) -> Terms:
+    """The terms of work that is no query; options that it cannot heed are refused.
+
+    Raises:
+        InputError: an option contradicts another or the account, or is not heeded.
+    """
+    for name, value in options.items():
+        if value is not None and name not in heeded:
+            raise InputError(name, f"means nothing here; state one of {', '.join(heeded)}")
+    request = Request(**options, account=context.accounts[population])
+    return settle(request, Options())
+
+
+def count_prices(terms: Terms, relation: Relation) -> tuple[CountPrice, ...]:
+    """The kinds of noise on counts that terms buy in their account, each with its charge; all keep what is stated.
+
+    An (ε, δ) of an approx account buys Gaussian noise at both, or Laplace noise at ε alone, which costs no δ.
+    """
+    if terms.account != "approx" or terms.currency != "epsilon":
+        return (count_price(terms, relation),)
+    pure = CountPrice(terms.amount, DISCRETE_LAPLACE, ApproxDP(terms.amount, 0, relation=relation))
+    delta = meant_delta(terms)
+    if not delta or largest_rho_of(terms.amount, delta) <= 0:
+        return (pure,)
+    return count_price(terms, relation), pure

@@ -1,15 +1,294 @@
-"""Requests for synthetic tables: what was stated, checked for its kind, and as JSON for the ledger."""
+"""Requests for synthetic tables: what was stated, checked for its kind, and as JSON for the ledger.
+
+*Rules that an owner declares*, from public knowledge, change the model, and no count.
+
+* impossible: combinations of values that no row has.
+* only if: a column has a value only where others have some; elsewhere it is NULL.
+* determined: a column is a function of another. It is not measured, and costs nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import datetime
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any, Final, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tacit.core.errors import InputError
 from tacit.core.names import is_name
-from tacit.synth.declared_rules import DeclaredRules
-from tacit.synth.table_synthesis import MINUTES, Method
+from tacit.query.catalog import Column, Table
+from tacit.query.types import Kind
+from tacit.synth.column_bins import ColumnBins, decimal_of
+from tacit.synth.graphical_model import GraphicalModel, JunctionTree, model_cells
+from tacit.synth.marginal_counts import MarginalCounts
+from tacit.synth.table_synthesis import LARGEST_MODEL, MINUTES, Method
+
+#: Cells of a rule about impossible combinations.
+_MOST_IMPOSSIBLE: Final = 100_000
+#: Values of a determined column that has bounds.
+_MOST_DETERMINED: Final = 10_000
+#: Tables of rules that can be met sum to 1; of others to nothing.
+_LEAST_SHARE: Final = 0.5
+
+Cells = dict[tuple[str, ...], NDArray[np.bool_]]
+
+
+@dataclass(frozen=True)
+class DeterminedColumn:
+    """A column that follows from another.
+
+    Args:
+        name: of the column.
+        by: the column that it follows from.
+        values: that it can have.
+        places: for each place of the other column, the place of its value.
+    """
+
+    name: str
+    by: str
+    values: tuple[Any, ...]
+    places: tuple[int, ...]
+
+    def added_to(self, model: GraphicalModel) -> GraphicalModel:
+        """The model with the column, in which every row has the value that follows."""
+        never = np.full((len(self.places), len(self.values)), -np.inf)
+        never[np.arange(len(self.places)), list(self.places)] = 0.0
+        sizes = {**model.sizes, self.name: len(self.values)}
+        return GraphicalModel(sizes, model.potentials, model.total, {**model.fixed, (self.by, self.name): never})
+
+
+@dataclass(frozen=True)
+class DeclaredRules:
+    """Rules of a request, as they were typed.
+
+    Args:
+        impossible: combinations of values, each a value or a list of values by column.
+        determined: for each column that follows from another, that column and the value for each of its values.
+        only_if: for each column that has a value only under a condition, the condition: values by column.
+    """
+
+    impossible: tuple[Mapping[str, Any], ...] = ()
+    determined: Mapping[str, Mapping[str, Mapping[Any, Any]]] = field(default_factory=dict)
+    only_if: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, impossible: Sequence[Mapping[str, Any]], determined: Mapping[str, Any], only_if: Mapping[str, Any]
+    ) -> DeclaredRules:
+        """Rules from what was typed.
+
+        Raises:
+            InputError: something is of another kind.
+        """
+        if isinstance(impossible, str | Mapping) or not all(isinstance(each, Mapping) for each in impossible):
+            raise InputError("impossible", "must be a list of values by columns")
+        for name, told in determined.items():
+            if not isinstance(told, Mapping) or len(told) != 1 or not isinstance(next(iter(told.values())), Mapping):
+                raise InputError(
+                    "determined", f'must say what {name!s:.63} follows from, such as {{"zip": {{"1000": "north"}}}}'
+                )
+        for name, told in only_if.items():
+            if not isinstance(told, Mapping) or not told:
+                raise InputError("only_if", f'must state the condition of {name!s:.63}, such as {{"sex": "f"}}')
+        lower = {
+            str(name).lower(): {
+                str(by).lower(): {_key(key): _plain("determined", value) for key, value in values.items()}
+                for by, values in told.items()
+            }
+            for name, told in determined.items()
+        }
+        for name, told in lower.items():
+            if next(iter(told)) in lower:
+                raise InputError(
+                    "determined", f"{name} follows from a column that follows from another; name the first"
+                )
+        return cls(
+            tuple({str(name).lower(): _plain("impossible", v) for name, v in each.items()} for each in impossible),
+            lower,
+            {
+                str(n).lower(): {str(c).lower(): _plain("only_if", v) for c, v in told.items()}
+                for n, told in only_if.items()
+            },
+        )
+
+    def to_plain(self) -> dict[str, Any]:
+        """The rules as JSON; those that are not stated are left out, but impossible ones."""
+        told: dict[str, Any] = {"impossible": [dict(each) for each in self.impossible]}
+        if self.determined:
+            told["determined"] = {
+                name: {by: dict(values) for by, values in each.items()} for name, each in self.determined.items()
+            }
+        if self.only_if:
+            told["only_if"] = {name: dict(each) for name, each in self.only_if.items()}
+        return told
+
+    def check(self, tables: Sequence[Collection[str]], determined: Collection[str]) -> None:
+        """Refuse rules about columns that no table has; a rule that is passed over would be believed to hold.
+
+        Args:
+            tables: columns of each table that are counted.
+            determined: columns that were found to follow from others.
+
+        Raises:
+            InputError: there is such a rule.
+        """
+        for name in self.determined:
+            if name not in determined:
+                raise InputError("determined", f"{name:.63} is no column of the table")
+        known = [("impossible", set(rule)) for rule in self.impossible]
+        known += [("only_if", {name, *told}) for name, told in self.only_if.items()]
+        for rule, names in known:
+            if not any(names <= set(each) for each in tables):
+                listed = "; ".join(", ".join(each) for each in tables)
+                raise InputError(rule, f"{', '.join(sorted(names)):.200} must be columns of one table: {listed}")
+
+    def cells(self, counts: MarginalCounts, bins: Mapping[str, ColumnBins], *, skip: bool = False) -> Cells:
+        """Cells that cannot be, by columns.
+
+        Args:
+            counts: the columns.
+            bins: of those that are in bins.
+            skip: pass over rules about columns that are not here; another table has them.
+        """
+        found: Cells = {}
+        for rule in self.impossible:
+            names = tuple(name for name in counts.sizes if name in rule)
+            if len(rule) != len(names) or not names:
+                if skip and rule:
+                    continue
+                raise InputError("impossible", f"must be values by columns of the table: {', '.join(counts.sizes)}")
+            chosen = [self._places("impossible", name, rule[name], counts, bins) for name in names]
+            self._exclude(found, names, chosen, counts)
+        for name, condition in self.only_if.items():
+            names = tuple(each for each in counts.sizes if each == name or each in condition)
+            if len(names) != len(condition) + (name not in condition) or name in condition:
+                if skip:
+                    continue
+                raise InputError("only_if", f"{name:.63} and its condition must be columns of the table")
+            missing = self._places("only_if", name, None, counts, bins)
+            present = [place for place in range(counts.sizes[name]) if place not in missing]
+            # Where one part of the condition does not hold, no value may stand.
+            for other, wanted in condition.items():
+                allowed = self._places("only_if", other, wanted, counts, bins)
+                outside = [place for place in range(counts.sizes[other]) if place not in allowed]
+                pair = tuple(each for each in counts.sizes if each in (name, other))
+                if outside:
+                    self._exclude(found, pair, [present if each == name else outside for each in pair], counts)
+        if found:
+            self._check_together(found, counts)
+        return found
+
+    @staticmethod
+    def _check_together(found: Cells, counts: MarginalCounts) -> None:
+        """Refuse rules that leave no row, or that tie too many columns together for any model."""
+        if (cells := model_cells(counts.sizes, list(found))) > LARGEST_MODEL:
+            raise InputError(
+                "impossible", f"all rules together tie columns with {cells:,} combinations, more than {LARGEST_MODEL:,}"
+            )
+        never = {names: np.where(table, -np.inf, 0.0) for names, table in found.items()}
+        tables = JunctionTree(counts.sizes, list(found)).probabilities(never)
+        if any(not table.sum() > _LEAST_SHARE for table in tables.values()):
+            raise InputError("impossible", "all rules together leave no row; with only_if, look at both")
+
+    @staticmethod
+    def _exclude(found: Cells, names: tuple[str, ...], chosen: Sequence[Sequence[int]], counts: MarginalCounts) -> None:
+        if (cells := math.prod(counts.sizes[name] for name in names)) > _MOST_IMPOSSIBLE:
+            raise InputError("impossible", f"{', '.join(names)} have {cells:,} combinations, more than a rule may have")
+        table = found.setdefault(names, np.zeros(tuple(counts.sizes[name] for name in names), dtype=np.bool_))
+        table[np.ix_(*chosen)] = True
+        if table.all():
+            raise InputError("impossible", f"leaves no combination of {', '.join(names)}")
+
+    @staticmethod
+    def _places(rule: str, name: str, wanted: Any, counts: MarginalCounts, bins: Mapping[str, ColumnBins]) -> list[int]:
+        """Places of the values that a rule names."""
+        found = []
+        for each in wanted if isinstance(wanted, list) else [wanted]:
+            if name in bins:
+                place = bins[name].place(each)
+                if place is not None and not (each is None or bins[name].single):
+                    raise InputError(rule, f"{name} is in bins, so that no rule can be about one of its values")
+            else:
+                values = counts.columns[name].values
+                # True equals 1, and is no value of a column of integers.
+                same = [at for at, value in enumerate(values) if _plain(rule, value) == each and _alike(value, each)]
+                place = same[0] if same else None
+            if place is None:
+                hint = f"; for NULL, list {name} in nulls, or declare null_category" if each is None else ""
+                raise InputError(rule, f"names a value of {name} that is not declared{hint}")
+            found.append(place)
+        return found
+
+    def columns(
+        self, table: Table, counts: MarginalCounts, bins: Mapping[str, ColumnBins]
+    ) -> tuple[DeterminedColumn, ...]:
+        """Columns of a table that follow from others."""
+        found = []
+        for name, told in self.determined.items():
+            column = table.find(name)
+            if column is None:
+                continue
+            ((by, given),) = told.items()
+            if by not in counts.columns or (by in bins and not bins[by].single):
+                raise InputError("determined", f"{name} must follow from a column of {table.name} that is not in bins")
+            if counts.sizes[by] * 2 > _MOST_IMPOSSIBLE:
+                raise InputError("determined", f"{by} has too many values")
+            values = _values_of(column)
+            places = []
+            shown = [bins[by].label(at) for at in range(counts.sizes[by])] if by in bins else None
+            for at, value in enumerate(counts.columns[by].values):
+                key = _key(value) if shown is None else shown[at]
+                if key not in given:
+                    raise InputError("determined", f"{name} has no value for {by} = {key}")
+                same = [place for place, each in enumerate(values) if _key(each) == _key(given[key])]
+                if not same:
+                    raise InputError("determined", f"{given[key]!s:.63} is not a declared value of {name}")
+                places.append(same[0])
+            found.append(DeterminedColumn(name, by, values, tuple(places)))
+        return tuple(found)
+
+
+def _values_of(column: Column) -> tuple[Any, ...]:
+    if column.categories is not None:
+        return column.categories
+    if column.type.kind is Kind.BOOLEAN:
+        return (False, True)
+    if column.type.kind is Kind.INTEGER and column.bounds is not None:
+        low, high = int(column.bounds[0]), int(column.bounds[1])  # type: ignore[arg-type]
+        if high - low < _MOST_DETERMINED:
+            return tuple(range(low, high + 1))
+    raise InputError("determined", f"{column.name} needs declared categories, or bounds of integers")
+
+
+def _alike(value: Any, other: Any) -> bool:
+    return isinstance(value, bool) == isinstance(other, bool)
+
+
+def _key(value: Any) -> str:
+    """A value as the text that JSON has for it as a key."""
+    return "NULL" if value is None else str(_plain("determined", value))
+
+
+def _plain(rule: str, value: Any) -> Any:
+    """A value, or a list of some, as JSON and the ledger have it: dates and numbers with a point as text."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case list() | tuple():
+            return [_plain(rule, each) for each in value]
+        case datetime.date():
+            return value.isoformat()
+        case float() | Decimal() | Fraction() if math.isfinite(value):
+            exact = Fraction(value)
+            return int(exact) if exact.denominator == 1 else decimal_of(exact)
+        case _:
+            raise InputError(rule, f"names {value!s:.63}, which is no text, number, date or truth value")
 
 
 class SynthesisOptions(TypedDict, total=False):

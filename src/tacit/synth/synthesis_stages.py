@@ -4,10 +4,13 @@ A plain table is one stage. Bins by quantiles are measured in a stage before it.
 each person (patients) and the other several (visits) are two stages: the table of persons with the number of rows that
 each has in the other, then the other table beside the columns of its person. A later stage may depend on what earlier
 ones have released, and on nothing else of them.
+
+Rows of two tables are read by SQL that our own parser resolves and that never reaches an engine.
 """
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -24,18 +27,118 @@ from tacit.query.catalog import Column, Table
 from tacit.query.refusal import Refusal
 from tacit.query.request import Request
 from tacit.query.types import Kind
-from tacit.synth.bin_edges import edges_of
-from tacit.synth.column_bins import ColumnBins, EqualBins, QuantileBins
-from tacit.synth.count_measurement import divide
-from tacit.synth.count_price import count_price, settled
-from tacit.synth.declared_rules import DeterminedColumn
-from tacit.synth.expanded_shares import ExpandedShares
-from tacit.synth.graphical_model import GraphicalModel, Impossible, NoisyMarginal
-from tacit.synth.junction_tree import model_cells
-from tacit.synth.marginal_counts import CountingContext, MarginalCounts, countable_rows
-from tacit.synth.star_rows import StarNames, numbers_sql, persons_sql, rows_sql
-from tacit.synth.synthesis_request import SynthesisRequest
+from tacit.synth.column_bins import ColumnBins, EqualBins, QuantileBins, decimal_of, edges_of
+from tacit.synth.count_measurement import count_price, divide, settled
+from tacit.synth.graphical_model import ExpandedShares, GraphicalModel, Impossible, NoisyMarginal, model_cells
+from tacit.synth.marginal_counts import CountingContext, MarginalCounts, PublicColumn, countable_rows
+from tacit.synth.synthesis_request import DeterminedColumn, SynthesisRequest
 from tacit.synth.table_synthesis import QUANTILES, Method, SynthesisPlan, Transcript, fitted
+
+#: Columns that are counted, each with the SQL that numbers its values.
+Listed = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class StarNames:
+    """Names of two tables, the columns by which they are joined, and how many rows of a person count.
+
+    Args:
+        persons: the table with a row for each person.
+        rows: the table with several.
+        person: the column of persons by which they are joined.
+        owner: the column of rows by which they are joined.
+        most: the most rows of a person.
+    """
+
+    persons: Table
+    rows: Table
+    person: str
+    owner: str
+    most: int
+
+    @property
+    def number(self) -> str:
+        """The column of persons that says how many rows they have in the other table."""
+        taken = {column.name.lower() for column in (*self.persons.columns, *self.rows.columns)}
+        name = f"number_of_{self.rows.name.lower()}"
+        while name in taken:
+            name += "_"
+        return name
+
+    def outer(self, column: str) -> str:
+        """The name of a column of persons beside rows of the other table."""
+        name = f"{self.persons.name.lower()}_{column}"
+        taken = {each.name.lower() for each in self.rows.columns}
+        while name in taken:
+            name += "_"
+        return name
+
+
+def numbers_sql(star: StarNames, rows: Listed, columns: Mapping[str, PublicColumn]) -> str:
+    """The number of rows of each person, of those that count, up to the most."""
+    return (
+        f'SELECT "{star.owner}" AS u, LEAST(COUNT(*), {star.most}) AS n FROM "{star.rows.name}" '  # noqa: S608
+        f'WHERE {_kept(rows, columns)} GROUP BY "{star.owner}"'
+    )
+
+
+def persons_sql(star: StarNames, persons: Listed, numbers: str) -> str:
+    """One row for each person, with the number of rows in the other table; columns are read of ``p``."""
+    listed = [f'{read} AS "{name}"' for name, read in persons]
+    listed.append(f'COALESCE(k.n, 0) AS "{star.number}"')
+    return (
+        f'SELECT {", ".join(listed)} FROM "{star.persons.name}" AS p LEFT JOIN ({numbers}) AS k '  # noqa: S608
+        f'ON p."{star.person}" = k.u'
+    )
+
+
+def rows_sql(star: StarNames, persons: Listed, rows: Listed, numbers: str) -> str:
+    """Rows of the other table beside their person and the number of the person's rows."""
+    # Bins are found before the join, once for each row of a table.
+    listed = [f'p."{name}" AS "{star.outer(name)}"' for name, _ in persons]
+    listed.append(f'k.n AS "{star.number}"')
+    of_rows = ", ".join([f'"{star.owner}"', *(f'{read} AS "{name}"' for name, read in rows)])
+    source = f'SELECT {of_rows} FROM "{star.rows.name}"'  # noqa: S608
+    listed += [f'c."{name}" AS "{name}"' for name, _ in rows]
+    of_persons = ", ".join([f'"{star.person}"', *(f'{read} AS "{name}"' for name, read in persons)])
+    return (
+        f"SELECT {', '.join(listed)} FROM ({source}) AS c "  # noqa: S608
+        f'JOIN (SELECT {of_persons} FROM "{star.persons.name}") AS p ON c."{star.owner}" = p."{star.person}" '
+        f'JOIN ({numbers}) AS k ON k.u = p."{star.person}"'
+    )
+
+
+def _kept(rows: Listed, columns: Mapping[str, PublicColumn]) -> str:
+    """SQL: whether all values of a row are on the public lists of their columns."""
+    read = dict(rows)
+    return " AND ".join(_is_listed(read[name], column) for name, column in columns.items())
+
+
+def _is_listed(read: str, column: PublicColumn) -> str:
+    """SQL: whether a value is on the public list of a column."""
+    listed = [value for value in column.values if value is not None]
+    parts = [f"({read}) IN ({', '.join(map(_constant, listed))})"] if listed else []
+    if column.type.kind is Kind.BOOLEAN and len(listed) == 2:
+        parts = [f"({read}) IS NOT NULL"]
+    if None in column.values:
+        parts.append(f"({read}) IS NULL")
+    return f"({' OR '.join(parts)})"
+
+
+def _constant(value: Any) -> str:
+    """A value as SQL."""
+    match value:
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case int() | Fraction():
+            return decimal_of(Fraction(value))
+        case datetime.datetime():
+            return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
+        case datetime.date():
+            return f"DATE '{value.isoformat()}'"
+        case _:
+            return "'" + str(value).replace("'", "''") + "'"
+
 
 _HEEDED: Final = ("epsilon", "delta", "rho", "mu", "max_rows")
 #: Share of the price for where bins begin, of those that have bins by quantiles.

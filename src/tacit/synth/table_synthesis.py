@@ -35,13 +35,17 @@ from tacit.core.errors import InputError, InternalError
 from tacit.core.events import ComposedEvent, Event
 from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.mechanisms.exponential import Exponential
-from tacit.synth.bin_edges import grid_strategy
-from tacit.synth.count_measurement import CountMeasurement, CountSource, divide
-from tacit.synth.count_noise import DISCRETE_GAUSSIAN, CountNoise
-from tacit.synth.graphical_model import GraphicalModel, Impossible, NoisyMarginal, estimated_total, fit_model
-from tacit.synth.junction_tree import model_cells
-from tacit.synth.strategy import IdentityStrategy, IntegerStrategy
-from tacit.synth.value_pools import PooledStrategy, Pools, pool, rare_pool
+from tacit.synth.column_bins import grid_strategy
+from tacit.synth.count_measurement import DISCRETE_GAUSSIAN, CountMeasurement, CountNoise, CountSource, divide
+from tacit.synth.graphical_model import (
+    GraphicalModel,
+    Impossible,
+    NoisyMarginal,
+    estimated_total,
+    fit_model,
+    model_cells,
+)
+from tacit.synth.strategy import IdentityStrategy, IntegerStrategy, PooledStrategy, Pools, pool, rare_pool
 
 Method = Literal["aim", "mst", "independent", "marginals"]
 METHODS: Final = ("aim", "mst", "independent", "marginals")
