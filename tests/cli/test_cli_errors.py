@@ -25,7 +25,7 @@ Run = Callable[..., Result]
 
 def test_every_error_has_its_exit_code() -> None:
     # Loaded here so that their classes are known whatever ran before.
-    import tacit.client.client_errors
+    import tacit.client.http_client
     import tacit.server.errors  # noqa: F401
 
     kinds = [*errors.TacitError.__subclasses__(), LedgerError, RollbackError, BusyError]

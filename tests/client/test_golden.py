@@ -21,10 +21,10 @@ from tacit.client.account_responses import (
     TableResponse,
     TablesResponse,
 )
-from tacit.client.client_errors import error_of
-from tacit.client.remote_answer import RemoteRows
+from tacit.client.http_client import error_of
+from tacit.client.remote_curator import RemoteRows
 from tacit.client.responses import AnswerResponse, QuoteResponse, answer_json
-from tacit.client.server_identity import identity_of
+from tacit.client.trust import identity_of
 from tacit.core.errors import InputError
 from tacit.server.api.openapi import description
 from tacit.server.api.routes import ROUTES

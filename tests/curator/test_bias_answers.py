@@ -11,7 +11,7 @@ import pytest
 from support.bits import SeededBits
 from support.toy_curators import toy_curator
 from support.toy_engine import ToyEngine
-from tacit.client.remote_answer import RemoteRows
+from tacit.client.remote_curator import RemoteRows
 from tacit.client.responses import AnswerResponse, answer_json
 from tacit.core.errors import InputError
 from tacit.curator.curator import Curator

@@ -19,7 +19,7 @@ from support.crashing import child, received
 from support.postgres import postgres_place
 from support.tiny_http import TinyServer, response
 from tacit.client.account_responses import KeyResponse
-from tacit.client.client_errors import RemoteError, TrustError
+from tacit.client.http_client import RemoteError, TrustError
 from tacit.core.errors import InputError, InternalError
 from tacit.curator.curator import Curator
 from tacit.curator.opening import open_ledger

@@ -12,7 +12,7 @@ import pytest
 from support.bits import SeededBits
 from support.toy_curators import toy_curator
 from support.toy_engine import ToyEngine
-from tacit.client.remote_answer import RemoteRows
+from tacit.client.remote_curator import RemoteRows
 from tacit.client.responses import AnswerResponse
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.types import INTEGER

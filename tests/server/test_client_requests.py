@@ -18,10 +18,8 @@ from support.toy_curators import toy_curator
 from support.toy_engine import ToyEngine
 from tacit.client import http_client as channel
 from tacit.client.account_responses import KeyResponse
-from tacit.client.client_errors import RateError, RemoteError, SignInError, TrustError, error_of, parsing
-from tacit.client.http_client import base_url
-from tacit.client.remote_answer import RemoteRows
-from tacit.client.remote_curator import RemoteCurator
+from tacit.client.http_client import RateError, RemoteError, SignInError, TrustError, base_url, error_of, parsing
+from tacit.client.remote_curator import RemoteCurator, RemoteRows
 from tacit.client.requests import query_body
 from tacit.client.responses import AnswerTableResponse
 from tacit.core.errors import (

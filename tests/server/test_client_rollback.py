@@ -16,7 +16,7 @@ from support.tiny_http import TinyServer, response
 from support.toy_curators import toy_curator
 from support.toy_engine import ToyEngine
 from tacit.client.account_responses import KeyResponse
-from tacit.client.client_errors import RemoteError, TrustError
+from tacit.client.http_client import RemoteError, TrustError
 from tacit.curator.curator import Curator
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.types import INTEGER

@@ -18,7 +18,7 @@ from support.remote_client import remote_of
 from support.served import Served, serve
 from support.toy_engine import Killed
 from support.visiting import Visitor
-from tacit.client.release_responses import ReleaseResponse
+from tacit.client.releases import ReleaseResponse
 from tacit.core.errors import BudgetError, InputError
 from tacit.releases.synthesis import KeptParts, SyntheticTableRequest
 from tacit.server.api.request import job_back, job_text, json_bytes, read_body

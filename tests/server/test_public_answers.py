@@ -15,7 +15,7 @@ import tacit
 from support.pg_served import pg_serve
 from support.served import COUNT, Served, serve
 from support.visiting import Visitor, listening
-from tacit.client.client_errors import TrustError
+from tacit.client.http_client import TrustError
 from tacit.curator.curator import Conversation
 from tacit.server.mcp.doors import ServerDoor
 from tacit.server.mcp.tools import AssistantTools

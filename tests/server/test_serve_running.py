@@ -20,7 +20,7 @@ import tacit
 from support.command_line import run_command
 from support.serving import COUNT, PATIENCE, Server, certificate, fetch, make_clinic, make_tokens, spent, until
 from support.warm import run_warm
-from tacit.client.client_errors import RemoteError, SignInError
+from tacit.client.http_client import RemoteError, SignInError
 from tacit.core.errors import InputError
 from tacit.server.serve.supervisor import bind, check_place, is_loopback, tls_context
 from tacit.server.settings import Settings

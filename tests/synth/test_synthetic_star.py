@@ -19,7 +19,7 @@ import pytest
 
 import tacit
 from support.bits import SeededBits
-from tacit.client.release_responses import ReleaseResponse
+from tacit.client.releases import ReleaseResponse
 from tacit.core.errors import InputError, QueryError, TacitError
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation
 from tacit.curator.curator import Curator

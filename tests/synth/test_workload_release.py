@@ -20,7 +20,7 @@ from tacit.curator.curator import Curator
 from tacit.releases import workload as workload_release
 from tacit.releases.keys import Keyring
 from tacit.releases.workload import read_workload
-from tacit.synth import count_measurement, count_price, marginal_counts
+from tacit.synth import count_measurement, marginal_counts
 from tacit.synth.marginal_counts import countable_rows
 from tacit.synth.workload import workload_from_plain, workload_to_plain
 from tacit.synth.workload_answer import count_chart
@@ -149,7 +149,7 @@ def test_an_approx_account_takes_the_noise_that_errs_less(monkeypatch: pytest.Mo
     assert curator.explain_workload("people", few, epsilon="1").charge == "epsilon 1"
     priced = {"epsilon": "1", "delta": "1e-6"}
     with monkeypatch.context() as patched:
-        patched.setattr(workload_release, "count_prices", lambda *given: (count_price.count_price(*given),))
+        patched.setattr(workload_release, "count_prices", lambda *given: (count_measurement.count_price(*given),))
         gaussian = curator.explain_workload("people", PAIRS, **priced)
         stored = curator.answer_workload("people", PAIRS, **priced)
         assert stored.receipt["answers"][0]["mechanisms"][0]["mechanism"] == "Gaussian"

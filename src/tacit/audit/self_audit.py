@@ -26,8 +26,8 @@ from tacit.audit.exact import exact
 from tacit.audit.lower_bound import lower_bound
 from tacit.audit.search import Neighbours, replay_neighbours
 from tacit.client.account_responses import seen_text
-from tacit.client.client_errors import TrustError
-from tacit.client.ledger_witness import Witness, head_text
+from tacit.client.http_client import TrustError
+from tacit.client.trust import Witness, head_text
 from tacit.core.divergences import approx_max_divergence
 from tacit.core.errors import AccountingError, InputError, TacitError
 from tacit.core.events import RandomizedResponseEvent

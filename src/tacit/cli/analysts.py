@@ -153,7 +153,7 @@ def moment_of(text: str) -> datetime | None:
 
 
 def issued_json(issued: Issued) -> dict[str, Any]:
-    from tacit.client.people_responses import NewTokenResponse
+    from tacit.client.account_responses import NewTokenResponse
 
     return NewTokenResponse.from_domain(issued, token=issued.text).plain()
 

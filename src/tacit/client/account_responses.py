@@ -1,30 +1,135 @@
-"""Bodies of responses about a project: accounts, tables, history and keys."""
+"""Bodies of responses about a project: accounts, tables, history, keys, people and tokens.
+
+*Exact numbers, types and cells.* Numbers of privacy are exact text. Within a cell, integers beyond ±(2⁵³ − 1),
+decimals, dates and timestamps are text, because readers of JSON round or lack them; the type of the column says how to
+read it.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
+import math
 import re
+from collections.abc import Mapping, Set
+from datetime import datetime
+from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from tacit.accounting.currencies import CURRENCIES
 from tacit.accounting.filters import Line
-from tacit.client.values import read_amounts, read_type, read_value, value_to_json
+from tacit.client.requests import Role, Scopes
 from tacit.core.errors import InputError
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import exact, exact_text
 from tacit.core.relations import as_relation
 from tacit.curator.curator import TableInfo
-from tacit.ledger import Balance
+from tacit.ledger import Amount, Balance
 from tacit.ledger.protocol import Head
 from tacit.query.catalog import Column, ForeignKey, Table
+from tacit.query.types import (
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    NULL,
+    TEXT,
+    TIMESTAMP,
+    Kind,
+    SqlType,
+    Value,
+    as_value,
+    decimal,
+)
 from tacit.releases.accounts import Budget, Entry
+from tacit.releases.answer import plain
 from tacit.releases.api_types import Exact, ResponseModel, Scalar, maybe
 from tacit.releases.receipt import guarantee_to_plain
 
 if TYPE_CHECKING:
     from tacit.ledger import Amount, Ledger
+
+
+#: Integers of at most this size are read exactly by every reader of JSON.
+EXACT_IN_JSON: Final = 2**53 - 1
+_TYPES: Final = {str(kind): kind for kind in (BOOLEAN, DATE, DOUBLE, INTEGER, NULL, TEXT, TIMESTAMP)}
+_DECIMAL: Final = re.compile(r"DECIMAL\(18,(\d)\)\Z")
+_INTEGER: Final = re.compile(r"-?\d{1,19}\Z")
+_PLAIN: Final = re.compile(r"-?\d{1,19}(\.\d{1,9})?(E-\d)?\Z")
+
+
+def cell_to_json(
+    value: Any,
+    ends: tuple[Any, Any] | None,
+    kind: SqlType,
+    *,
+    wide: bool = True,
+    biased: tuple[Any, Any] | None = None,
+    marked: bool = False,
+) -> Any:
+    """A cell: its value, or an object with the two ends of its interval; ``wide`` as for :func:`value_to_json`.
+
+    ``biased`` are the ends of the interval that includes the bias, where that is known; ``marked`` says that
+    it may exceed the interval.
+    """
+    if ends is None:
+        return value_to_json(value, kind, wide=wide)
+    value, low, high = (value_to_json(each, kind, wide=wide) for each in (value, *ends))
+    cell = {"value": value, "low": low, "high": high}
+    if biased is not None:
+        cell["bias_low"], cell["bias_high"] = (value_to_json(each, kind, wide=wide) for each in biased)
+    return cell | {"marked": True} if marked else cell
+
+
+def value_to_json(value: Any, kind: SqlType, *, wide: bool = True) -> Any:
+    """A value as JSON has it; ``wide`` writes as text the integers that readers of JSON would round."""
+    shown = plain(value, kind)
+    if shown is None or isinstance(shown, (bool, float, str)):
+        return shown
+    if isinstance(shown, int):
+        return str(shown) if wide and abs(shown) > EXACT_IN_JSON else shown
+    if wide:
+        return f"{shown:f}" if isinstance(shown, Decimal) else shown.isoformat()
+    return str(shown)
+
+
+def read_type(text: str) -> SqlType:
+    """The type that a column names."""
+    found = _DECIMAL.match(text)
+    return decimal(int(found[1])) if found else _TYPES[text]
+
+
+def read_value(value: Any, kind: SqlType) -> Value | None:
+    """A value of a type, from JSON; nothing is rounded."""
+    if value is None:
+        return None
+    read = as_value(_converted(value, kind), kind)
+    if read is None or (isinstance(read, float) and not math.isfinite(read)):
+        raise ValueError(f"{value!r} is not a value of {kind}")
+    return read
+
+
+def _converted(value: Any, kind: SqlType) -> object:
+    match kind.kind:
+        case Kind.INTEGER:
+            return int(value) if isinstance(value, str) and _INTEGER.match(value) else value
+        case Kind.DECIMAL:
+            return Fraction(value) if isinstance(value, str) and _PLAIN.match(value) else None
+        case Kind.DATE:
+            return dt.date.fromisoformat(value)
+        case Kind.TIMESTAMP:
+            return dt.datetime.fromisoformat(value)
+        case _:
+            return value
+
+
+def read_amounts(said: Mapping[str, str]) -> tuple[Amount, ...]:
+    """The amounts of a charge, delta last."""
+    amounts = [Amount(str(name), exact(text, "charge")) for name, text in said.items()]
+    return tuple(sorted((each for each in amounts if each.amount), key=lambda each: each.currency == "delta"))
+
 
 _SEEN: Final = re.compile(r"([1-9][0-9]{0,17}):([0-9a-f]{64})\Z")
 GuaranteeKind = Literal["PureDP", "ApproxDP", "ZCDP", "GDP"]
@@ -305,3 +410,112 @@ def seen_text(ledger: Ledger, said: str) -> str:
             f"another copy; nothing was charged",
         )
     return f"{position}:{here}"
+
+
+def _sorted(names: Any) -> Any:
+    return sorted(map(str, names)) if isinstance(names, Set) else names
+
+
+def _seconds(moment: Any) -> Any:
+    return moment.isoformat(timespec="seconds") if isinstance(moment, datetime) else moment
+
+
+_Role = Annotated[Role, BeforeValidator(lambda role: str(role) if isinstance(role, str) else role)]
+_Scopes = Annotated[Scopes, BeforeValidator(_sorted)]
+_Populations = Annotated[list[str] | None, BeforeValidator(_sorted)]
+_Moment = Annotated[str, BeforeValidator(_seconds)]
+
+
+class MeResponse(ResponseModel):
+    """The person that the token stands for."""
+
+    name: str
+    role: _Role
+    scopes: _Scopes
+    populations: _Populations
+    audits: bool
+
+
+class PersonResponse(ResponseModel):
+    """A person, and what they may spend and have spent."""
+
+    name: str
+    role: _Role
+    active: bool
+    populations: _Populations
+    budgets: list[BudgetResponse]
+
+
+class PeopleResponse(ResponseModel):
+    """All people."""
+
+    people: list[PersonResponse]
+
+
+class RevokedResponse(ResponseModel):
+    """A person who is refused from now on."""
+
+    name: str
+    active: bool
+
+
+class NewTokenResponse(ResponseModel):
+    """A new token; its text is shown this once."""
+
+    token: str
+    id: str
+    name: str
+    label: str
+    scopes: _Scopes
+    expires: _Moment | None
+    share: str | None
+
+
+class TokenResponse(ResponseModel):
+    """A token, without what would open anything."""
+
+    id: str
+    name: str
+    label: str
+    scopes: _Scopes
+    issued: _Moment
+    expires: _Moment | None
+    used: str | None
+    alive: bool
+    share: str | None
+
+
+class TokensResponse(ResponseModel):
+    """All tokens."""
+
+    tokens: list[TokenResponse]
+
+
+class RunningQueryResponse(ResponseModel):
+    """A query that reads data now."""
+
+    id: str
+    analyst: str
+    population: str
+    seconds: float = Field(description="since it began")
+    expected: float = Field(description="processor seconds, by its text and the declared sizes of tables")
+    operator: str = Field(description="the part of it that is most work")
+
+
+class RunningQueriesResponse(ResponseModel):
+    """The queries that read data now in the worker that answers, the longest first; other workers have their own."""
+
+    queries: list[RunningQueryResponse]
+
+
+class StoppedQueryResponse(ResponseModel):
+    """A query that is being stopped; its charge waits for another run."""
+
+    id: str
+
+
+class WithdrawnResponse(ResponseModel):
+    """A token that opens nothing any more."""
+
+    id: str
+    alive: bool

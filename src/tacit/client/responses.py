@@ -13,8 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import Field
 
-from tacit.client.account_responses import BudgetResponse, GuaranteeKind, GuaranteeResponse
-from tacit.client.values import cell_to_json, read_type, read_value
+from tacit.client.account_responses import (
+    BudgetResponse,
+    GuaranteeKind,
+    GuaranteeResponse,
+    cell_to_json,
+    read_type,
+    read_value,
+)
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import exact, exact_probability, exact_text
 from tacit.query.planning.explain import ExplainedError, ExplainedRelease, Explanation

@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from tacit.client import account_responses as account_wire
-from tacit.client import people_responses as wire
+from tacit.client import account_responses as wire
 from tacit.client.requests import PersonRequest, QuotaRequest, TokenRequest
 from tacit.core.errors import AccessError, InputError
 from tacit.ledger.entries import plain_name
@@ -102,7 +101,7 @@ def quota(call: ApiRequest) -> ApiResponse:
     shares = share_caps(ledger.filter(found.population), said.caps) if said.caps else None
     ledger.set_quota(found.population, shares, analyst=person.name, operator=_operator(call))
     return json_response(
-        account_wire.BudgetResponse.of(service.curator.budget(population=found.population, analyst=person.name)).plain()
+        wire.BudgetResponse.of(service.curator.budget(population=found.population, analyst=person.name)).plain()
     )
 
 
@@ -142,4 +141,4 @@ def _name(text: str) -> str:
 def _person(call: ApiRequest, person: Person) -> wire.PersonResponse:
     curator = call.runtime.service.curator
     budgets = [curator.budget(population=name, analyst=person.name) for name in curator.ledger.accounts()]
-    return wire.PersonResponse.from_domain(person, budgets=[account_wire.BudgetResponse.of(each) for each in budgets])
+    return wire.PersonResponse.from_domain(person, budgets=[wire.BudgetResponse.of(each) for each in budgets])

@@ -14,7 +14,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from tacit.client.release_responses import ReleaseResponse
+from tacit.client.releases import ReleaseResponse
 from tacit.client.responses import AnswerResponse
 from tacit.core.errors import DelayedError, InputError, InternalError, TacitError
 from tacit.ledger import ConflictError

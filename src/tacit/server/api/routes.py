@@ -7,10 +7,9 @@ import re
 from typing import Final
 
 from tacit.client import account_responses as told
-from tacit.client import people_responses as people
-from tacit.client import release_responses as jobs
+from tacit.client import releases as jobs
 from tacit.client import responses as wire
-from tacit.client.release_responses import ReleaseLineResponse, ReleaseResponse, ReleasesResponse
+from tacit.client.releases import ReleaseLineResponse, ReleaseResponse, ReleasesResponse
 from tacit.client.requests import PersonRequest, QueryRequest, QuotaRequest, TokenRequest
 from tacit.core.errors import InputError
 from tacit.releases.answer import Answer
@@ -152,7 +151,7 @@ def whoami(call: ApiRequest) -> ApiResponse:
     """Person that the token stands for."""
     access = call.user
     audits = bool({AUDIT, ADMIN} & set(access.scopes))
-    return json_response(people.MeResponse.from_domain(access.person, scopes=access.scopes, audits=audits).plain())
+    return json_response(told.MeResponse.from_domain(access.person, scopes=access.scopes, audits=audits).plain())
 
 
 def health(call: ApiRequest) -> ApiResponse:
@@ -243,7 +242,7 @@ ROUTES: Final = (
     Route("GET", "/v1/receipts/{position}", receipt, {200: wire.ReceiptResponse}, fails=(404,)),
     Route("GET", "/v1/jobs/{id}", poll, {200: jobs.JobResponse}, fails=(404,)),
     Route("GET", "/v1/key", key, {200: told.KeyResponse}, fails=(409,)),
-    Route("GET", "/v1/me", whoami, {200: people.MeResponse}),
+    Route("GET", "/v1/me", whoami, {200: told.MeResponse}),
     Route("GET", "/v1/health", health, {200: wire.HealthResponse}, rate=""),
     Route(
         "POST", "/v1/releases", make, {202: jobs.JobAcceptedResponse}, _MAKES, (403, 409, 422),
@@ -254,15 +253,15 @@ ROUTES: Final = (
         "GET", "/v1/releases/{position}", one, {200: jobs.ReleaseResponse}, fails=(404,), rate="quotes",
         query=("file",),
     ),
-    Route("GET", "/v1/people", operating.everyone, {200: people.PeopleResponse}, fails=(403,)),
-    Route("POST", "/v1/people", operating.add, {201: people.PersonResponse}, (PersonRequest,), (403,)),
+    Route("GET", "/v1/people", operating.everyone, {200: told.PeopleResponse}, fails=(403,)),
+    Route("POST", "/v1/people", operating.add, {201: told.PersonResponse}, (PersonRequest,), (403,)),
     Route(
-        "DELETE", "/v1/people/{name}", operating.revoke, {200: people.RevokedResponse}, fails=(403, 404), slashes=True
+        "DELETE", "/v1/people/{name}", operating.revoke, {200: told.RevokedResponse}, fails=(403, 404), slashes=True
     ),
-    Route("GET", "/v1/tokens", operating.tokens, {200: people.TokensResponse}, fails=(403,)),
-    Route("POST", "/v1/tokens", operating.issue, {201: people.NewTokenResponse}, (TokenRequest,), (403,)),
-    Route("DELETE", "/v1/tokens/{id}", operating.withdraw, {200: people.WithdrawnResponse}, fails=(403, 404)),
-    Route("GET", "/v1/queries", operating.running, {200: people.RunningQueriesResponse}, fails=(403,)),
-    Route("DELETE", "/v1/queries/{id}", operating.stop, {202: people.StoppedQueryResponse}, fails=(403, 404)),
+    Route("GET", "/v1/tokens", operating.tokens, {200: told.TokensResponse}, fails=(403,)),
+    Route("POST", "/v1/tokens", operating.issue, {201: told.NewTokenResponse}, (TokenRequest,), (403,)),
+    Route("DELETE", "/v1/tokens/{id}", operating.withdraw, {200: told.WithdrawnResponse}, fails=(403, 404)),
+    Route("GET", "/v1/queries", operating.running, {200: told.RunningQueriesResponse}, fails=(403,)),
+    Route("DELETE", "/v1/queries/{id}", operating.stop, {202: told.StoppedQueryResponse}, fails=(403, 404)),
     Route("POST", "/v1/quotas", operating.quota, {200: told.BudgetResponse}, (QuotaRequest,), (403, 404)),
 )  # fmt: skip
