@@ -18,8 +18,7 @@ from engines import clinic
 from tacit.engines.spark.dialect import SPARK
 from tacit.engines.spark.engine import SparkWriter
 from tacit.query.planning.measures import MeasureKind
-from tacit.query.relational.algebra import JoinKind, UnitCall
-from tacit.query.relational.window_calls import WindowCall, WindowFrame
+from tacit.query.relational.algebra import JoinKind, UnitCall, WindowCall, WindowFrame
 
 __all__ = ["HOSTILE", "METHODS", "NODES", "SMOKE", "STRUCTURAL", "called", "nodes"]
 

@@ -19,10 +19,10 @@ from tacit.engines.sql.relations import has_row_units
 from tacit.query.planning.measures import Measure, MeasureKind, quantise
 from tacit.query.query import FinalAggregation
 from tacit.query.relational import algebra as a
+from tacit.query.relational.algebra import SortKey, WindowCall, WindowFrame
 from tacit.query.relational.expressions import Expression
 from tacit.query.relational.functions import evaluate
-from tacit.query.relational.functions.casts import cast_value, text_of_value
-from tacit.query.relational.window_calls import SortKey, WindowCall, WindowFrame
+from tacit.query.relational.functions.registry import cast_value, text_of_value
 from tacit.query.types import DOUBLE, INTEGER, Kind, SqlType, Value, as_value, ordinal, sort_key
 
 Row = tuple[Value | None, ...]

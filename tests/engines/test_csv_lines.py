@@ -24,8 +24,7 @@ from tacit.engines.duckdb.csv_lines import (
 from tacit.engines.duckdb.sources import open_views, report_csv
 from tacit.engines.files import CsvFormat
 from tacit.engines.protocol import MeasurementTask
-from tacit.query.canonical_unit import ROW
-from tacit.query.catalog import Catalog, Column, Population, Table
+from tacit.query.catalog import ROW, Catalog, Column, Population, Table
 from tacit.query.resolve import resolve
 from tacit.query.types import DATE, INTEGER, TEXT
 

@@ -31,8 +31,8 @@ from tacit.engines.sql.scalars import scalar_sql
 from tacit.query.refusal import Refusal
 from tacit.query.relational.expressions import Case, Cast, Expression, InList, literal, text_of
 from tacit.query.relational.functions import REGISTRY, call, cast, evaluate
-from tacit.query.relational.functions.casts import can_cast
 from tacit.query.relational.functions.dates import DIFF_UNITS, TRUNC_UNITS
+from tacit.query.relational.functions.registry import can_cast
 from tacit.query.types import (
     BOOLEAN,
     DATE,

@@ -34,8 +34,8 @@ from tacit.engines.spark.dialect import SPARK
 from tacit.engines.sql.scalars import scalar_sql
 from tacit.query.relational.expressions import Case, Cast, Expression, InList, literal
 from tacit.query.relational.functions import REGISTRY, call, evaluate
-from tacit.query.relational.functions.casts import can_cast
 from tacit.query.relational.functions.dates import DIFF_UNITS, TRUNC_UNITS
+from tacit.query.relational.functions.registry import can_cast
 from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, NULL, TEXT, TIMESTAMP, Domain, SqlType, Value, decimal
 
 pytestmark = [pytest.mark.spark, pytest.mark.deep]

@@ -23,14 +23,16 @@ from tacit.query.relational.algebra import (
     ProjectColumns,
     RelationNode,
     Scan,
+    SortKey,
     UnionAll,
     UnitAggregate,
     UnitCall,
     UnitWindow,
+    WindowCall,
+    WindowFrame,
 )
 from tacit.query.relational.expressions import Expression
 from tacit.query.relational.functions import evaluate
-from tacit.query.relational.window_calls import SortKey, WindowCall, WindowFrame
 from tacit.query.types import Kind, SqlType, Value, as_value, sort_key
 
 __all__ = ["Database", "rows_of"]

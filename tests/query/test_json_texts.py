@@ -13,7 +13,7 @@ from query.corpus.clinic import CATALOG
 from tacit.query.refusal import Refusal
 from tacit.query.relational.expressions import Literal, literal
 from tacit.query.resolve import resolve_any
-from tacit.query.resolve.json_texts import keys_of_path, member
+from tacit.query.resolve.sql_functions import keys_of_path, member
 from tacit.query.types import TEXT
 
 KEYS = ("a", "b", "a b", "é")

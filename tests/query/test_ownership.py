@@ -28,8 +28,7 @@ from tacit.query.relational.algebra import (
 from tacit.query.relational.expressions import TRUE, shift
 from tacit.query.relational.functions import call
 from tacit.query.resolve import resolve
-from tacit.query.resolve.aggregation import EnumerationBudget
-from tacit.query.resolve.public_keys import public_values
+from tacit.query.resolve.aggregation import EnumerationBudget, public_values
 from tacit.query.types import INTEGER
 
 _UNITS = {"patients": (1, 2, 4, 6, 7, 99), "staff": (1, 5), "events": (0, 6)}

@@ -14,7 +14,7 @@ from tacit.core.events import ComposedEvent, PureEvent
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE
 from tacit.query.catalog import Catalog, Column, Population, Table
-from tacit.query.parsing.query_options import Options
+from tacit.query.parsing.parse import Options
 from tacit.query.planning.delta_budgets import largest_rho_of
 from tacit.query.planning.explain import explain
 from tacit.query.planning.plan import make_plan, plan_query

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from tacit.query.refusal import Refusal
 from tacit.query.relational.expressions import Expression, Literal, Reference, literal
 from tacit.query.relational.functions import REGISTRY, call, case, cast, evaluate, in_list
-from tacit.query.resolve.aggregation import EnumerationBudget
-from tacit.query.resolve.public_keys import public_values
+from tacit.query.resolve.aggregation import EnumerationBudget, public_values
 from tacit.query.types import (
     BOOLEAN,
     DATE,

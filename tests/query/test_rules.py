@@ -18,7 +18,7 @@ from tacit.query.query import Query
 from tacit.query.relational.algebra import Scan
 from tacit.query.relational.functions import evaluate
 from tacit.query.resolve import resolve
-from tacit.query.resolve.sql_statements import Queries
+from tacit.query.resolve.statements import Queries
 from tacit.query.rules import RULES, apply_rules, count_rows, order_keys
 
 _FIXTURES = Path(__file__).parent / "fixtures"

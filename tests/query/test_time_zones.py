@@ -10,7 +10,7 @@ import pytest
 from tacit.query.refusal import Refusal
 from tacit.query.relational.expressions import Reference, literal, size
 from tacit.query.relational.functions import evaluate
-from tacit.query.resolve.time_zones import between_clocks, changes_of
+from tacit.query.resolve.times import between_clocks, changes_of
 from tacit.query.types import INTEGER, TIMESTAMP, Domain
 
 ZONES = ("Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "Africa/Casablanca", "Etc/GMT+5")

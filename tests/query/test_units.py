@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tacit.core.errors import InputError
-from tacit.query.canonical_unit import identifying, unit_path, unit_type
-from tacit.query.catalog import Catalog, Column, ForeignKey, Population, Table
+from tacit.query.catalog import Catalog, Column, ForeignKey, Population, Table, identifying, unit_path, unit_type
 from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, TEXT, TIMESTAMP, SqlType, decimal
 
 

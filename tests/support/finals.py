@@ -6,7 +6,7 @@ from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
 
-from tacit.query.parsing.query_options import Options
+from tacit.query.parsing.parse import Options
 from tacit.query.planning.measures import (
     AggregateKind,
     Measure,

@@ -33,8 +33,7 @@ from tacit.engines.frames import PlainFrame
 from tacit.engines.registry import engine_kind, open_engine
 from tacit.project.project_file import LimitsModel, PopulationModel, Project
 from tacit.project.source import Source
-from tacit.query.canonical_unit import ROW
-from tacit.query.catalog import Catalog, Column, Table
+from tacit.query.catalog import ROW, Catalog, Column, Table
 from tacit.query.planning.plan import Plan
 from tacit.query.refusal import Refusal
 from tacit.query.relational.ownership import scan

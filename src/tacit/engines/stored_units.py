@@ -1,6 +1,6 @@
 """Check that the stored types of identifying columns give one canonical unit.
 
-:mod:`tacit.query.canonical_unit` gives a population one *declared* type. This is about the types that a store has: a
+:mod:`tacit.query.catalog` gives a population one *declared* type. This is about the types that a store has: a
 column of
 doubles declared as whole numbers has lost the ids above 2^53 before it is read; a UUID and a text can spell one person
 in two ways; ``char(n)`` has lost the spaces at its end. So a column that tells persons apart has one **form**, all of
@@ -31,8 +31,7 @@ from enum import Enum
 from typing import Final
 
 from tacit.core.errors import InputError
-from tacit.query.canonical_unit import ROW, identifying
-from tacit.query.catalog import Catalog, Table
+from tacit.query.catalog import ROW, Catalog, Table, identifying
 from tacit.query.types import Kind, SqlType
 
 

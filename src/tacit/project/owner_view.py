@@ -26,8 +26,7 @@ from tacit.engines.registry import first_values, open_unprotected
 from tacit.mechanisms.laplace import Laplace
 from tacit.project.draft import near_pairs
 from tacit.project.source import Source, column_types
-from tacit.query.canonical_unit import ROW
-from tacit.query.catalog import Catalog, Column, Table
+from tacit.query.catalog import ROW, Catalog, Column, Table
 from tacit.query.types import TEXT, Kind, SqlType
 
 if TYPE_CHECKING:

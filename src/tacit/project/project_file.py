@@ -29,10 +29,9 @@ from tacit.ledger.entries import plain_name
 from tacit.ledger.memory import MEMORY
 from tacit.project.project_template import read_toml
 from tacit.project.source import Source, column_types
-from tacit.query.canonical_unit import ROW
-from tacit.query.catalog import TABLE_ROWS, TEXT_LENGTH, UNIT_ROWS, Catalog, Column, ForeignKey, Population, Table
+from tacit.query.catalog import ROW, TABLE_ROWS, TEXT_LENGTH, UNIT_ROWS, Catalog, Column, ForeignKey, Population, Table
 from tacit.query.contribution import AUTO, ContributionNumber, contribution_number
-from tacit.query.relational.functions.casts import cast_value
+from tacit.query.relational.functions.registry import cast_value
 from tacit.query.types import TEXT, Kind, SqlType, Value, as_value, parse_type
 
 

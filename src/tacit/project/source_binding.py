@@ -20,8 +20,7 @@ from tacit.engines.protocol import Engine
 from tacit.ledger import Ledger
 from tacit.ledger.protection import Binding
 from tacit.project.source import Digests, Fingerprint, Source
-from tacit.query.canonical_unit import ROW, unit_path, unit_type
-from tacit.query.catalog import Catalog, Column, Table
+from tacit.query.catalog import ROW, Catalog, Column, Table, unit_path, unit_type
 from tacit.query.types import Value
 
 #: The different lists of columns that the files of a source have.

@@ -6,8 +6,7 @@ Modules:
 * :mod:`.aggregates` — Aggregates: one table entry for each, from its SQL names to its estimate
 * :mod:`.association_family` — Released covariances, correlations and regressions: measurements, expected errors and
   estimates
-* :mod:`.canonical_unit` — Canonical unit of a population: one type in every table
-* :mod:`.catalog` — Catalog: public metadata about tables, units and columns
+* :mod:`.catalog` — Catalog: public metadata about tables, units and columns; one type of unit for each population
 * :mod:`.contribution` — Contribution numbers: ``max_groups`` and ``max_rows``, each a whole number or AUTO
 * :mod:`.exact_aggregates` — Exact aggregates: types and ranges inside the rows of one unit, and values over released
   cells

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from tacit.query.relational.expressions import Expression
-from tacit.query.relational.functions.signatures import fits_decimal
+from tacit.query.relational.functions.registry import fits_decimal
 from tacit.query.types import (
     BOOLEAN,
     DOUBLE,

@@ -38,19 +38,21 @@ from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
 
-from tacit.query.parsing.query_options import Options
+from tacit.query.parsing.parse import Options
 from tacit.query.planning.measures import AggregateKind, ContributionLimits, Measure
 from tacit.query.relational.algebra import (
     JoinKind,
     RelationNode,
+    SortKey,
     UnitCall,
+    WindowCall,
     call_text,
     relation_text,
     released_values,
     row_bounds,
+    window_text,
 )
 from tacit.query.relational.expressions import Change, Expression, text_of
-from tacit.query.relational.window_calls import SortKey, WindowCall, window_text
 from tacit.query.types import INTEGER, Domain, SqlType, Value
 
 

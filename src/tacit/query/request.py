@@ -21,7 +21,7 @@ An option is declared here and nowhere else: its type in :class:`Request` and, f
 its kind, bounds, help text, accounts and name in OPTIONS in the table :data:`OPTIONS`. From it come the arguments of
 ``Curator.sql`` and ``RemoteCurator.sql``, the body of ``POST /v1/query`` and its OpenAPI schema, the console's form,
 the options of the command line and of its prompt, and the OPTIONS clause. A new option further needs the code that
-heeds it: :class:`Terms`, and :class:`~tacit.query.parsing.query_options.Options` if it may be stated in OPTIONS.
+heeds it: :class:`Terms`, and :class:`~tacit.query.parsing.parse.Options` if it may be stated in OPTIONS.
 ``tests/client/test_options.py`` fails where a door does not know it.
 """
 
@@ -39,7 +39,7 @@ from tacit.core.numbers import Number, check_count, exact_positive, exact_probab
 from tacit.query.contribution import AUTO, MOST_COUNTED, MOST_TOTAL, ContributionNumber, contribution_number
 
 if TYPE_CHECKING:
-    from tacit.query.parsing.query_options import Options
+    from tacit.query.parsing.parse import Options
 
 #: The kinds of account.
 ACCOUNTS: Final = ("pure", "approx", "zcdp", "gdp")

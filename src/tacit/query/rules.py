@@ -37,12 +37,14 @@ from tacit.query.relational.algebra import (
     ProjectColumns,
     RelationNode,
     Scan,
+    SortKey,
     UnionAll,
     UnitAggregate,
     UnitWindow,
     bottom_up,
     moved,
     moved_call,
+    moved_window,
     row_bounds,
     substituted,
 )
@@ -59,7 +61,6 @@ from tacit.query.relational.expressions import (
 )
 from tacit.query.relational.functions import call
 from tacit.query.relational.narrowing import conjuncts
-from tacit.query.relational.window_calls import SortKey, moved_window
 from tacit.query.types import Domain
 
 # -- projections

@@ -33,8 +33,7 @@ from tacit.query.relational.functions import call, in_list
 from tacit.query.relational.ownership import keep
 from tacit.query.request import Account
 from tacit.query.resolve import resolve_rows
-from tacit.query.resolve.aggregation import EnumerationBudget, check_key
-from tacit.query.resolve.public_keys import public_values
+from tacit.query.resolve.aggregation import EnumerationBudget, check_key, public_values
 from tacit.query.types import INTEGER, Kind, SqlType, Value
 
 #: Seconds that a statement has at least, where those before it have taken all.

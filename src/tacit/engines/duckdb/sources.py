@@ -46,8 +46,7 @@ from tacit.engines.protocol import SourceLike
 from tacit.engines.sql.relations import StoredTable
 from tacit.engines.sql.scalars import cast_sql, from_microseconds, within_years
 from tacit.engines.stored_units import Form, StoredColumn, check_stored_units
-from tacit.query.canonical_unit import ROW, identifying
-from tacit.query.catalog import Catalog, Table
+from tacit.query.catalog import ROW, Catalog, Table, identifying
 from tacit.query.types import TEXT, Kind, SqlType, Value, sort_key
 
 if TYPE_CHECKING:

@@ -25,8 +25,7 @@ from tacit.engines.protocol import Marks
 from tacit.engines.sql.relations import StoredTable
 from tacit.engines.sql.scalars import cast_sql, within_years
 from tacit.engines.stored_units import Form, StoredColumn, check_stored_units
-from tacit.query.canonical_unit import identifying
-from tacit.query.catalog import Catalog, Table
+from tacit.query.catalog import Catalog, Table, identifying
 from tacit.query.types import (
     BOOLEAN,
     DATE,

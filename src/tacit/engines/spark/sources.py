@@ -36,8 +36,7 @@ from tacit.engines.spark.dialect import SPARK, mantissa
 from tacit.engines.sql.relations import StoredTable
 from tacit.engines.sql.scalars import cast_sql, from_microseconds, within_years
 from tacit.engines.stored_units import Form, StoredColumn, check_stored_units
-from tacit.query.canonical_unit import ROW, identifying
-from tacit.query.catalog import Catalog, Table
+from tacit.query.catalog import ROW, Catalog, Table, identifying
 from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, MAX_SCALE, NULL, TEXT, TIMESTAMP, Kind, SqlType, decimal
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from tacit.core.errors import InternalError
 from tacit.engines.sql.bounding import Chooser
 from tacit.engines.sql.dialect import Dialect, column
 from tacit.engines.sql.scalars import cast_sql, condition_sql, scalar_sql
-from tacit.query.canonical_unit import ROW
+from tacit.query.catalog import ROW
 from tacit.query.planning.join_spread import Matching, equated, matching
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import (
@@ -34,17 +34,19 @@ from tacit.query.relational.algebra import (
     ProjectColumns,
     RelationNode,
     Scan,
+    SortKey,
     UnionAll,
     UnitAggregate,
     UnitCall,
     UnitWindow,
+    WindowCall,
+    WindowFrame,
     scanned,
     scans,
     walk_relations,
 )
 from tacit.query.relational.expressions import Expression, Literal, Reference, references
 from tacit.query.relational.narrowing import conjuncts
-from tacit.query.relational.window_calls import SortKey, WindowCall, WindowFrame
 from tacit.query.types import DOUBLE, Kind
 
 

@@ -30,9 +30,9 @@ from typing import TYPE_CHECKING, Final
 from tacit.core.errors import InternalError
 from tacit.engines.sql.dialect import DECIMAL_LIMIT, Dialect, column
 from tacit.query.relational.expressions import Call, Case, Cast, Expression, InList, Literal, Reference
+from tacit.query.relational.functions.dates import DAYS, MONTHS, NUMBERS, FormatPart, format_parts
 from tacit.query.relational.functions.registry import REGISTRY
 from tacit.query.relational.functions.regular_expressions import written
-from tacit.query.relational.functions.time_formats import DAYS, MONTHS, NUMBERS, FormatPart, format_parts
 from tacit.query.types import BOOLEAN, DATE, INTEGER, TIMESTAMP, Kind, SqlType
 
 if TYPE_CHECKING:

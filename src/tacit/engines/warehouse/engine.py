@@ -33,8 +33,7 @@ from tacit.engines.sql.dialect import Dialect
 from tacit.engines.sql.engine import Answered, read_measurements
 from tacit.engines.sql.relations import StoredTable
 from tacit.engines.sql.statements import Statement, Writer
-from tacit.query.canonical_unit import ROW
-from tacit.query.catalog import Catalog, Column, Table
+from tacit.query.catalog import ROW, Catalog, Column, Table
 from tacit.query.query import FinalAggregation
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode, scanned

@@ -50,10 +50,9 @@ from tacit.query.planning.total_bound import TOTAL, bounded_in_all, can_share, n
 from tacit.query.planning.work import Sizes
 from tacit.query.query import Aggregate, FinalAggregation
 from tacit.query.relational import ownership
-from tacit.query.relational.algebra import RelationNode, UnitCall, reference
+from tacit.query.relational.algebra import RelationNode, UnitCall, WindowCall, WindowFrame, reference
 from tacit.query.relational.expressions import Expression, Reference, literal
 from tacit.query.relational.functions import call, in_list
-from tacit.query.relational.window_calls import WindowCall, WindowFrame
 from tacit.query.types import INTEGER, Domain, Kind, Range, SqlType, from_ordinal
 
 if TYPE_CHECKING:

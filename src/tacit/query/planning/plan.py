@@ -23,7 +23,7 @@ from tacit.query.aggregate_family import ExpectedError
 from tacit.query.aggregates import entry_of, expected_error
 from tacit.query.catalog import Catalog
 from tacit.query.contribution import AUTO
-from tacit.query.parsing.query_options import Options
+from tacit.query.parsing.parse import Options
 from tacit.query.planning import auto_bounds, auto_limits
 from tacit.query.planning.accuracy import NamedAggregates, buy_accuracy, places_of
 from tacit.query.planning.auto_bounds import MOST_STEPS, Found, search_of

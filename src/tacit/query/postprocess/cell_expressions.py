@@ -32,7 +32,7 @@ from tacit.query.relational.expressions import (
     rewrite,
 )
 from tacit.query.relational.functions import REGISTRY, cast, evaluate
-from tacit.query.relational.functions.casts import cast_value
+from tacit.query.relational.functions.registry import cast_value
 from tacit.query.types import (
     BOOLEAN,
     UNKNOWN,
@@ -239,7 +239,7 @@ def _call(node: Call, domains: list[Domain]) -> Domain:
         arg if isinstance(arg, Literal) else Expression(arg.type, domain)
         for arg, domain in zip(node.args, domains, strict=True)
     )
-    return Domain(function.range(args, node.type), nullable, None, function.step(args, node.type))
+    return Domain(function.range(args), nullable, None, function.step(args, node.type))
 
 
 def _possible(domain: Domain) -> tuple[Value | None, ...] | None:

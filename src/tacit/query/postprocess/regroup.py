@@ -25,8 +25,8 @@ from tacit.query.aggregates import AGGREGATES, AggregateEntry, SpreadForm
 from tacit.query.postprocess.cell_expressions import EndOf, Row, derive
 from tacit.query.postprocess.cells import Affine, Cell, CellConfidence, Event, Exact, linear_events, value_at
 from tacit.query.refusal import Refusal
+from tacit.query.relational.algebra import FrameEnd, MonthsAway, SortKey, WindowCall, WindowFrame
 from tacit.query.relational.functions.registry import REGISTRY
-from tacit.query.relational.window_calls import FrameEnd, MonthsAway, SortKey, WindowCall, WindowFrame
 from tacit.query.types import INTEGER, UNKNOWN, Domain, Range, SqlType, Value, hull, ordinal, sort_key
 
 

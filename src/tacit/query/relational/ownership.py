@@ -26,8 +26,7 @@ from dataclasses import replace
 from functools import reduce
 
 from tacit.query import limits
-from tacit.query.canonical_unit import ROW
-from tacit.query.catalog import Catalog, Column, Table
+from tacit.query.catalog import ROW, Catalog, Column, Table
 from tacit.query.contribution import ContributionNumber, larger
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import (
@@ -44,6 +43,7 @@ from tacit.query.relational.algebra import (
     UnitAggregate,
     UnitCall,
     UnitWindow,
+    WindowCall,
     is_public_throughout,
     reference,
     row_bounds,
@@ -61,7 +61,6 @@ from tacit.query.relational.expressions import (
 )
 from tacit.query.relational.functions import call, cast
 from tacit.query.relational.narrowing import conjuncts, narrowed_fields
-from tacit.query.relational.window_calls import WindowCall
 from tacit.query.types import BOOLEAN, INTEGER, NULL, Domain, SqlType, common_type, finite, truth, union, with_null_key
 
 #: The fields that all relations have, in order.

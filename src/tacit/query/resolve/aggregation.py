@@ -1,9 +1,20 @@
-"""Aggregation: aggregate calls read, and the final aggregation built from them and its keys."""
+"""Aggregation: calls of aggregates and windows, the final aggregation, and the public values of its keys.
+
+Public keys are the finite sets of values that key expressions can have, as far as declarations say. They follow from
+declared categories, booleans, whole numbers and dates within bounds, DATE_TRUNC over bounded times, and every function
+of these. The whole expression is enumerated over its columns where they are few; otherwise part by part, which may list
+keys that no row can have but never misses one. NULL is a key only where it is declared as a category, computed from
+declared values (CASE without ELSE, a division by zero), left by an outer join in rows without a match, or listed by a
+condition (``ward IS NULL``).
+"""
 
 from __future__ import annotations
 
+import datetime as dt
+import itertools
 import math
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -11,34 +22,267 @@ from sqlglot import exp
 
 from tacit.query import limits
 from tacit.query.aggregate_family import AggregateCall
-from tacit.query.aggregates import AGGREGATES, SQL_NAMES, SqlName
-from tacit.query.parsing.query_options import Options
+from tacit.query.aggregates import AGGREGATES, SQL_NAMES, SqlName, unit_call
+from tacit.query.parsing.parse import Options
 from tacit.query.planning.measures import ContributionLimit, ContributionLimits, Measure
-from tacit.query.planning.work import Sizes
+from tacit.query.planning.work import Sizes, rows_inside
 from tacit.query.query import Aggregate, FinalAggregation, GroupKey
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import (
     ExistsColumn,
     FilterRows,
+    FrameEnd,
     Join,
     JoinKind,
+    MonthsAway,
     ProjectColumns,
     RelationNode,
     Scan,
+    SortKey,
     UnitAggregate,
     UnitWindow,
+    WindowCall,
+    WindowFrame,
     moved,
     substituted,
 )
-from tacit.query.relational.derived_ranges import is_derived
-from tacit.query.relational.expressions import Expression, Literal, Reference, literal, references, size
-from tacit.query.relational.functions import call, case, cast
-from tacit.query.relational.narrowing import narrowed_keys, true_of_all
-from tacit.query.relational.window_calls import SortKey
-from tacit.query.resolve.public_keys import FEW, Values, public_values
-from tacit.query.resolve.scalars import Scalars, auto_clamped, function_name, is_auto
+from tacit.query.relational.expressions import (
+    Call,
+    Case,
+    Cast,
+    Expression,
+    InList,
+    Literal,
+    Reference,
+    literal,
+    references,
+    size,
+)
+from tacit.query.relational.functions import call, case, cast, evaluate
+from tacit.query.relational.functions.dates import format_parts, next_truncated, possible_texts
+from tacit.query.relational.functions.registry import REGISTRY, cast_value, constant_int
+from tacit.query.relational.narrowing import is_derived, narrowed_keys, true_of_all
+from tacit.query.resolve.scalars import Scalars, auto_clamped, function_name, is_aggregate, is_auto, is_pick
 from tacit.query.resolve.sql_functions import PICKS
-from tacit.query.types import BOOLEAN, DOUBLE, INTEGER, TEXT, Kind, Value, sort_key
+from tacit.query.resolve.times import interval_of
+from tacit.query.types import (
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    MAX_VALUES,
+    TEXT,
+    TIMESTAMP,
+    Domain,
+    Kind,
+    Range,
+    SqlType,
+    Value,
+    as_value,
+    from_ordinal,
+    sort_key,
+)
+
+# -- public keys
+
+#: Combinations of values that one expression is tried on.
+ENUMERATED = 20_000
+#: Up to this many, the whole expression is tried on every combination, which finds exactly the keys there are.
+FEW = 400
+Values = tuple[Value | None, ...]
+
+
+def public_values(expression: Expression, work: EnumerationBudget) -> Values | None:
+    """Every key the expression can have, sorted, NULL last; None when the set is not public or too large."""
+    wide = math.prod(_width(column) for column in references(expression)) > FEW
+    # Trying every day of a century is slower than stepping from month to month.
+    found = _by_parts(expression, work) if wide else None
+    if found is None:
+        found = _by_columns(expression, work)
+    if found is None and not wide:
+        found = _by_parts(expression, work)
+    if found is None or len(found) - (None in found) > MAX_VALUES:
+        return None
+    return tuple(sorted(set(found), key=lambda value: sort_key(value, expression.type)))
+
+
+def _width(column: Reference) -> Fraction | int:
+    """Number of values of a column, as far as that is cheap to say."""
+    ends = column.range.ends
+    return len(column.values) if column.values is not None else 1 if ends is None else ends[1] - ends[0] + 1
+
+
+def _by_columns(expression: Expression, work: EnumerationBudget) -> Values | None:
+    columns = references(expression)
+    sets = [_leaf(column, work) for column in columns]
+    if any(values is None for values in sets):
+        return None
+    declared = [values for values in sets if values is not None]
+    slots = max((column.slot for column in columns), default=-1) + 1
+
+    def compute(row: tuple[Value | None, ...]) -> Value | None:
+        if isinstance(expression, Reference):
+            return row[0]
+        cells: list[Value | None] = [None] * slots
+        for column, value in zip(columns, row, strict=True):
+            cells[column.slot] = value
+        return evaluate(expression, cells)
+
+    return _image(compute, declared, [column.nullable for column in columns], work, size(expression))
+
+
+def _leaf(column: Reference, work: EnumerationBudget) -> Values | None:
+    """The values of one column: declared, or all within narrow bounds on a grid."""
+    if column.values is not None:
+        return column.values
+    if column.type == BOOLEAN:
+        return (False, True)
+    step, ends = column.type.step, column.range.ends
+    if step is None or ends is None or column.type.kind is Kind.TIMESTAMP or (ends[1] - ends[0]) / step >= ENUMERATED:
+        return None
+    first, last = math.ceil(ends[0] / step), math.floor(ends[1] / step)
+    found = _on_grid(first, last, step, column.type, work)
+    return found if found is None or not column.domain.null_is_key else (*found, None)
+
+
+def _on_grid(first: int, last: int, step: Fraction, kind: SqlType, work: EnumerationBudget) -> Values | None:
+    if not work.allows(last - first + 1):
+        return None
+    return tuple(value for i in range(first, last + 1) if (value := from_ordinal(i * step, kind)) is not None)
+
+
+def _image(
+    compute: Callable[[Values], Value | None],
+    sets: list[Values],
+    nullable: list[bool],
+    work: EnumerationBudget,
+    cost: int = 1,
+) -> Values | None:
+    """Results over declared inputs, and the results other than NULL that undeclared NULLs add."""
+    added = [null and None not in values for values, null in zip(sets, nullable, strict=True)]
+    wider = [values + ((None,) if null else ()) for values, null in zip(sets, added, strict=True)]
+    combinations = math.prod(len(values) for values in wider)
+    if combinations > ENUMERATED or not work.allows(2 * combinations * cost):
+        return None
+    results = {compute(row) for row in itertools.product(*sets)}
+    for place in (place for place, null in enumerate(added) if null):
+        # Rows with an undeclared NULL here, and none before it.
+        rows = itertools.product(*sets[:place], (None,), *wider[place + 1 :])
+        results |= {result for row in rows if (result := compute(row)) is not None}
+    return tuple(results)
+
+
+def _by_parts(expression: Expression, work: EnumerationBudget) -> Values | None:
+    found = _of_parts(expression, work)
+    return found if found is None or not expression.domain.null_is_key else (*found, None)
+
+
+def _of_parts(expression: Expression, work: EnumerationBudget) -> Values | None:
+    match expression:
+        case Literal():
+            return (expression.value,)
+        case Reference():
+            return _leaf(expression, work)
+        case Case():
+            parts = [
+                public_values(part, work) for part in (*(then for _, then in expression.branches), expression.otherwise)
+            ]
+            if any(part is None for part in parts):
+                return None
+            return tuple({value for part in parts for value in part or ()})
+        case InList():
+            return (False, True)
+        case Cast():
+            source = expression.operand
+            found = _mapped(lambda row: cast_value(row[0], source.type, expression.type), (source,), work)
+            return _narrow(expression, work) if found is None else found
+        case Call():
+            return _call(expression, work)
+        case _:
+            return None
+
+
+def _call(expression: Call, work: EnumerationBudget) -> Values | None:
+    if expression.type == BOOLEAN:
+        return (False, True)
+    if expression.function == "date_trunc":
+        found = _truncations(expression, work)
+        if found is not None:
+            return found
+    if expression.function == "time_bucket":
+        found = _buckets(expression, work)
+        if found is not None:
+            return found
+    if len(expression.args) == 1 and expression.args[0].type.is_temporal:
+        # Parts of dates: their range is known without trying every day.
+        narrow = _narrow(expression, work)
+        if narrow is not None:
+            return narrow
+    function = REGISTRY[expression.function]
+
+    def compute(row: Values) -> Value | None:
+        return None if function.strict and None in row else as_value(function.evaluate(*row), expression.type)
+
+    found = _mapped(compute, expression.args, work)
+    if found is None and expression.function == "strftime":
+        return _formats(expression, work)
+    return _narrow(expression, work) if found is None else found
+
+
+def _formats(expression: Call, work: EnumerationBudget) -> Values | None:
+    """Texts of a format whose every piece has few values."""
+    value, pattern = expression.args
+    if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
+        return None
+    ends = call("year", value).range.ends
+    years = None if ends is None else (int(ends[0]), int(ends[1]))
+    found = possible_texts(format_parts(pattern.value), years, MAX_VALUES)
+    return None if found is None or not work.allows(len(found)) else tuple(found)
+
+
+def _mapped(
+    compute: Callable[[Values], Value | None], args: tuple[Expression, ...], work: EnumerationBudget
+) -> Values | None:
+    sets = [public_values(arg, work) for arg in args]
+    if any(values is None for values in sets):
+        return None
+    return _image(compute, [values for values in sets if values is not None], [arg.nullable for arg in args], work)
+
+
+def _narrow(expression: Expression, work: EnumerationBudget) -> Values | None:
+    """Whole numbers (or days) within a narrow presumed range."""
+    ends = expression.range.ends
+    if expression.type.kind not in (Kind.INTEGER, Kind.DATE) or ends is None or ends[1] - ends[0] >= MAX_VALUES:
+        return None
+    return _on_grid(math.ceil(ends[0]), math.floor(ends[1]), Fraction(1), expression.type, work)
+
+
+def _truncations(expression: Call, work: EnumerationBudget) -> Values | None:
+    unit, ends = expression.args[0], expression.range.ends
+    if not isinstance(unit, Literal) or not isinstance(unit.value, str) or ends is None:
+        return None
+    here, last = (from_ordinal(end, expression.type) for end in ends)
+    if not isinstance(here, dt.date) or not isinstance(last, dt.date):
+        return None
+    found: list[Value | None] = []
+    step: dt.date | None = here
+    while step is not None and step <= last and len(found) <= MAX_VALUES:
+        found.append(step)
+        step = next_truncated(unit.value.lower(), step)
+    return tuple(found) if work.allows(len(found)) else None
+
+
+def _buckets(expression: Call, work: EnumerationBudget) -> Values | None:
+    width, ends = expression.args[0].range.low, expression.range.ends
+    if width is None or ends is None:
+        return None
+    count = int((ends[1] - ends[0]) / width) + 1
+    if count > MAX_VALUES or not work.allows(count):
+        return None
+    return tuple(from_ordinal(ends[0] + i * width, expression.type) for i in range(count))
+
+
+# -- aggregation
 
 
 def sort_key_of(term: exp.Expr, expression: Expression) -> SortKey:
@@ -430,3 +674,189 @@ class FinalBuilder:
     def categories(self, argument: Expression) -> tuple[Value | None, ...] | None:
         """The public values of an expression, if they are known."""
         return public_values(argument, self.work)
+
+
+# -- windows
+
+Around = tuple[FrameEnd, FrameEnd]
+_NUMBERED = ("row_number", "rank", "dense_rank")
+_SHIFTED = ("lag", "lead")
+#: Windows that read the value of one row of the frame, by their names; FIRST and LAST as DuckDB calls them.
+_PLACED = {
+    **{name: name for name in ("first_value", "last_value", "nth_value")},
+    "first": "first_value",
+    "last": "last_value",
+}
+
+
+def named_windows(select: exp.Select) -> dict[str, exp.Window]:
+    """The windows of a WINDOW clause by lower-case name."""
+    found: dict[str, exp.Window] = {}
+    for node in select.args.get("windows") or []:
+        name = node.name.lower()
+        if name in found:
+            raise Refusal("duplicate_name", f"The window {name!r} is defined twice.")
+        if node.args.get("alias") is not None:
+            raise Refusal("window", "A named window cannot build on another one.")
+        found[name] = node
+    return found
+
+
+def read_window(
+    node: exp.Window, scalars: Scalars, named: dict[str, exp.Window], source: RelationNode
+) -> tuple[WindowCall, Domain]:
+    """The window that a node calls; ``source`` says how many rows a unit presumably has."""
+    over = _definition(node, named)
+    partition = tuple(scalars(part) for part in over.args.get("partition_by") or [])
+    order = over.args.get("order")
+    terms = tuple(sort_key_of(term, scalars(term.this)) for term in (order.expressions if order is not None else []))
+    frame, around = _window_frame(over.args.get("spec"), terms)
+    called = node.this
+    name = function_name(called) if isinstance(called, exp.Anonymous) else ""
+    if name in _NUMBERED or name in _SHIFTED:
+        return _ranking(name, called, scalars, partition, terms, source)
+    if name in _PLACED:
+        if around is not None:
+            raise Refusal("window", f"{name.upper()} takes frames from UNBOUNDED PRECEDING on; use LAG or LEAD.")
+        return _placed(_PLACED[name], called, scalars, partition, terms, frame)
+    if not is_aggregate(called) or is_pick(called):
+        raise Refusal("window", f"{name.upper() or 'This function'} is not supported as a window.")
+    made, domain = unit_call(read_aggregate(called, scalars), rows_inside(source))
+    if made.where is not None or made.parameter is not None or made.function == "count_distinct":
+        raise Refusal("window", "Windows take plain aggregates without FILTER, DISTINCT and quantiles.")
+    return WindowCall(made.function, made.argument, None, partition, terms, frame, made.type, around), domain
+
+
+def _definition(node: exp.Window, named: dict[str, exp.Window]) -> exp.Window:
+    name = node.args.get("alias")
+    if name is None:
+        return node
+    if node.args.get("partition_by") or node.args.get("order") or node.args.get("spec"):
+        raise Refusal("window", "A named window cannot be changed where it is used.")
+    known = named.get(name.name.lower())
+    if known is None:
+        raise Refusal("window", f"There is no window {name.name[:63]!r}.")
+    return known
+
+
+def _ranking(
+    name: str,
+    called: exp.Anonymous,
+    scalars: Scalars,
+    partition: tuple[Expression, ...],
+    order: tuple[SortKey, ...],
+    source: RelationNode,
+) -> tuple[WindowCall, Domain]:
+    args = called.expressions
+    if name in _NUMBERED:
+        if args:
+            raise Refusal("arguments", f"{name.upper()} takes no arguments.")
+        most = rows_inside(source)
+        domain = Domain(Range(Fraction(1), None if most is None else Fraction(most)), False, None, Fraction(1))
+        return WindowCall(name, None, None, partition, order, WindowFrame.PARTITION, INTEGER), domain
+    if not order:
+        raise Refusal("window", f"{name.upper()} needs ORDER BY in its window.")
+    if not 1 <= len(args) <= 2:
+        raise Refusal("arguments", f"{name.upper()} takes a value and an offset.")
+    value = scalars(args[0])
+    offset = constant_int(name.upper(), scalars(args[1]), 0, 1000, "the offset") if len(args) == 2 else 1
+    domain = Domain(value.range, True, value.values, value.step, value.domain.growth)
+    return WindowCall(name, value, offset, partition, order, WindowFrame.PARTITION, value.type), domain
+
+
+def _placed(
+    name: str,
+    called: exp.Anonymous,
+    scalars: Scalars,
+    partition: tuple[Expression, ...],
+    order: tuple[SortKey, ...],
+    frame: WindowFrame,
+) -> tuple[WindowCall, Domain]:
+    """FIRST_VALUE, LAST_VALUE and NTH_VALUE: one row of the frame, whose order is completed by all columns."""
+    args, shown = called.expressions, name.upper()
+    if len(args) != (2 if name == "nth_value" else 1):
+        raise Refusal("arguments", f"{shown} takes {'a value and a place' if name == 'nth_value' else 'one value'}.")
+    if not order:
+        raise Refusal("window", f"{shown} needs ORDER BY in its window.")
+    value = scalars(args[0])
+    place = constant_int(shown, scalars(args[1]), 1, 1000, "the place") if name == "nth_value" else None
+    if name == "first_value":
+        # All frames begin with the first row of the partition.
+        frame = WindowFrame.PARTITION
+    elif name == "last_value" and frame is WindowFrame.PEERS:
+        # The last of the rows that sort alike: these are a partition of their own.
+        partition, order, frame = (*partition, *(key.expression for key in order)), (), WindowFrame.PARTITION
+    nullable = value.nullable or name == "nth_value"
+    # A place beyond the last row is NULL, which is a group like any that is computed.
+    keyed = value.domain.null_is_key or name == "nth_value"
+    domain = Domain(value.range, nullable, value.values, value.step, value.domain.growth, keyed)
+    return WindowCall(name, value, place, partition, order, frame, value.type), domain
+
+
+def _window_frame(spec: exp.Expr | None, terms: tuple[SortKey, ...]) -> tuple[WindowFrame, Around | None]:
+    """The frame that a window writes, and where it begins and ends if that follows the current row."""
+    if spec is None:
+        return (WindowFrame.PEERS if terms else WindowFrame.PARTITION), None
+    kind = str(spec.args.get("kind") or "").upper()
+    if kind not in ("ROWS", "RANGE"):
+        raise Refusal("window", "Frames are ROWS or RANGE BETWEEN … PRECEDING AND … FOLLOWING.")
+    key = None if kind == "ROWS" else terms
+    begin = _frame_end(spec.args.get("start"), spec.args.get("start_side"), key, first=True)
+    end = _frame_end(spec.args.get("end") or "CURRENT ROW", spec.args.get("end_side"), key, first=False)
+    if begin is None and end is None:
+        return WindowFrame.PARTITION, None
+    if begin is None and end == 0:
+        return (WindowFrame.RUNNING if kind == "ROWS" else WindowFrame.PEERS), None
+    if not terms:
+        raise Refusal("window", "A frame around the current row needs ORDER BY in the window.")
+    if _begins_after(begin, end):
+        raise Refusal("window", "A frame ends before it begins; exchange its ends.")
+    return (WindowFrame.ROWS_AROUND if kind == "ROWS" else WindowFrame.VALUES_AROUND), (begin, end)
+
+
+def _begins_after(begin: FrameEnd, end: FrameEnd) -> bool:
+    """Whether a frame ends before it begins, wherever the current row is."""
+    if begin is None or end is None:
+        return False
+    if isinstance(begin, Fraction) and isinstance(end, Fraction):
+        return begin > end
+    first, last = (each.count if isinstance(each, MonthsAway) else each for each in (begin, end))
+    # A month and some days may come in either order; only those on two sides of the current row are told apart.
+    mixed = isinstance(begin, Fraction) != isinstance(end, Fraction)
+    return first > 0 > last or (first > last and (not mixed or 0 in (first, last)))
+
+
+def _frame_end(
+    node: exp.Expr | str | None, side: object, order: tuple[SortKey, ...] | None, *, first: bool
+) -> FrameEnd:
+    """One end of a frame, counted from the current row on; None for no end."""
+    sign = {"PRECEDING": -1, "FOLLOWING": 1}.get(str(side or "").upper(), 0)
+    word = node.upper() if isinstance(node, str) else ""
+    if word == "CURRENT ROW":
+        return Fraction(0)
+    if word == "UNBOUNDED" and sign == (-1 if first else 1):
+        return None
+    if isinstance(node, exp.Literal) and not node.is_string and sign:
+        size = _constant_number(node.name)
+        numeric = order is None or (len(order) == 1 and order[0].expression.type.is_numeric)
+        if size is not None and numeric and (order is not None or size.denominator == 1):
+            return sign * size
+    if isinstance(node, exp.Interval) and sign and order is not None and len(order) == 1:
+        span, kind = interval_of(node), order[0].expression.type
+        if span.months:
+            if kind.is_temporal and not span.days and not span.seconds:
+                return MonthsAway(sign * span.months)
+        elif kind == TIMESTAMP:
+            return sign * Fraction(span.fixed) * 10**6
+        elif kind == DATE and span.fixed % 86_400 == 0:
+            return sign * Fraction(span.fixed, 86_400)
+    raise Refusal(
+        "window",
+        "A frame is ROWS BETWEEN n PRECEDING AND m FOLLOWING, n and m whole numbers, CURRENT ROW or UNBOUNDED, or "
+        "RANGE with numbers for a numeric key and intervals for one date: of days or less, or of months and years.",
+    )
+
+
+def _constant_number(text: str) -> Fraction | None:
+    plain = text.isascii() and len(text) <= 12 and re.fullmatch(r"[0-9]+(\.[0-9]+)?", text)
+    return Fraction(text) if plain else None

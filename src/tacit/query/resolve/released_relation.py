@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tacit.query import limits
-from tacit.query.parsing.query_options import Options
+from tacit.query.parsing.parse import Options
 from tacit.query.query import (
     Append,
     Combine,

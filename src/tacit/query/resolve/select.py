@@ -13,26 +13,66 @@ ReleasedCells cells of a released result             more steps of post-processi
 
 Columns are laid out alike in all three: keys, then aggregates, then public values, then windows; without grouping,
 source columns, then windows. Values and windows are :class:`Pending` until the number of columns before them is known.
+
+Grouping sets are the lists of key terms that ROLLUP, CUBE and GROUPING SETS stand for:
+
+======================== =========================================================
+written                  sets
+======================== =========================================================
+``a, b``                 (a, b)
+``ROLLUP (a, b)``        (a, b), (a), ()
+``CUBE (a, b)``          (a, b), (a), (b), ()
+``GROUPING SETS (x, y)`` the sets of x, then those of y
+``x, y``                 every set of x together with every set of y
+``a, b WITH ROLLUP``     as ROLLUP (a, b); likewise WITH CUBE
+======================== =========================================================
+
+``(a, b)`` inside ROLLUP and CUBE is one element. Equal sets are kept: their rows come twice, as in SQL.
 """
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from sqlglot import exp
 
 from tacit.query import limits
 from tacit.query.aggregate_family import AggregateCall
-from tacit.query.aggregates import NEVER_NULL
-from tacit.query.parsing.query_options import Options
-from tacit.query.query import Derive, Extend, FinalAggregation, Keep, OutputColumn, Sort, Step, Totals, Unique
+from tacit.query.aggregates import NEVER_NULL, unit_call
+from tacit.query.parsing.parse import Options
+from tacit.query.parsing.spellings import DISTINCT_ON
+from tacit.query.planning.work import rows_inside
+from tacit.query.query import (
+    Derive,
+    Extend,
+    FinalAggregation,
+    Keep,
+    OutputColumn,
+    Regroup,
+    Slice,
+    Sort,
+    Step,
+    Totals,
+    Unique,
+)
 from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership
-from tacit.query.relational.algebra import RelationNode, Scan
+from tacit.query.relational.algebra import (
+    RelationNode,
+    Scan,
+    SortKey,
+    UnitCall,
+    WindowCall,
+    WindowFrame,
+    moved_window,
+    reference,
+)
 from tacit.query.relational.expressions import (
     TRUE,
     Expression,
@@ -45,21 +85,82 @@ from tacit.query.relational.expressions import (
     walk,
 )
 from tacit.query.relational.functions import call, case
-from tacit.query.relational.window_calls import SortKey, WindowCall, WindowFrame, moved_window
-from tacit.query.resolve.aggregation import FinalBuilder, read_aggregate, sort_key_of
-from tacit.query.resolve.grouping_sets import written_sets
-from tacit.query.resolve.kept_public_rows import kept_public_rows
-from tacit.query.resolve.public_order import distinct_order, slice_of
+from tacit.query.resolve.aggregation import (
+    FinalBuilder,
+    named_windows,
+    read_aggregate,
+    read_pick,
+    read_window,
+    sort_key_of,
+)
+from tacit.query.resolve.public_rows import column_keys, distinct_order, in_place, is_cut, kept_public_rows, slice_of
 from tacit.query.resolve.released_relation import ReleasedRelation, value_step
 from tacit.query.resolve.scalars import Remembering, Scalars, Scope, function_name, has_aggregate, is_aggregate, is_pick
 from tacit.query.resolve.sql_functions import refuse_aggregate
-from tacit.query.resolve.tables_and_columns import Item
-from tacit.query.resolve.windows import named_windows, read_window
-from tacit.query.types import DOUBLE, INTEGER, Domain, Range, SqlType, finite
+from tacit.query.resolve.tables import Item
+from tacit.query.types import DOUBLE, INTEGER, UNKNOWN, Domain, Range, SqlType, finite
 
 if TYPE_CHECKING:
-    from tacit.query.resolve.sql_statements import Body
-    from tacit.query.resolve.subquery_values import PublicValues
+    from tacit.query.resolve.subqueries import Body, PublicValues
+
+
+# -- grouping sets of a group by
+
+TermSets = list[list[exp.Expr]]
+
+
+def written_sets(group: exp.Group) -> TermSets:
+    """The grouping sets of a GROUP BY, each with the terms as they stand in the text."""
+    suffixes = [name for name in ("rollup", "cube") if group.args.get(name)]
+    if suffixes:
+        mixed = any(isinstance(term, exp.Rollup | exp.Cube | exp.GroupingSets) for term in group.expressions)
+        if len(suffixes) > 1 or mixed:
+            raise Refusal("grouping_sets", "WITH ROLLUP and WITH CUBE follow plain keys, once.")
+        elements = [_element(term) for term in group.expressions]
+        return _rollup(elements) if suffixes == ["rollup"] else _cube(elements)
+    found: TermSets = [[]]
+    for term in group.expressions:
+        own = _sets(term)
+        _check(len(found) * len(own))
+        found = [[*one, *other] for one in found for other in own]
+    return found
+
+
+def _sets(term: exp.Expr) -> TermSets:
+    match term:
+        case exp.Rollup():
+            return _rollup([_element(part) for part in term.expressions])
+        case exp.Cube():
+            return _cube([_element(part) for part in term.expressions])
+        case exp.GroupingSets():
+            listed = [one for part in term.expressions for one in _sets(part)]
+            _check(len(listed))
+            return listed
+        case _:
+            return [_element(term)]
+
+
+def _rollup(elements: TermSets) -> TermSets:
+    _check(len(elements) + 1)
+    return [list(itertools.chain(*elements[:kept])) for kept in range(len(elements), -1, -1)]
+
+
+def _cube(elements: TermSets) -> TermSets:
+    _check(2 ** min(len(elements), 64))
+    sizes = range(len(elements), -1, -1)
+    return [list(itertools.chain(*each)) for size in sizes for each in itertools.combinations(elements, size)]
+
+
+def _element(term: exp.Expr) -> list[exp.Expr]:
+    """The keys of one element: a list in parentheses counts as one."""
+    return list(term.expressions) if isinstance(term, exp.Tuple) else [term]
+
+
+def _check(count: int) -> None:
+    limits.check_size(count, limits.MAX_SETS, "grouping sets")
+
+
+# -- one select over its source
 
 _INTERVALS = {"dp_interval_low": False, "dp_interval_high": True}
 _GROUPING = ("grouping", "grouping_id")
@@ -569,3 +670,263 @@ def _has_sets(group: exp.Group) -> bool:
 
 def _has_window(expression: Expression) -> bool:
     return any(isinstance(part, Pending) and part.kind is PendingKind.WINDOW for part in walk(expression))
+
+
+# -- select below the final aggregation
+
+
+class UnitRows(ResultBuilder):
+    """A SELECT below the final aggregation, as a relation: aggregates are exact, inside units or over public data."""
+
+    def __init__(self, clauses: SelectClauses, body: Body) -> None:
+        refuse_sets(clauses)
+        # The unit is always a key, hidden where the query does not list it.
+        super().__init__(clauses, len(ownership.complete_keys(body.relation, clauses.keys)))
+        self.body = body
+        self.calls: list[tuple[UnitCall, Domain]] = []
+
+    def aggregate(self, asked: AggregateCall) -> tuple[int, SqlType, Domain]:
+        """An exact aggregate."""
+        made = unit_call(asked, rows_inside(self.body.relation))
+        if made not in self.calls:
+            limits.check_size(len(self.calls) + 1, limits.MAX_COLUMNS, "aggregates")
+            self.calls.append(made)
+        return self.calls.index(made), made[0].type, made[1]
+
+    def shape(self) -> RelationNode:
+        """The rows so far."""
+        if not self.clauses.grouped:
+            return self.body.relation
+        return ownership.group(self.body.relation, list(self.clauses.keys), self.calls)
+
+    def is_noisy(self, expression: Expression) -> bool:  # noqa: ARG002 - nothing below the aggregation is noisy
+        """Nothing is."""
+        return False
+
+    def _interval(self, node: exp.Anonymous) -> Expression:
+        name = function_name(node).upper()
+        raise Refusal("interval", f"{name} applies to released columns; this SELECT releases nothing.")
+
+    def pick(self, node: exp.Expr, scalars: Scalars) -> AggregateCall:
+        """The value of one row of the group: a window over the rows has it in all of them, and MIN takes it.
+
+        Of rows that tie, the one with the least value counts; the least value that is not NULL is ANY_VALUE.
+        """
+        where = scalars.condition(node.expression.this) if isinstance(node, exp.Filter) else None
+        called = node.this if isinstance(node, exp.Filter) else node
+        value, order = read_pick(called, scalars, where)
+        if not order:
+            return AggregateCall("min", value, where, None, None, None)
+        keys = tuple(key for _, key in self.clauses.keys)
+        made = WindowCall("first_value", value, None, keys, order, WindowFrame.PARTITION, value.type)
+        domain = Domain(value.range, True, value.values, value.step, value.domain.growth)
+        self.body.relation = ownership.window(self.body.relation, [(made, domain)])
+        chosen = reference(self.body.relation, len(self.body.relation.fields) - 1)
+        return AggregateCall("min", chosen, None, None, None, None)
+
+    def relation(self, *, top: bool = False) -> RelationNode:
+        """The SELECT as a relation; of public rows those that LIMIT keeps, at the top each after its place."""
+        placing = self.body.relation.is_public and is_cut(self.clauses.node, top=top)
+        having, qualify, outputs = self._having(), self._qualify(), self._outputs()
+        order = self._order() if placing else []
+        result = self.shape()
+        width = len(result.fields)
+        for value in self.values:
+            result = self.body.attach(result, value)
+        result = ownership.keep(result, _over(result, self._settled(having, width)))
+        if self.windows:
+            windows = [(self._settled_window(item, width), domain) for item, domain in self.windows]
+            result = _windowed_rows(self.clauses.node, result, windows)
+        result = ownership.keep(result, _over(result, self._settled(qualify, width)))
+
+        def settled(expression: Expression) -> Expression:
+            return _over(result, self._settled(expression, width))
+
+        keys = [replace(key, expression=settled(key.expression)) for key in order]
+        listed = [(name, settled(e)) for name, e in outputs]
+        node = self.clauses.node
+        if node.args.get("distinct") is None:
+            return in_place(node, result, keys, listed, top=top) if placing else ownership.compute(result, listed)
+        rows = ownership.compute(result, listed)
+        if not placing:
+            return rows
+        chosen = [e for _, e in listed]
+        if any(key.expression not in chosen for key in keys):
+            raise distinct_order()
+        rows = ownership.group(rows, [(name, reference(rows, i)) for i, (name, _) in enumerate(listed)], [])
+        shown = [(name, reference(rows, i)) for i, (name, _) in enumerate(listed)]
+        keys = [replace(key, expression=shown[chosen.index(key.expression)][1]) for key in keys]
+        return in_place(node, rows, keys, shown, top=top)
+
+
+def _windowed_rows(node: exp.Select, source: RelationNode, calls: list[tuple[WindowCall, Domain]]) -> RelationNode:
+    try:
+        return ownership.window(source, calls)
+    except Refusal:
+        if not node.meta.get(DISTINCT_ON):
+            raise
+        raise Refusal(
+            "distinct",
+            "DISTINCT ON would keep one row of several persons: list the unit among its columns, as in "
+            "DISTINCT ON (patient_id), so that it keeps a row of each person.",
+        ) from None
+
+
+def _over(relation: RelationNode, expression: Expression) -> Expression:
+    return rewrite(expression, lambda part: reference(relation, part.slot) if isinstance(part, Reference) else None)
+
+
+# -- select over cells that are released
+
+
+class ReleasedRows:
+    """A released result while the clauses of a SELECT over it are resolved."""
+
+    def __init__(self, released: ReleasedRelation, scope: Scope, values: PublicValues) -> None:
+        self.released = released
+        self.scope = scope
+        self.values = values
+        self._attached: dict[RelationNode | ReleasedRelation, int] = {}
+
+    def hook(self, node: exp.Expr) -> Expression | None:
+        """Values are one more column of the result; no other subqueries above the aggregation."""
+        if isinstance(node, exp.Exists) or (isinstance(node, exp.In) and node.args.get("query") is not None):
+            raise Refusal(
+                "subquery",
+                "IN and EXISTS take no subquery on released results; join the public table, or filter before the "
+                "aggregation.",
+            )
+        if not isinstance(node, exp.Subquery):
+            return None
+        value = self.values.value(node, self.scope)
+        if value not in self._attached:
+            self._attached[value] = len(self.released.columns)
+            self.released = self.released.with_value(value)
+        return self.released.reference(self._attached[value])
+
+
+class ReleasedCells(ReleasedBuilder):
+    """A SELECT over cells that are already released: everything is free and cannot look back."""
+
+    def __init__(self, clauses: SelectClauses, rows: ReleasedRows) -> None:
+        refuse_sets(clauses)
+        super().__init__(clauses, len(clauses.keys))
+        self.rows = rows
+        self.calls: list[UnitCall] = []
+
+    def aggregate(self, asked: AggregateCall) -> tuple[int, SqlType, Domain]:
+        """An exact aggregate of noisy cells."""
+        self._check_groups(asked.function, asked.where)
+        made, domain = unit_call(asked, rows_inside(self.shape()))
+        if made not in self.calls:
+            self.calls.append(made)
+        return self.calls.index(made), made.type, replace(domain, range=UNKNOWN)
+
+    def _check_groups(self, function: str, where: Expression | None) -> None:
+        """Refuse numbers and means of groups when which groups there are does not follow from people.
+
+        Every value of a range is a group, whether or not anybody has it, and of private groups only large ones are
+        released: COUNT(*) would be shown as exact and be wrong, and AVG would divide by it.
+        """
+        released, final = self.rows.released, self.rows.released.final
+        kept = where is not None and released.is_noisy(where)
+        if kept or function in _UNMOVED or _are_kept_by_numbers(released) or any(map(self._reads_noise, self._where())):
+            return
+        enumerated = final.public_keys and not all(_is_declared(key.expression) for key in final.keys)
+        counts = function in ("count_rows", "count", "count_distinct")
+        if counts and final.keys and not final.aggregates:
+            names = ", ".join(key.name for key in final.keys)
+            raise Refusal(
+                "empty_groups",
+                f"The released values of {names} are those that are listed or have enough people, not those that "
+                f"people have; write COUNT(DISTINCT {names}), which is noisy and counts those.",
+            )
+        if enumerated or (counts and not final.public_keys):
+            names = ", ".join(key.name for key in final.keys)
+            instead = f"write COUNT(DISTINCT {names}), or " if counts else ""
+            why = "every value of a range, also those nobody has" if enumerated else "only those with enough people"
+            raise Refusal(
+                "empty_groups",
+                f"The released groups by {names} are {why}, so {function.removesuffix('_rows').upper()} over them is "
+                f"wrong; {instead}keep groups whose count noise alone "
+                "does not reach, such as HAVING COUNT(*) > 20.",
+            )
+
+    def _reads_noise(self, step: Step) -> bool:
+        return isinstance(step, Keep) and self.rows.released.is_noisy(step.condition)
+
+    def is_noisy(self, expression: Expression) -> bool:
+        """Aggregates of cells count as noisy, keys and plain columns as the columns they read."""
+        released, parts = self.rows.released, references(expression)
+        if not self.clauses.grouped:
+            return released.is_noisy(expression)
+        keys = [released.is_noisy(key) for _, key in self.clauses.keys]
+        return any(part.slot >= self.first or keys[part.slot] for part in parts)
+
+    def _where(self) -> list[Step]:
+        where = self.clauses.node.args.get("where")
+        if where is None:
+            return []
+        return [Keep(Scalars(self.clauses.scope, "WHERE", self.clauses.hook).condition(where.this))]
+
+    def _released(self, where: list[Step]) -> tuple[FinalAggregation, tuple[Step, ...], int]:
+        released = self.rows.released
+        if not self.clauses.grouped:
+            return released.final, (*released.steps, *where), len(released.columns)
+        regroup = Regroup(tuple(e for _, e in self.clauses.keys), tuple(self.calls))
+        return released.final, (*released.steps, *where, regroup), self.first + len(self.calls)
+
+
+#: Aggregates of cells that groups of nobody, which are noisy zeros, hardly change.
+_UNMOVED: Final = frozenset({"sum", "max"})
+
+
+def _is_declared(key: Expression) -> bool:
+    """Whether the values of a key follow from declared categories, which the owner lists because people have them."""
+    return all(part.values is not None for part in references(key))
+
+
+def _are_kept_by_numbers(released: ReleasedRelation) -> bool:
+    """Whether a condition on released numbers, or a LIMIT, decides which groups there are."""
+    keys = len(released.final.keys)
+    noisy = [False] * keys + [True] * len(released.final.aggregates)
+    for step in released.steps:
+        match step:
+            case Keep() if len(noisy) and any(noisy[part.slot] for part in references(step.condition)):
+                return True
+            case Slice() if step.limit is not None:
+                return True
+            case Regroup():
+                return True
+            case Derive():
+                noisy = [any(noisy[part.slot] for part in references(e)) for e in step.expressions]
+            case Extend():
+                noisy += [True] * len(step.calls)
+            case Totals():
+                noisy = [False] * (2 * keys) + noisy[keys:]
+            case Keep() | Sort() | Unique():
+                pass
+            case _:
+                # Rows of other relations come beside: which of them there are is not about groups alone.
+                return True
+    return False
+
+
+def distinct_rows(
+    node: exp.Query, builder: FinalBuilder, source: RelationNode, names: Sequence[str]
+) -> ReleasedRelation:
+    """SELECT DISTINCT of protected rows: a final aggregation by keys alone, whose columns ORDER BY names."""
+    final = builder.build(source)
+    columns = tuple(
+        OutputColumn(name, key.expression.type, False, key.expression.domain)
+        for name, key in zip(names, final.keys, strict=True)
+    )
+    released = ReleasedRelation(final, (), columns)
+    return in_order(node, released)
+
+
+def in_order(node: exp.Query, released: ReleasedRelation) -> ReleasedRelation:
+    """A released result in the order, and within the limits, that a query around its columns states."""
+    keys = column_keys(node, released.scope(""))
+    steps: list[Step] = [Sort(tuple(keys))] if keys else []
+    return replace(released, steps=(*released.steps, *steps, *slice_of(node)))

@@ -1,17 +1,39 @@
-"""SQL function names and their meanings."""
+"""Functions by their SQL names, members of JSON texts, and lists.
+
+*JSON.* ``x ->> 'key'``, JSON_EXTRACT_STRING, JSON_VALUE and their like read a member of a text. The databases disagree
+about numbers, repeated keys, escapes and texts that are no JSON, and PostgreSQL fails at them. So a member is read by
+functions of text that are total and the same everywhere: where ``"key":`` first stands, what is before it must be the
+beginning of an object with whole members, whose values hold at most three levels of brackets, and what is behind it a
+value. A string or number is given as it is written, and so is true or false. NULL is given for null, objects and lists,
+strings with a backslash, and a key that stands inside of another member before.
+
+*Lists* are texts that a sign divides. A list is ``STRING_SPLIT(x, ',')``, or a column whose source holds lists: that is
+a text in which U+001F stands before each value. A list is no value of its own: LIST_CONTAINS asks whether a text is
+among its values, and UNNEST has a row for each of the first :data:`MOST_VALUES` ones. These are rows of the person
+whose row the list is in, by a join with a public series, so ownership and the bound on work are those of any join with
+public rows.
+"""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from sqlglot import exp
+
 from tacit.query.aggregates import SQL_NAMES
 from tacit.query.refusal import Refusal
-from tacit.query.relational.expressions import NULL_LITERAL, Expression, Literal, literal
-from tacit.query.relational.functions import call, case
-from tacit.query.resolve.time_functions import PARTS, TIME_FUNCTIONS
-from tacit.query.types import DOUBLE, INTEGER, TEXT
+from tacit.query.relational import ownership
+from tacit.query.relational.algebra import Field, JoinKind, RelationNode, reference
+from tacit.query.relational.expressions import NULL_LITERAL, Expression, Literal, literal, shift
+from tacit.query.relational.functions import call, case, cast
+from tacit.query.relational.functions.registry import BY_SQL_NAME, check_count
+from tacit.query.resolve.times import TIME_FUNCTIONS, Composed
+from tacit.query.types import BOOLEAN, DOUBLE, INTEGER, TEXT, union
+
+# -- sql function names and their meanings
 
 _MOST_BUCKETS: Final = 1000
 
@@ -102,24 +124,6 @@ WINDOW_ONLY: Final = _words("""
     row_number rank dense_rank percent_rank cume_dist ntile lag lead first_value last_value nth_value
 """)
 
-_SAME = _words("""
-    abs sign floor ceil round trunc sqrt cbrt exp ln log2 log10 power least greatest clamp coalesce upper lower
-    length strpos contains starts_with ends_with left right lpad rpad split_part replace concat date_trunc date_diff
-    make_date last_day trim ltrim rtrim substring mod concat_ws repeat regexp_extract
-""")
-_OTHERS: Final[dict[str, str]] = {
-    "ceiling": "ceil", "pow": "power", "ucase": "upper", "lcase": "lower", "len": "length", "char_length": "length",
-    "character_length": "length", "instr": "strpos", "prefix": "starts_with", "suffix": "ends_with",
-    "substr": "substring", "btrim": "trim", "startswith": "starts_with", "endswith": "ends_with",
-    "datetrunc": "date_trunc", "datefromparts": "make_date", "date_from_parts": "make_date", "ifnull": "coalesce",
-    "nvl": "coalesce", "log": "log10", "safe_divide": "div",
-    **{name: part for name, part in PARTS.items() if name in (
-        "year", "quarter", "month", "week", "weekofyear", "day", "dayofmonth", "dayofweek", "weekday", "isodow",
-        "dayofyear", "hour", "minute", "second", "isoyear",
-    )},
-}  # fmt: skip
-_BY_NAME: Final[dict[str, str]] = {**{name: name for name in _SAME}, **_OTHERS}
-
 
 def scalar_call(name: str, args: Sequence[Expression]) -> Expression:
     """The function a query calls by name.
@@ -128,8 +132,11 @@ def scalar_call(name: str, args: Sequence[Expression]) -> Expression:
         Refusal: for names outside the allow-list, with what to use instead where that is known.
     """
     check_function(name)
-    word = name.lower()
-    return _SPECIAL[word](args) if word in _SPECIAL else call(_BY_NAME[word], *args)
+    composed = _COMPOSED.get(name.lower())
+    if composed is None:
+        return call(BY_SQL_NAME[name.lower()], *args)
+    check_count(name.upper(), len(args), composed.count)
+    return composed.build(*args)
 
 
 def check_function(name: str) -> None:
@@ -139,7 +146,7 @@ def check_function(name: str) -> None:
         Refusal: with what to use instead where that is known.
     """
     word = name.lower()
-    if word in _SPECIAL or word in _BY_NAME:
+    if word in BY_SQL_NAME or word in _COMPOSED:
         return
     if word in VOLATILE:
         raise Refusal("volatile", f"{name.upper()} does not depend on the data alone; write the value as a constant.")
@@ -152,47 +159,36 @@ def check_function(name: str) -> None:
 
 def function_meanings() -> dict[str, str]:
     """The names of all functions of row values, sorted, each with the id that it has in the registry."""
-    return {name: _BY_NAME.get(name, name) for name in sorted({*_BY_NAME, *_SPECIAL})}
+    return {name: BY_SQL_NAME.get(name, name) for name in sorted({*BY_SQL_NAME, *_COMPOSED})}
 
 
-def _if(args: Sequence[Expression]) -> Expression:
-    if len(args) not in (2, 3):
-        raise Refusal("arguments", "IF takes a condition and one or two values.")
-    return case([(args[0], args[1])], args[2] if len(args) == 3 else NULL_LITERAL)
-
-
-def _nullif(args: Sequence[Expression]) -> Expression:
-    if len(args) != 2:
-        raise Refusal("arguments", "NULLIF takes 2 arguments.")
-    return case([(call("eq", args[0], args[1]), literal(None, args[0].type))], args[0])
-
-
-def _pattern(args: Sequence[Expression]) -> str:
-    """The pattern of a regular expression, with the options 'i' (ignore case), 'c' and 'g' (which change nothing)."""
-    constants = [arg.value if isinstance(arg, Literal) else None for arg in args[1:]]
-    if len(args) not in (2, 3) or not all(isinstance(value, str) for value in constants):
+def _regular_expression(pattern: Expression, options: Expression | None = None) -> str:
+    """A pattern, with the options 'i' (ignore case), 'c' and 'g' (which change nothing)."""
+    texts = [
+        part.value if isinstance(part, Literal) and isinstance(part.value, str) else None
+        for part in (pattern, literal("", TEXT) if options is None else options)
+    ]
+    if texts[0] is None or texts[1] is None:
         raise Refusal(
             "arguments", "A regular expression takes a text, a pattern and options, the last two written out."
         )
-    pattern, options = str(constants[0]), "".join(map(str, constants[1:]))
-    if set(options) - set("icg"):
-        raise Refusal("arguments", f"Of the options of regular expressions 'i' is known, not {options[:10]!r}.")
-    return f"(?i){pattern}" if "i" in options else pattern
+    if set(texts[1]) - set("icg"):
+        raise Refusal("arguments", f"Of the options of regular expressions 'i' is known, not {texts[1][:10]!r}.")
+    return f"(?i){texts[0]}" if "i" in texts[1] else texts[0]
 
 
-def _regexp_matches(args: Sequence[Expression]) -> Expression:
-    return call("regexp", args[0], literal(_pattern(args), TEXT)) if args else call("regexp")
+def _regexp_matches(text: Expression, *rest: Expression) -> Expression:
+    return call("regexp", text, literal(_regular_expression(*rest), TEXT))
 
 
-def _regexp_full_match(args: Sequence[Expression]) -> Expression:
-    pattern = _pattern(args)
+def _regexp_full_match(text: Expression, *rest: Expression) -> Expression:
+    pattern = _regular_expression(*rest)
     flag = "(?i)" if pattern.startswith("(?i)") else ""
-    return call("regexp", args[0], literal(f"{flag}^(?:{pattern[len(flag) :]})$", TEXT))
+    return call("regexp", text, literal(f"{flag}^(?:{pattern[len(flag) :]})$", TEXT))
 
 
-def _regexp_replace(args: Sequence[Expression]) -> Expression:
-    options = args[3].value if len(args) == 4 and isinstance(args[3], Literal) else None
-    if options != "g":
+def _regexp_replace(*args: Expression) -> Expression:
+    if len(args) < 4 or not isinstance(args[3], Literal) or args[3].value != "g":
         raise Refusal(
             "arguments",
             "REGEXP_REPLACE takes a text, a set of characters, the replacement and 'g': whether it replaces the first "
@@ -201,7 +197,7 @@ def _regexp_replace(args: Sequence[Expression]) -> Expression:
     return call("regexp_replace", *args[:3])
 
 
-def _width_bucket(args: Sequence[Expression]) -> Expression:
+def _width_bucket(*args: Expression) -> Expression:
     """The number of the bucket of x among n equal ones between lo and hi: 0 below, n + 1 from hi on.
 
     WIDTH_BUCKET(x, n) takes the bounds of x, and the last bucket has its upper bound.
@@ -224,56 +220,183 @@ def _bucket_of_bounds(value: Expression, count: Expression) -> Expression:
     if not value.type.is_numeric or bounds is None or bounds[0] >= bounds[1]:
         raise Refusal("bounds", "WIDTH_BUCKET(x, n) needs a number with bounds; write WIDTH_BUCKET(x, lo, hi, n).")
     ends = [literal(int(end), INTEGER) if end.denominator == 1 else literal(float(end), DOUBLE) for end in bounds]
-    bucket = _width_bucket((value, *ends, count))
-    return call("clamp", bucket, literal(1, INTEGER), count)
+    return call("clamp", _width_bucket(value, *ends, count), literal(1, INTEGER), count)
 
 
-def _datediff(args: Sequence[Expression]) -> Expression:
+def _datediff(*args: Expression) -> Expression:
     """DATEDIFF('day', a, b), or the days from b to a of DATEDIFF(a, b)."""
     return call("date_diff", literal("day", TEXT), args[1], args[0]) if len(args) == 2 else call("date_diff", *args)
 
 
-def _isnull(args: Sequence[Expression]) -> Expression:
+def _isnull(*args: Expression) -> Expression:
     if len(args) != 2:
         raise Refusal("arguments", "ISNULL takes 2 arguments, the second in place of NULL; write x IS NULL to ask.")
     return call("coalesce", *args)
 
 
-def _charindex(args: Sequence[Expression]) -> Expression:
-    if len(args) != 2:
-        raise Refusal("arguments", "CHARINDEX takes 2 arguments, what is looked for and the text.")
-    return call("strpos", args[1], args[0])
-
-
-def _pi(args: Sequence[Expression]) -> Expression:
-    if args:
-        raise Refusal("arguments", "PI takes no arguments.")
-    return literal(math.pi, DOUBLE)
-
-
-def _atanh(args: Sequence[Expression]) -> Expression:
+def _atanh(value: Expression) -> Expression:
     """The half of ln((1 + x) / (1 - x)); NULL from -1 and 1 on."""
-    if len(args) != 1:
-        raise Refusal("arguments", "ATANH takes 1 argument.")
     one = literal(1.0, DOUBLE)
-    return call(
-        "mul", literal(0.5, DOUBLE), call("ln", call("div", call("add", one, args[0]), call("sub", one, args[0])))
-    )
+    return call("mul", literal(0.5, DOUBLE), call("ln", call("div", call("add", one, value), call("sub", one, value))))
 
 
-_SPECIAL: Final[dict[str, Callable[[Sequence[Expression]], Expression]]] = {
-    "if": _if,
-    "iif": _if,
-    "iff": _if,
-    "pi": _pi,
-    "atanh": _atanh,
-    "isnull": _isnull,
-    "charindex": _charindex,
-    "datediff": _datediff,
-    "nullif": _nullif,
-    **dict.fromkeys(("regexp_matches", "regexp_like", "regexp_contains"), _regexp_matches),
-    "regexp_full_match": _regexp_full_match,
-    "regexp_replace": _regexp_replace,
-    "width_bucket": _width_bucket,
+#: Functions that are made of others, by their SQL names.
+_COMPOSED: Final[dict[str, Composed]] = {
+    **dict.fromkeys(
+        ("if", "iif", "iff"), Composed((2, 3), lambda when, then, other=NULL_LITERAL: case([(when, then)], other))
+    ),
+    "pi": Composed(0, lambda: literal(math.pi, DOUBLE)),
+    "atanh": Composed(1, _atanh),
+    "isnull": Composed((0, 64), _isnull),
+    "charindex": Composed(2, lambda wanted, text: call("strpos", text, wanted)),
+    "datediff": Composed((2, 3), _datediff),
+    "nullif": Composed(2, lambda x, y: case([(call("eq", x, y), literal(None, x.type))], x)),
+    **dict.fromkeys(("regexp_matches", "regexp_like", "regexp_contains"), Composed((2, 3), _regexp_matches)),
+    "regexp_full_match": Composed((2, 3), _regexp_full_match),
+    "regexp_replace": Composed((3, 4), _regexp_replace),
+    "width_bucket": Composed((2, 4), _width_bucket),
     **TIME_FUNCTIONS,
 }
+
+
+# -- members of json in a text
+
+#: Calls with the path of a member, such as ``'$.plan'``; of the last, with a key for each level.
+PATHS: Final = ("json_extract_string", "json_value", "json_extract_scalar", "get_json_object", "json_extract_path_text")
+_PATH: Final = re.compile(r"\$?\.?((?:[^.\[\]*$\"\\]+|\"[^\"\\]+\")(?:\.(?:[^.\[\]*$\"\\]+|\"[^\"\\]+\"))*)")
+_KEY: Final = re.compile(r"[^\"\\]{1,60}")
+_DEEPEST: Final = 4
+
+_STRING: Final = r'"([^"\\]|\\.)*"'
+
+
+def _brackets(*inside: str) -> str:
+    parts = "|".join((r'[^\[\]{}"]', _STRING, *inside))
+    return rf"[\[{{]({parts})*[\]}}]"
+
+
+#: Three levels of brackets.
+_VALUE: Final = rf"([-+.\w]+|{_STRING}|{_brackets(_brackets(_brackets()))})"
+#: The beginning of an object, up to a key.
+_BEFORE: Final = rf"^\s*\{{(\s*{_STRING}\s*:\s*{_VALUE}\s*,)*\s*$"
+_PLAIN_STRING: Final = r'^\s*"[^"\\]*"'
+_PLAIN: Final = r"^\s*(-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?|true|false)[\s,}]"
+
+
+def member(text: Expression, keys: list[str]) -> Expression:
+    """The member at a path of keys as a text."""
+    if text.type != TEXT:
+        raise Refusal("type", f"JSON is read out of texts, not {text.type}.")
+    if not keys or len(keys) > _DEEPEST or not all(_KEY.fullmatch(key) for key in keys):
+        raise Refusal("arguments", f"A member of JSON is named by up to {_DEEPEST} keys, as in '$.address.city'.")
+    known: list[Expression] = []
+    behind = call("replace", text, literal('" :', TEXT), literal('":', TEXT))
+    for key in keys:
+        sign = literal(f'"{key}":', TEXT)
+        known.append(call("regexp", _part(behind, sign, 1), literal(_BEFORE, TEXT)))
+        behind = _part(behind, sign, 2)
+    # The first run of such signs is the value, where it begins with one.
+    plain = call("regexp_extract", behind, literal("[-+.0-9a-zA-Z]+", TEXT))
+    strings = call("and", *known, call("regexp", behind, literal(_PLAIN_STRING, TEXT)))
+    others = call("and", *known, call("regexp", behind, literal(_PLAIN, TEXT)))
+    quoted = _part(behind, literal('"', TEXT), 2)
+    return case([(strings, quoted), (others, plain)], literal(None, TEXT))
+
+
+def _part(text: Expression, sign: Expression, place: int) -> Expression:
+    return call("split_part", text, sign, literal(place, INTEGER))
+
+
+def keys_of_path(text: str) -> list[str]:
+    """The keys of ``'$.a.b'``, ``'a.b'`` or ``'$."a b"'``; none where it is another path."""
+    found = _PATH.fullmatch(text)
+    return [part.strip('"') for part in re.findall(r'"[^"]+"|[^."]+', found[1])] if found else []
+
+
+def arrow(node: exp.Expr) -> tuple[exp.Expr, list[str]]:
+    """The text of ``x -> 'a' ->> 'b'`` and the keys."""
+    keys: list[str] = []
+    while isinstance(node, (exp.JSONExtract, exp.JSONExtractScalar, exp.Paren)):
+        path = node.args.get("expression")
+        if path is not None:
+            parts = path.expressions if isinstance(path, exp.JSONPath) else [path]
+            named = [part for part in parts if not isinstance(part, exp.JSONPathRoot)]
+            if not all(isinstance(part, exp.JSONPathKey) and isinstance(part.this, str) for part in named):
+                raise Refusal("arguments", "Members of JSON are named by keys, as in x ->> '$.address.city'.")
+            keys = [*(part.this for part in named), *keys]
+        node = node.this
+    return without_cast(node), keys
+
+
+def without_cast(node: exp.Expr) -> exp.Expr:
+    """The text of ``x::JSON``."""
+    is_json = isinstance(node, exp.Cast) and node.args["to"].this in (exp.DType.JSON, exp.DType.JSONB)
+    return node.this if is_json else node
+
+
+# -- lists
+
+#: The sign before each value of a stored list.
+SEPARATOR: Final = "\x1f"
+#: So many values of a list become rows.
+MOST_VALUES: Final = 64
+_SPLITS: Final = ("string_split", "str_split", "split", "string_to_array")
+#: Tests of membership, with the list first.
+CONTAINS: Final = ("list_contains", "list_has", "array_contains", "array_has")
+Resolve = Callable[[exp.Expr], Expression]
+
+
+def contains(name: str, args: list[exp.Expr], resolve: Resolve) -> Expression:
+    """LIST_CONTAINS(list, 'value').
+
+    With the sign before and after the whole, a value stands between two signs where it is one of the list. No sign
+    overlaps with itself, so every place where it is found divides values.
+    """
+    if len(args) != 2:
+        raise Refusal("arguments", f"{name.upper()} takes a list and a value.")
+    values, sign, stored = _list_of(name, args[0], resolve)
+    wanted = resolve(args[1])
+    if not isinstance(wanted, Literal) or wanted.value is None:
+        raise Refusal("arguments", f"{name.upper()} asks for a value that is written out.")
+    text = cast(wanted, TEXT)
+    found = str(text.value) if isinstance(text, Literal) else ""
+    if sign in found or (stored and not found):
+        # No value of the list is such a text.
+        return call("and", call("is_null", values), literal(None, BOOLEAN))
+    around = literal(sign, TEXT)
+    whole = call("join_text", values, around) if stored else call("join_text", around, values, around)
+    return call("contains", whole, literal(f"{sign}{found}{sign}", TEXT))
+
+
+def _list_of(name: str, node: exp.Expr, resolve: Resolve) -> tuple[Expression, str, bool]:
+    """The text of a list, its sign, and whether it is a stored one, where the sign stands before each value."""
+    if not isinstance(node, exp.Anonymous) or node.name.lower() not in _SPLITS:
+        found = resolve(node)
+        if found.type != TEXT:
+            raise Refusal("type", f"{name.upper()} takes a list, not {found.type}; STRING_SPLIT(x, ',') makes one.")
+        return found, SEPARATOR, True
+    value, sign = (resolve(part) for part in node.expressions) if len(node.expressions) == 2 else (None, None)
+    text = sign.value if isinstance(sign, Literal) and isinstance(sign.value, str) else ""
+    if value is None or value.type != TEXT or not text or any(text[:i] == text[-i:] for i in range(1, len(text))):
+        raise Refusal("arguments", "STRING_SPLIT takes a text and a sign that divides it, written out, such as ','.")
+    return value, text, False
+
+
+def unnested(source: RelationNode, node: exp.Expr, resolve: Resolve) -> tuple[RelationNode, Expression]:
+    """The rows of a source, once for each value of a list in them, and that value."""
+    values, sign, stored = _list_of("UNNEST", node, resolve)
+    places = [literal(place, INTEGER) for place in range(1, MOST_VALUES + 1)]
+    series = ownership.constants(
+        [(place,) for place in places], (Field("place", INTEGER, union([place.domain for place in places], INTEGER)),)
+    )
+    text = call("substring", values, literal(2, INTEGER)) if stored else values
+    gone = call(
+        "sub", call("length", text), call("length", call("replace", text, literal(sign, TEXT), literal("", TEXT)))
+    )
+    number = call("add", call("int_div", gone, literal(len(sign), INTEGER)), literal(1, INTEGER))
+    width = len(source.fields)
+    within = call("le", shift(reference(series, 0), width), number)
+    if stored:
+        within = call("and", within, call("starts_with", values, literal(sign, TEXT)))
+    joined = ownership.join_beside(source, series, JoinKind.INNER, within)
+    return joined, call("list_part", text, literal(sign, TEXT), reference(joined, width))

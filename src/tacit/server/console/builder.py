@@ -15,8 +15,7 @@ from typing import Final
 
 from tacit.core.errors import InputError
 from tacit.curator.curator import TableInfo
-from tacit.query.canonical_unit import ROW
-from tacit.query.catalog import Column, Table
+from tacit.query.catalog import ROW, Column, Table
 from tacit.query.parsing.sql_text import constant_text
 from tacit.query.types import Kind, SqlType, ordinal
 from tacit.releases.answer import format_value

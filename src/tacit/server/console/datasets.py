@@ -9,8 +9,7 @@ from typing import Final
 from starlette.responses import Response
 
 from tacit.curator.curator import TableInfo
-from tacit.query.canonical_unit import ROW
-from tacit.query.catalog import Column, Table
+from tacit.query.catalog import ROW, Column, Table
 from tacit.query.contribution import ContributionNumber
 from tacit.releases.accounts import Budget
 from tacit.releases.answer import format_value

@@ -53,8 +53,7 @@ from tacit.project.project_editing import Place, draft_source, stated_value
 from tacit.project.project_file import ColumnModel, LimitsModel, PopulationModel, TableModel, load, validate
 from tacit.project.project_template import MARK, Draft, DraftColumn, DraftTable
 from tacit.project.source import Source, column_types
-from tacit.query.canonical_unit import ROW
-from tacit.query.catalog import UNIT_ROWS, Column, Table
+from tacit.query.catalog import ROW, UNIT_ROWS, Column, Table
 from tacit.query.types import Kind
 from tacit.releases.accounts import filter_of
 from tacit.server.console.amounts import as_pair, promise, up

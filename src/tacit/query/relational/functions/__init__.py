@@ -10,27 +10,21 @@ Python. The meaning folds constants, enumerates public keys, evaluates released 
 against.
 
 Modules:
-* :mod:`.build` — Checked constructors of expressions: types converted, constants folded, domains computed
-* :mod:`.casts` — Casts, value by value, and the table of allowed casts
-* :mod:`.dates` — Functions of dates and timestamps: parts, truncation, differences, shifts. Years beyond 1 to 9999
-  are NULL
-* :mod:`.evaluate` — Evaluation of an expression for one row in Python: the reference for engines
-* :mod:`.logic` — Conditions in three-valued logic: AND, OR, NOT, comparisons, IS NULL, COALESCE, LIKE
-* :mod:`.numeric` — Arithmetic, rounding, roots and logarithms, LEAST, GREATEST, CLAMP
-* :mod:`.registry` — Registry of functions
+* :mod:`.dates` — Functions of dates and timestamps, and formats of times: the signs of STRFTIME that mean the same on
+  every engine
+* :mod:`.operators` — Arithmetic, rounding, roots and logarithms, LEAST, GREATEST, CLAMP, and conditions in three-valued
+  logic
+* :mod:`.registry` — Functions and casts: entries, rules for arguments, checked constructors of expressions, and their
+  values in Python
 * :mod:`.regular_expressions` — Regular expressions in linear time: a common subset with one meaning, run as a
   deterministic automaton
-* :mod:`.signatures` — Shared rules about argument types: how many, of which kind, and what they become
 * :mod:`.text` — Functions of text: positions and lengths count code points, trimming removes spaces, case is mapped
   one to one
-* :mod:`.time_formats` — Formats of dates and timestamps: the signs of STRFTIME that mean the same on every engine, and
-  their texts
 """
 
 from __future__ import annotations
 
-from tacit.query.relational.functions.build import call, case, cast, in_list
-from tacit.query.relational.functions.evaluate import evaluate
-from tacit.query.relational.functions.registry import REGISTRY, Function
+from tacit.query.relational.functions import dates, operators, regular_expressions, text  # noqa: F401 - enter functions
+from tacit.query.relational.functions.registry import REGISTRY, Function, call, case, cast, evaluate, in_list
 
 __all__ = ["REGISTRY", "Function", "call", "case", "cast", "evaluate", "in_list"]

@@ -1,23 +1,57 @@
-"""Functions of dates and timestamps: parts, truncation, differences, shifts. Years beyond 1 to 9999 are NULL."""
+"""Functions of dates and timestamps: parts, truncation, differences, shifts, formats. Years beyond 1 to 9999 are NULL.
+
+These are the signs of STRFTIME that mean the same on every engine:
+
+========= =============================================
+sign      stands for
+========= =============================================
+``%Y``    year, four digits
+``%y``    its last two digits
+``%m``    month, 01 to 12
+``%d``    day of the month, 01 to 31
+``%H``    hour, 00 to 23
+``%I``    hour, 01 to 12
+``%M``    minute, 00 to 59
+``%S``    second, 00 to 59
+``%f``    microseconds, six digits
+``%p``    AM or PM
+``%j``    day of the year, 001 to 366
+``%G %V`` year and week of ISO 8601
+``%u %w`` day of the week, 1 to 7 and 0 to 6
+``%q``    quarter, 1 to 4
+``%B %b`` month in English, whole and three letters
+``%A %a`` weekday in English, whole and three letters
+``%%``    a per cent sign
+========= =============================================
+
+``%-d`` and its like leave out leading zeros; ``%F`` is ``%Y-%m-%d`` and ``%T`` is ``%H:%M:%S``.
+"""
 
 from __future__ import annotations
 
 import calendar
 import datetime as dt
-from collections.abc import Callable
+import itertools
+import math
+import re
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from typing import Final, NamedTuple
 
 from tacit.query.refusal import Refusal
 from tacit.query.relational.expressions import Expression, Literal
-from tacit.query.relational.functions.registry import Args, Function, register
-from tacit.query.relational.functions.signatures import (
+from tacit.query.relational.functions.registry import (
+    DAY,
+    Args,
+    Function,
     a_time,
-    arity,
+    a_timestamp,
     coerce,
     constant_int,
     constant_text,
     fixed_range,
-    one_time,
+    register,
+    takes,
 )
 from tacit.query.types import (
     DATE,
@@ -33,6 +67,8 @@ from tacit.query.types import (
     from_ordinal,
     ordinal,
 )
+
+# -- functions of dates and timestamps
 
 Time = dt.date | dt.datetime
 
@@ -79,10 +115,9 @@ def next_truncated(unit: str, value: Time) -> Time | None:
     return _add_months(value, _MONTHS[unit])
 
 
-def _trunc_signature(args: Args) -> tuple[Args, SqlType]:
-    arity("date_trunc", args, 2)
-    unit = constant_text("date_trunc", args[0], "the unit").lower()
-    value = a_time("date_trunc", args[1])
+def _trunc_signature(name: str, args: Args) -> tuple[Args, SqlType]:
+    unit = constant_text(name, args[0], "the unit").lower()
+    value = a_time(name, args[1])
     if unit not in TRUNC_UNITS:
         raise Refusal("arguments", f"DATE_TRUNC knows the units {', '.join(TRUNC_UNITS)}.")
     if unit in _FINE and value.type == DATE:
@@ -90,9 +125,8 @@ def _trunc_signature(args: Args) -> tuple[Args, SqlType]:
     return (args[0], value), value.type
 
 
-def _diff_signature(args: Args) -> tuple[Args, SqlType]:
-    arity("date_diff", args, 3)
-    unit = constant_text("date_diff", args[0], "the unit").lower()
+def _diff_signature(name: str, args: Args) -> tuple[Args, SqlType]:
+    unit = constant_text(name, args[0], "the unit").lower()
     if unit == "week":
         raise Refusal(
             "arguments",
@@ -101,7 +135,7 @@ def _diff_signature(args: Args) -> tuple[Args, SqlType]:
         )
     if unit not in DIFF_UNITS:
         raise Refusal("arguments", f"DATE_DIFF knows the units {', '.join(DIFF_UNITS)}.")
-    times = [a_time("date_diff", _date_from_text(arg)) for arg in args[1:]]
+    times = [a_time(name, _date_from_text(arg)) for arg in args[1:]]
     kind = DATE if all(time.type == DATE for time in times) else TIMESTAMP
     return (args[0], *(coerce(time, kind) for time in times)), INTEGER
 
@@ -115,27 +149,20 @@ def _date_from_text(arg: Expression) -> Expression:
     return arg
 
 
-def _shift_signature(name: str) -> Callable[[Args], tuple[Args, SqlType]]:
-    def signature(args: Args) -> tuple[Args, SqlType]:
-        arity(name, args, 2)
-        value = a_time(name, args[0])
-        if name == "add_seconds":
-            value = coerce(value, TIMESTAMP)
-        if isinstance(args[1], Literal):
-            constant_int("interval", args[1], -MAX_SHIFT * 86_400, MAX_SHIFT * 86_400, "the number of units")
-        elif args[1].type != INTEGER:
-            raise Refusal("type", f"A date can be moved by whole days, not by {args[1].type}.")
-        return (value, args[1]), value.type
-
-    return signature
+def _shift_signature(name: str, args: Args) -> tuple[Args, SqlType]:
+    value = (a_timestamp if name == "ADD_SECONDS" else a_time)(name, args[0])
+    if isinstance(args[1], Literal):
+        constant_int("INTERVAL", args[1], -MAX_SHIFT * 86_400, MAX_SHIFT * 86_400, "the number of units")
+    elif args[1].type != INTEGER:
+        raise Refusal("type", f"A date can be moved by whole days, not by {args[1].type}.")
+    return (value, args[1]), value.type
 
 
-def _bucket_signature(args: Args) -> tuple[Args, SqlType]:
-    arity("time_bucket", args, 3)
-    value = a_time("time_bucket", args[2])
+def _bucket_signature(name: str, args: Args) -> tuple[Args, SqlType]:
+    value = a_time(name, args[2])
     day = 86_400_000_000 if value.type == TIMESTAMP else 1
-    constant_int("time_bucket", args[0], 1, MAX_SHIFT * day, "the width")
-    constant_int("time_bucket", args[1], -MAX_SHIFT * day, MAX_SHIFT * day, "the origin")
+    constant_int(name, args[0], 1, MAX_SHIFT * day, "the width")
+    constant_int(name, args[1], -MAX_SHIFT * day, MAX_SHIFT * day, "the origin")
     return (args[0], args[1], value), value.type
 
 
@@ -144,8 +171,8 @@ def _bucket(width: int, origin: int, value: Time) -> Value | None:
     return from_ordinal(Fraction(origin + (int(ordinal(value, kind)) - origin) // width * width), kind)
 
 
-def _bucket_range(args: Args, kind: SqlType) -> Range:
-    width, origin, ends = args[0].range.low, args[1].range.low, args[2].range.ends
+def _bucket_range(args: Args) -> Range:
+    width, origin, ends, kind = args[0].range.low, args[1].range.low, args[2].range.ends, args[2].type
     if width is None or origin is None or ends is None:
         return UNKNOWN
     places = (origin + (end - origin) // width * width for end in ends)
@@ -153,28 +180,14 @@ def _bucket_range(args: Args, kind: SqlType) -> Range:
     return UNKNOWN if low is None or high is None else Range(ordinal(low, kind), ordinal(high, kind))
 
 
-def _to_timestamp(name: str, result: SqlType) -> Callable[[Args], tuple[Args, SqlType]]:
-    def signature(args: Args) -> tuple[Args, SqlType]:
-        arity(name, args, 1)
-        return (coerce(a_time(name, args[0]), TIMESTAMP),), result
-
-    return signature
+def _times(factor: Fraction) -> Callable[[Args], Range]:
+    return lambda args: args[0].range * Range(factor, factor)
 
 
-def _two_timestamps(args: Args) -> tuple[Args, SqlType]:
-    arity("seconds_between", args, 2)
-    return tuple(coerce(a_time("-", arg), TIMESTAMP) for arg in args), decimal(6)
-
-
-def _scaled_range(factor: Fraction) -> Callable[[Args, SqlType], Range]:
-    return lambda args, kind: args[0].range * Range(factor, factor)  # noqa: ARG005 - one shape for all rules
-
-
-def _make_date_signature(args: Args) -> tuple[Args, SqlType]:
-    arity("make_date", args, 3)
-    if any(arg.type.kind not in (Kind.INTEGER, Kind.NULL) for arg in args):
-        raise Refusal("type", "MAKE_DATE needs whole numbers.")
-    return tuple(coerce(arg, INTEGER) for arg in args), DATE
+def _a_whole_number(name: str, arg: Expression) -> Expression:
+    if arg.type.kind not in (Kind.INTEGER, Kind.NULL):
+        raise Refusal("type", f"{name} needs whole numbers.")
+    return coerce(arg, INTEGER)
 
 
 def _make_date(year: int, month: int, day: int) -> Value | None:
@@ -220,9 +233,9 @@ def _add(unit: dt.timedelta) -> Callable[[Time, int], Value | None]:
     return evaluate
 
 
-def _trunc_range(args: Args, kind: SqlType) -> Range:
+def _trunc_range(args: Args) -> Range:
     unit = args[0].value if isinstance(args[0], Literal) else None
-    ends = args[1].range.ends
+    ends, kind = args[1].range.ends, args[1].type
     if not isinstance(unit, str) or ends is None:
         return UNKNOWN
     low, high = (_whole_time(end, kind) for end in ends)
@@ -236,8 +249,8 @@ def _whole_time(end: Fraction, kind: SqlType) -> Time | None:
     return value if isinstance(value, dt.date) else None
 
 
-def _years_by(year_of: Callable[[Time], int]) -> Callable[[Args, SqlType], Range]:
-    def span(args: Args, kind: SqlType) -> Range:  # noqa: ARG001
+def _years_by(year_of: Callable[[Time], int]) -> Callable[[Args], Range]:
+    def span(args: Args) -> Range:
         ends = args[0].range.ends
         if ends is None:
             return UNKNOWN
@@ -247,7 +260,7 @@ def _years_by(year_of: Callable[[Time], int]) -> Callable[[Args, SqlType], Range
     return span
 
 
-def _diff_range(args: Args, kind: SqlType) -> Range:  # noqa: ARG001
+def _diff_range(args: Args) -> Range:
     first, second = args[1].range.ends, args[2].range.ends
     unit = args[0].value if isinstance(args[0], Literal) else None
     if first is None or second is None or not isinstance(unit, str):
@@ -261,17 +274,17 @@ def _corner(unit: str, first: Fraction, second: Fraction, kind: SqlType) -> Frac
     return None if a is None or b is None else Fraction(_diff(unit, a, b))
 
 
-def _days_range(args: Args, kind: SqlType) -> Range:
-    day = Fraction(86_400_000_000 if kind == TIMESTAMP else 1)
+def _days_range(args: Args) -> Range:
+    day = DAY if args[0].type == TIMESTAMP else Fraction(1)
     return args[0].range + args[1].range * Range(day, day)
 
 
-def _seconds_range(args: Args, kind: SqlType) -> Range:  # noqa: ARG001
+def _seconds_range(args: Args) -> Range:
     return args[0].range + args[1].range * Range(Fraction(10**6), Fraction(10**6))
 
 
-def _months_range(args: Args, kind: SqlType) -> Range:
-    ends, count = args[0].range.ends, args[1].range.ends
+def _months_range(args: Args) -> Range:
+    ends, count, kind = args[0].range.ends, args[1].range.ends, args[0].type
     if ends is None or count is None:
         return UNKNOWN
     places: list[Fraction] = []
@@ -284,84 +297,198 @@ def _months_range(args: Args, kind: SqlType) -> Range:
     return Range(places[0], places[1])
 
 
-def register_all() -> None:
-    """Enter the functions of this module."""
-    parts: dict[str, tuple[str, Callable[..., int], Callable[[Args, SqlType], Range]]] = {
-        "year": ("year", lambda t: t.year, _years_by(lambda t: t.year)),
-        "isoyear": ("year of the ISO week", lambda t: t.isocalendar().year, _years_by(lambda t: t.isocalendar().year)),
-        "quarter": ("1 to 4", lambda t: (t.month + 2) // 3, fixed_range(1, 4)),
-        "month": ("1 to 12", lambda t: t.month, fixed_range(1, 12)),
-        "week": ("ISO week, 1 to 53", lambda t: t.isocalendar().week, fixed_range(1, 53)),
-        "day": ("day of the month", lambda t: t.day, fixed_range(1, 31)),
-        "dayofweek": ("0 for Sunday to 6", lambda t: t.isoweekday() % 7, fixed_range(0, 6)),
-        "isodow": ("1 for Monday to 7", lambda t: t.isoweekday(), fixed_range(1, 7)),
-        "dayofyear": ("1 to 366", lambda t: t.timetuple().tm_yday, fixed_range(1, 366)),
-        "hour": ("0 to 23", lambda t: getattr(t, "hour", 0), fixed_range(0, 23)),
-        "minute": ("0 to 59", lambda t: getattr(t, "minute", 0), fixed_range(0, 59)),
-        "second": ("0 to 59, whole", lambda t: getattr(t, "second", 0), fixed_range(0, 59)),
-        "microsecond": ("of the second, 0 to 999999", lambda t: getattr(t, "microsecond", 0), fixed_range(0, 999_999)),
-    }
-    for name, (summary, compute, span) in parts.items():
-        register(Function(name, summary, one_time(name, INTEGER), compute, span))
-    for function in (
-        Function(
-            "date_trunc", "start of the unit", _trunc_signature, lambda u, t: truncate(u.lower(), t), _trunc_range
-        ),
-        Function("date_diff", "boundaries of a unit between x and y", _diff_signature, _diff, _diff_range),
-        Function(
-            "add_days",
-            "x moved by days",
-            _shift_signature("add_days"),
-            _add(dt.timedelta(days=1)),
-            _days_range,
-            partial=True,
-        ),
-        Function(
-            "add_seconds",
-            "x moved by seconds",
-            _shift_signature("add_seconds"),
-            _add(dt.timedelta(seconds=1)),
-            _seconds_range,
-            partial=True,
-        ),
-        Function(
-            "add_months",
-            "x moved by months, cut at the month's end",
-            _shift_signature("add_months"),
-            _add_months,
-            _months_range,
-            partial=True,
-        ),
-        Function(
-            "time_bucket",
-            "start of the bucket of a width, counted from an origin",
-            _bucket_signature,
-            _bucket,
-            _bucket_range,
-            partial=True,
-        ),
-        Function(
-            "seconds_between",
-            "seconds from y to x",
-            _two_timestamps,
-            lambda t, u: (ordinal(t, TIMESTAMP) - ordinal(u, TIMESTAMP)) / 10**6,
-            lambda args, kind: (args[0].range - args[1].range) * Range(_MICROSECOND, _MICROSECOND),  # noqa: ARG005
-        ),
-        Function(
-            "epoch",
-            "seconds since 1970",
-            _to_timestamp("epoch", decimal(6)),
-            lambda t: ordinal(t, TIMESTAMP) / 10**6,
-            _scaled_range(_MICROSECOND),
-        ),
-        Function(
-            "epoch_us",
-            "microseconds since 1970",
-            _to_timestamp("epoch_us", INTEGER),
-            lambda t: int(ordinal(t, TIMESTAMP)),
-            _scaled_range(Fraction(1)),
-        ),
-        Function("make_date", "year, month, day", _make_date_signature, _make_date, partial=True),
-        Function("last_day", "last day of the month", one_time("last_day", DATE), _last_day),
-    ):
-        register(function)
+# -- formats of dates and timestamps
+
+MONTHS: Final = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
+#: From Monday on, as ``isodow`` counts.
+DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+#: Signs that stand for a number: the part of a date by its name in the registry, and its digits.
+NUMBERS: Final[dict[str, tuple[str, int]]] = {
+    "Y": ("year", 4), "m": ("month", 2), "d": ("day", 2), "H": ("hour", 2), "M": ("minute", 2), "S": ("second", 2),
+    "j": ("dayofyear", 3), "V": ("week", 2), "G": ("isoyear", 4), "u": ("isodow", 1), "w": ("dayofweek", 1),
+    "q": ("quarter", 1), "y": ("year", 2), "I": ("hour", 2), "f": ("microsecond", 6),
+}  # fmt: skip
+_CLOCK: Final = frozenset("HMSIpf")
+_OTHERS: Final = frozenset("pBbAa")
+_LONGEST: Final = 64
+_SHORT: Final = 3
+
+
+class FormatPart(NamedTuple):
+    """A piece of a format: a text as it stands (``sign`` is empty), or a sign."""
+
+    sign: str
+    text: str = ""
+    padded: bool = True
+
+
+def format_parts(pattern: str) -> tuple[FormatPart, ...]:
+    """The pieces of a format.
+
+    Raises:
+        Refusal: a sign that is not in the table above.
+    """
+    pattern = pattern.replace("%F", "%Y-%m-%d").replace("%T", "%H:%M:%S")
+    parts: list[FormatPart] = []
+    for piece in re.findall(r"%-?.|[^%]+|%", pattern, flags=re.DOTALL):
+        sign = piece[-1]
+        if piece[0] != "%":
+            parts.append(FormatPart("", piece))
+        elif piece == "%%":
+            parts.append(FormatPart("", "%"))
+        elif len(piece) > 1 and (sign in NUMBERS or (sign in _OTHERS and piece[1] != "-")):
+            parts.append(FormatPart(sign, padded=piece[1] != "-"))
+        else:
+            known = " ".join(f"%{sign}" for sign in (*NUMBERS, *sorted(_OTHERS)))
+            raise Refusal("literal", f"{piece!r} is no sign of a date format here; there are {known}.")
+    return tuple(parts)
+
+
+def has_clock(parts: Sequence[FormatPart]) -> bool:
+    """Whether a format shows a time of the day."""
+    return any(part.sign in _CLOCK for part in parts)
+
+
+def number_of(sign: str, value: Time) -> int:
+    """The number for which a sign stands."""
+    hour, day = getattr(value, "hour", 0), value.isocalendar()
+    return {
+        "Y": value.year, "m": value.month, "d": value.day, "H": hour, "M": getattr(value, "minute", 0),
+        "S": getattr(value, "second", 0), "j": value.timetuple().tm_yday, "V": day.week, "G": day.year,
+        "u": day.weekday, "w": day.weekday % 7, "q": (value.month + 2) // 3, "y": value.year % 100,
+        "I": (hour + 11) % 12 + 1, "f": getattr(value, "microsecond", 0),
+    }[sign]  # fmt: skip
+
+
+_SPANS: Final = {
+    "m": (1, 12), "d": (1, 31), "H": (0, 23), "M": (0, 59), "S": (0, 59), "j": (1, 366), "V": (1, 53), "u": (1, 7),
+    "w": (0, 6), "q": (1, 4), "I": (1, 12),
+}  # fmt: skip
+
+
+def possible_texts(parts: Sequence[FormatPart], years: tuple[int, int] | None, most: int) -> list[str] | None:
+    """Every text that a format can give, some for no day among them; None if there are more than ``most``.
+
+    ``years`` are the first and the last; None where they are not known.
+    """
+    sets: list[list[str]] = []
+    for part in parts:
+        if part.sign in ("Y", "G") and years is not None:
+            span: tuple[int, int] | None = (years[0] - (part.sign == "G"), years[1] + (part.sign == "G"))
+        else:
+            span = _SPANS.get(part.sign)
+        if span is not None:
+            width = NUMBERS[part.sign][1] if part.padded else 0
+            sets.append([str(number).rjust(width, "0") for number in range(span[0], span[1] + 1)])
+        elif part.sign in ("B", "b", "A", "a"):
+            names = MONTHS if part.sign in "Bb" else DAYS
+            sets.append([name if part.sign in "BA" else name[:_SHORT] for name in names])
+        elif part.sign == "p":
+            sets.append(["AM", "PM"])
+        elif part.sign:
+            return None
+        else:
+            sets.append([part.text])
+    if math.prod(map(len, sets)) > most:
+        return None
+    return ["".join(pieces) for pieces in itertools.product(*sets)]
+
+
+def formatted(value: Time, pattern: str) -> str:
+    """The text of a time in a format."""
+    return "".join(_text(part, value) for part in format_parts(pattern))
+
+
+def _text(part: FormatPart, value: Time) -> str:
+    if part.sign in NUMBERS:
+        digits = str(number_of(part.sign, value))
+        return digits.rjust(NUMBERS[part.sign][1], "0") if part.padded else digits
+    match part.sign:
+        case "p":
+            return "PM" if getattr(value, "hour", 0) >= 12 else "AM"
+        case "B" | "b":
+            return MONTHS[value.month - 1][: None if part.sign == "B" else _SHORT]
+        case "A" | "a":
+            return DAYS[value.isoweekday() - 1][: None if part.sign == "A" else _SHORT]
+        case _:
+            return part.text
+
+
+def _format_signature(name: str, args: Args) -> tuple[Args, SqlType]:
+    parts = format_parts(constant_text(name, args[1], "the format", _LONGEST))
+    value = a_time(name, args[0])
+    return (coerce(value, TIMESTAMP) if value.type == DATE and has_clock(parts) else value, args[1]), TEXT
+
+
+def _growth(args: Args) -> int:
+    # A sign of two letters becomes nine at most.
+    pattern = args[1].value if isinstance(args[1], Literal) else ""
+    return 1 + len(str(pattern)) * 5 // 64
+
+
+#: Parts of dates: what they are, their meaning and range, and further SQL names.
+_PARTS: Final[dict[str, tuple[str, Callable[..., int], Callable[[Args], Range], str]]] = {
+    "year": ("year", lambda t: t.year, _years_by(lambda t: t.year), ""),
+    "isoyear": ("year of the ISO week", lambda t: t.isocalendar().year, _years_by(lambda t: t.isocalendar().year), ""),
+    "quarter": ("1 to 4", lambda t: (t.month + 2) // 3, fixed_range(1, 4), ""),
+    "month": ("1 to 12", lambda t: t.month, fixed_range(1, 12), ""),
+    "week": ("ISO week, 1 to 53", lambda t: t.isocalendar().week, fixed_range(1, 53), "weekofyear"),
+    "day": ("day of the month", lambda t: t.day, fixed_range(1, 31), "dayofmonth"),
+    "dayofweek": ("0 for Sunday to 6", lambda t: t.isoweekday() % 7, fixed_range(0, 6), "weekday"),
+    "isodow": ("1 for Monday to 7", lambda t: t.isoweekday(), fixed_range(1, 7), ""),
+    "dayofyear": ("1 to 366", lambda t: t.timetuple().tm_yday, fixed_range(1, 366), ""),
+    "hour": ("0 to 23", lambda t: getattr(t, "hour", 0), fixed_range(0, 23), ""),
+    "minute": ("0 to 59", lambda t: getattr(t, "minute", 0), fixed_range(0, 59), ""),
+    "second": ("0 to 59, whole", lambda t: getattr(t, "second", 0), fixed_range(0, 59), ""),
+}
+_one_part = takes(a_time, result=INTEGER)
+register(
+    *(Function(name, what, 1, _one_part, part, span, also=also) for name, (what, part, span, also) in _PARTS.items()),
+    Function(
+        "microsecond", "of the second, 0 to 999999", 1, _one_part, lambda t: getattr(t, "microsecond", 0),
+        fixed_range(0, 999_999), inner=True,
+    ),
+    Function(
+        "date_trunc", "start of the unit", 2, _trunc_signature, lambda u, t: truncate(u.lower(), t), _trunc_range,
+        also="datetrunc",
+    ),
+    Function("date_diff", "boundaries of a unit between x and y", 3, _diff_signature, _diff, _diff_range),
+    Function(
+        "add_days", "x moved by days", 2, _shift_signature, _add(dt.timedelta(days=1)), _days_range,
+        partial=True, inner=True,
+    ),
+    Function(
+        "add_seconds", "x moved by seconds", 2, _shift_signature, _add(dt.timedelta(seconds=1)), _seconds_range,
+        partial=True, inner=True,
+    ),
+    Function(
+        "add_months", "x moved by months, cut at the month's end", 2, _shift_signature, _add_months, _months_range,
+        partial=True, inner=True,
+    ),
+    Function(
+        "time_bucket", "start of the bucket of a width, counted from an origin", 3, _bucket_signature, _bucket,
+        _bucket_range, partial=True, inner=True,
+    ),
+    Function(
+        "seconds_between", "seconds from y to x", 2, takes(a_timestamp, result=decimal(6)),
+        lambda t, u: (ordinal(t, TIMESTAMP) - ordinal(u, TIMESTAMP)) / 10**6,
+        lambda args: (args[0].range - args[1].range) * Range(_MICROSECOND, _MICROSECOND), inner=True, sign="-",
+    ),
+    Function(
+        "epoch", "seconds since 1970", 1, takes(a_timestamp, result=decimal(6)),
+        lambda t: ordinal(t, TIMESTAMP) / 10**6, _times(_MICROSECOND),
+    ),
+    Function(
+        "epoch_us", "microseconds since 1970", 1, takes(a_timestamp, result=INTEGER),
+        lambda t: int(ordinal(t, TIMESTAMP)), _times(Fraction(1)),
+    ),
+    Function(
+        "make_date", "year, month, day", 3, takes(_a_whole_number, result=DATE), _make_date,
+        partial=True, also="datefromparts date_from_parts",
+    ),
+    Function("last_day", "last day of the month", 1, takes(a_time, result=DATE), _last_day, also="eomonth"),
+    Function("strftime", "x in a format", 2, _format_signature, formatted, growth=_growth, cost=16, inner=True),
+)  # fmt: skip

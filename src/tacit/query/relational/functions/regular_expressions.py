@@ -25,10 +25,10 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from tacit.query.refusal import Refusal
-from tacit.query.relational.functions.registry import Args, Function, Signature, register
-from tacit.query.relational.functions.signatures import a_text, arity, constant_text
+from tacit.query.relational.expressions import Expression
+from tacit.query.relational.functions.registry import Function, a_text, constant_text, register, takes
 from tacit.query.relational.functions.text import replacement_growth
-from tacit.query.types import BOOLEAN, TEXT, SqlType
+from tacit.query.types import BOOLEAN, TEXT
 
 MAX_STATES: Final = 200
 #: States times classes of characters, and places of the automaton with choices: planning takes time by their product.
@@ -546,50 +546,38 @@ def _replaced(value: str, pattern: str, new: str) -> str:
 # -- functions
 
 
-def _signature(args: Args) -> tuple[Args, SqlType]:
-    arity("regexp_matches", args, 2)
-    automaton(constant_text("regexp_matches", args[1], "the pattern", _MAX_LENGTH))
-    return (a_text("regexp_matches", args[0]), args[1]), BOOLEAN
+def _a_pattern(name: str, arg: Expression) -> Expression:
+    automaton(constant_text(name, arg, "the pattern", _MAX_LENGTH))
+    return arg
 
 
-def _run_signature(name: str, count: int) -> Signature:
-    def signature(args: Args) -> tuple[Args, SqlType]:
-        arity(name, args, count)
-        pattern = constant_text(name, args[1], "the pattern", _MAX_LENGTH)
-        if run_of(pattern) is None:
-            raise Refusal(
-                "pattern",
-                f"{name.upper()} takes one set of characters, or a run of them, such as '[0-9]+': which part "
-                "other patterns find differs from engine to engine. REGEXP_MATCHES takes any pattern; SPLIT_PART and "
-                "SUBSTRING cut texts.",
-            )
-        if count > 2 and set(constant_text(name, args[2], "the replacement")) & set("\\$&"):
-            raise Refusal("literal", f"{name.upper()}: the replacement is a text without \\, $ and &.")
-        return (a_text(name, args[0]), *args[1:]), TEXT
-
-    return signature
-
-
-def register_all() -> None:
-    """Enter the functions of this module."""
-    register(
-        Function(
-            "regexp",
-            "whether a part of x fits a pattern",
-            _signature,
-            lambda x, pattern: automaton(pattern).fits(x),
-            cost=64,
+def _a_run(name: str, arg: Expression) -> Expression:
+    if run_of(constant_text(name, arg, "the pattern", _MAX_LENGTH)) is None:
+        raise Refusal(
+            "pattern",
+            f"{name} takes one set of characters, or a run of them, such as '[0-9]+': which part other patterns find "
+            "differs from engine to engine. REGEXP_MATCHES takes any pattern; SPLIT_PART and SUBSTRING cut texts.",
         )
-    )
-    extract, replace = _run_signature("regexp_extract", 2), _run_signature("regexp_replace", 3)
-    register(Function("regexp_extract", "first run of a set in x, or nothing", extract, _extract, cost=32))
-    register(
-        Function(
-            "regexp_replace",
-            "every run of a set in x replaced",
-            replace,
-            _replaced,
-            growth=replacement_growth,
-            cost=32,
-        )
-    )
+    return arg
+
+
+def _a_replacement(name: str, arg: Expression) -> Expression:
+    if set(constant_text(name, arg, "the replacement")) & set("\\$&"):
+        raise Refusal("literal", f"{name}: the replacement is a text without \\, $ and &.")
+    return arg
+
+
+register(
+    Function(
+        "regexp", "whether a part of x fits a pattern", 2, takes(a_text, _a_pattern, result=BOOLEAN),
+        lambda x, pattern: automaton(pattern).fits(x), cost=64, inner=True, sign="REGEXP_MATCHES",
+    ),
+    Function(
+        "regexp_extract", "first run of a set in x, or nothing", 2, takes(a_text, _a_run, result=TEXT), _extract,
+        cost=32,
+    ),
+    Function(
+        "regexp_replace", "every run of a set in x replaced", 3, takes(a_text, _a_run, _a_replacement, result=TEXT),
+        _replaced, growth=replacement_growth, cost=32, inner=True,
+    ),
+)  # fmt: skip

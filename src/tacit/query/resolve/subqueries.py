@@ -1,4 +1,10 @@
-"""Subqueries that stand for a value: public, or released by a part of the query of its own.
+"""Subqueries: IN and EXISTS, and those that stand for a value, public or released.
+
+Below the aggregation, IN and EXISTS become a mark on each row, by rows of the same person or by public ones. A subquery
+that stands for a value is a public relation of one column and at most one row, so it costs nothing; it becomes a
+column. That it has at most one row must follow from its text, because an error that depends on rows could not be told
+from one that depends on persons; where it has none, the value is NULL. It may also be released, by a part of the query
+of its own.
 
 A subquery may be tied to the query around it by equalities.
 ``(SELECT AVG(w.cost) FROM visits w WHERE w.patient_id = v.patient_id)`` stands for one value per row. The rows inside
@@ -14,26 +20,40 @@ which is a function of the same person's rows like any other.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from tacit.query.aggregate_family import AggregateCall
 from tacit.query.aggregates import AGGREGATES, unit_call
+from tacit.query.planning.join_spread import equated
 from tacit.query.planning.work import Sizes, rows_inside
 from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import JoinKind, RelationNode, UnitCall, is_public_throughout, reference, row_bounds
-from tacit.query.relational.expressions import TRUE, Expression, Reference, literal, rewrite, shift
-from tacit.query.relational.functions import call
+from tacit.query.relational.expressions import FALSE, TRUE, Expression, Reference, literal, rewrite, shift
+from tacit.query.relational.functions import call, case
+from tacit.query.relational.narrowing import conjuncts
 from tacit.query.resolve.aggregation import read_aggregate
+from tacit.query.resolve.public_rows import refuse_kept_rows
 from tacit.query.resolve.released_relation import ReleasedRelation
-from tacit.query.resolve.scalars import Hook, Scalars, Scope, conjuncts_of, has_aggregate, is_aggregate, is_pick
-from tacit.query.types import INTEGER, Domain
+from tacit.query.resolve.scalars import (
+    Correlated,
+    Hook,
+    Scalars,
+    Scope,
+    conjuncts_of,
+    has_aggregate,
+    is_aggregate,
+    is_pick,
+)
+from tacit.query.resolve.tables import Names, from_clause
+from tacit.query.types import BOOLEAN, INTEGER, Domain
 
 if TYPE_CHECKING:
-    from tacit.query.resolve.sql_statements import Body, Queries
-    from tacit.query.resolve.tables_and_columns import Names
+    from tacit.query.resolve.statements import Queries
 
 
 class PublicValues:
@@ -280,3 +300,173 @@ class _Calls:
         missing = Domain(domain.range, True, domain.values, domain.step, domain.growth)
         found = Reference(made[0].type, missing, first + self.made.index(made), "subquery")
         return call("coalesce", found, literal(0, INTEGER)) if AGGREGATES[asked.function].counts else found
+
+
+# -- subqueries below the aggregation
+
+_SIMPLE = ("expressions", "from_", "joins", "where", "distinct")
+
+
+class Body:
+    """The relation of one SELECT while its clauses are resolved; subqueries append columns to it."""
+
+    def __init__(self, queries: Queries, relation: RelationNode, scope: Scope, ctes: Names) -> None:
+        self.queries = queries
+        self.relation = relation
+        self.scope = scope
+        self.ctes = ctes
+        self.attached: dict[RelationNode, int] = {}
+
+    @cached_property
+    def values(self) -> PublicValues:
+        """Subqueries that stand for values."""
+        return PublicValues(self.queries, self.ctes)
+
+    def scalars(self, clause: str) -> Scalars:
+        """A resolver for a clause that may hold IN and EXISTS."""
+        return Scalars(self.scope, clause, self.hook)
+
+    def hook(self, node: exp.Expr) -> Expression | None:
+        """Resolve IN (SELECT …), EXISTS (SELECT …) and (SELECT …) for a value; nothing else."""
+        if isinstance(node, exp.In) and node.args.get("query") is not None:
+            values = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
+            found = self._in([self.scalars("IN")(value) for value in values], _query_of(node.args["query"]))
+            return call("not", found) if node.args.get("negate") else found
+        if isinstance(node, exp.Exists):
+            return self._mark(*self._inner(_query_of(node.this), columns=False)[:2])
+        if isinstance(node, exp.Subquery):
+            return self._scalar(node)
+        return None
+
+    def _scalar(self, node: exp.Subquery) -> Expression:
+        """A public value, or one that equalities tie to each row."""
+        try:
+            value = self.values.value(node, self.scope)
+            return self._value(self.queries.below(value, self.relation))
+        except Refusal:
+            found = self._tied(_query_of(node))
+            if found is None:
+                raise
+            return found
+
+    def _tied(self, query: exp.Query) -> Expression | None:
+        if not isinstance(query, exp.Select):
+            return None
+        try:
+            source, names = from_clause(self.queries, query, self.ctes)
+        except Refusal:
+            return None
+        return None if isinstance(source, ReleasedRelation) else correlated_value(self, query, source, names)
+
+    def _value(self, value: RelationNode) -> Expression:
+        if value not in self.attached:
+            self.relation = ownership.attach(self.relation, value)
+            self.attached[value] = len(self.relation.fields) - 1
+        return reference(self.relation, self.attached[value])
+
+    def attach(self, relation: RelationNode, value: RelationNode | ReleasedRelation) -> RelationNode:
+        """Rows below the aggregation, each with a value that a subquery stands for."""
+        return ownership.attach(relation, self.queries.below(value, relation))
+
+    def _in(self, values: Sequence[Expression], query: exp.Query) -> Expression:
+        other, condition, columns = self._inner(query, columns=True)
+        if len(columns) != len(values):
+            many = "exactly one column" if len(values) == 1 else f"{len(values)} columns, as the list before IN has"
+            raise Refusal("subquery", f"The subquery of IN must have {many}.")
+        pairs = [call("eq", value, column) for value, column in zip(values, columns, strict=True)]
+        equal = call("and", *pairs) if len(pairs) > 1 else pairs[0]
+        width = len(self.relation.fields)
+        matched = self._mark(other, _both(condition, equal))
+        if not equal.nullable:
+            return matched
+        if other.unit is not None and self.relation.unit is not None:
+            # Whose NULLs count: those of the same person, as in every comparison of protected rows.
+            same = call("eq", reference(self.relation, self.relation.unit), shift(reference(other, other.unit), width))
+            condition = _both(condition, same)
+        unknown = self._unknown(other, condition, equal, width)
+        return case([(matched, TRUE), (unknown, literal(None, BOOLEAN))], FALSE)
+
+    def _unknown(self, other: RelationNode, condition: Expression, equal: Expression, width: int) -> Expression:
+        """Whether the comparison is NULL for some row of the subquery.
+
+        Where each side of the comparison reads one relation, each is asked for NULL by itself: to try the comparison
+        on every pair of rows would multiply a person's rows by those of the subquery.
+        """
+        pair = equated(equal, width)
+        if pair is None:
+            return self._mark(other, self._now(width, _both(condition, call("is_null", equal))))
+        own, theirs = pair
+        missing = self._mark(other, self._now(width, _both(condition, call("is_null", shift(theirs, width)))))
+        if not own.nullable:
+            return missing
+        some = self._mark(other, self._now(width, condition))
+        return call("or", missing, call("and", call("is_null", own), some))
+
+    def _now(self, width: int, condition: Expression) -> Expression:
+        """A condition over ``width`` left columns, over as many as there are now: each mark is a column of its own."""
+        by = len(self.relation.fields) - width
+        return rewrite(
+            condition,
+            lambda part: (
+                replace(part, slot=part.slot + by) if isinstance(part, Reference) and part.slot >= width else None
+            ),
+        )
+
+    def _mark(self, other: RelationNode, condition: Expression) -> Expression:
+        self.relation = ownership.mark(self.relation, other, condition)
+        return reference(self.relation, len(self.relation.fields) - 1)
+
+    def _inner(self, query: exp.Query, *, columns: bool) -> tuple[RelationNode, Expression, list[Expression]]:
+        """The subquery's relation, the condition that ties it to a row, and its columns (over both)."""
+        try:
+            return self._independent(query, columns=columns)
+        except Refusal as refusal:
+            if refusal.reason not in ("unknown_column", "unknown_table") or not _is_simple(query):
+                raise
+        return self._correlated(query, columns=columns)
+
+    def _independent(self, query: exp.Query, *, columns: bool) -> tuple[RelationNode, Expression, list[Expression]]:
+        other = self.queries.query(query, self.ctes)
+        if isinstance(other, ReleasedRelation):
+            if self.relation.is_public:
+                raise Refusal(
+                    "subquery",
+                    "Public rows take no IN or EXISTS over an aggregated result; join it with the public table.",
+                )
+            other = self.queries.rows_below(other, self.relation)
+        visible = [slot for slot, column in enumerate(other.fields) if column.name is not None] if columns else []
+        return other, TRUE, [shift(reference(other, slot), len(self.relation.fields)) for slot in visible]
+
+    def _correlated(self, query: exp.Query, *, columns: bool) -> tuple[RelationNode, Expression, list[Expression]]:
+        if not isinstance(query, exp.Select):
+            raise Refusal("subquery", "A correlated subquery must be a plain SELECT … FROM … WHERE.")
+        other, names = from_clause(self.queries, query, self.ctes)
+        if isinstance(other, ReleasedRelation):
+            raise Refusal("subquery", "A subquery of IN or EXISTS cannot aggregate over persons; group it by the unit.")
+        refuse_kept_rows(other)
+        moved = names.shifted(len(self.relation.fields))
+        both = Correlated(moved.sources, moved.merged, self.scope)
+        where = query.args.get("where")
+        condition = TRUE if where is None else Scalars(both, "WHERE of a subquery").condition(where.this)
+        items = query.expressions if columns else []
+        if any(isinstance(item, exp.Star) for item in items):
+            return other, condition, []
+        scalars = Scalars(both, "SELECT of a subquery")
+        return other, condition, [scalars(item.this if isinstance(item, exp.Alias) else item) for item in items]
+
+
+def _both(condition: Expression, also: Expression) -> Expression:
+    return also if condition == TRUE else call("and", *conjuncts(condition), also)
+
+
+def _query_of(node: exp.Expr) -> exp.Query:
+    inner = node.this if isinstance(node, exp.Subquery) else node
+    while isinstance(inner, exp.Subquery):
+        inner = inner.this
+    if not isinstance(inner, exp.Query):
+        raise Refusal("subquery", "IN and EXISTS take a SELECT in parentheses.")
+    return inner
+
+
+def _is_simple(query: exp.Query) -> bool:
+    return isinstance(query, exp.Select) and all(not value for name, value in query.args.items() if name not in _SIMPLE)

@@ -1,7 +1,18 @@
-"""Functions of time that are made of others: parts, intervals, names, formats, ages.
+"""Times in SQL text: functions, intervals, formats and time zones.
 
 An INTERVAL is no value of its own: it moves a date or a timestamp, gives the width of buckets, or is compared with the
 difference of two timestamps, which is a number of seconds.
+
+*Zones.* A TIMESTAMP has no zone; ``x AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin'`` is the clock of Berlin at the
+time x in UTC, and with the zones exchanged it is the time in UTC when the clock of Berlin shows x. Of a time that a
+clock shows twice, because it is set back, the later one is meant, and a time that it skips is counted on from the clock
+before, as PostgreSQL and DuckDB do: after a change to the offset b at the time T in UTC, the offset of x is b from T +
+b on.
+
+The offsets of a zone are looked up while planning, in the zone database of this machine, and become a CASE over the
+times at which clocks are changed: every engine computes the same from constants, no engine's own zones are read,
+and the plan says which offsets were used. Clock changes from 1970 to 2037 are known; before and after, the offset is
+that of the nearest end.
 """
 
 from __future__ import annotations
@@ -9,16 +20,142 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from itertools import pairwise
 from typing import Final, NamedTuple
+from zoneinfo import ZoneInfo
 
 from sqlglot import exp
 
+from tacit.query import limits
 from tacit.query.refusal import Refusal
-from tacit.query.relational.expressions import Expression, Literal, literal
+from tacit.query.relational.expressions import Expression, Literal, literal, size
 from tacit.query.relational.functions import call, case, cast
-from tacit.query.relational.functions.time_formats import format_parts, has_clock
-from tacit.query.resolve.time_zones import between_zones
+from tacit.query.relational.functions.dates import format_parts, has_clock
 from tacit.query.types import DATE, INTEGER, TEXT, TIMESTAMP, SqlType, ordinal
+
+# -- time zones
+
+_UTC: Final = ("UTC", "ETC/UTC", "GMT", "ETC/GMT", "Z")
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_+\-]*(/[A-Za-z0-9_+\-]+){0,2}\Z")
+_FIRST: Final = dt.datetime(1970, 1, 1)
+_LAST: Final = dt.datetime(2038, 1, 1)
+_ONE_DAY: Final = dt.timedelta(days=1)
+#: Times from which a clock is moved by so many seconds, ascending; the first holds before it too.
+_Moves = tuple[tuple[dt.datetime, int], ...]
+_UNMOVED: Final[_Moves] = ((dt.datetime.min, 0),)
+
+
+def is_utc(zone: str) -> bool:
+    """Whether a name stands for UTC."""
+    return zone.upper() in _UTC
+
+
+def between_clocks(value: Expression, zones: Sequence[str]) -> Expression:
+    """A time led from the clock of the first zone to that of the second, from that of the third to the fourth, ….
+
+    All steps together are one CASE: a CASE of a CASE would hold the inner one at every clock change of the outer.
+
+    Raises:
+        Refusal: there is no such zone, the value is no time, or it is so long that the CASE would be too large.
+    """
+    if not value.type.is_temporal:
+        raise Refusal("type", f"AT TIME ZONE needs a TIMESTAMP, not {value.type}.")
+    time, moves = cast(value, TIMESTAMP), _UNMOVED
+    for place, zone in enumerate(zones):
+        if not is_utc(zone):
+            changes = changes_of(zone)
+            if place % 2 == 0:
+                changes = tuple((moment + dt.timedelta(seconds=by), -by) for moment, by in changes)
+            moves = _one_after_another(moves, changes)
+    if moves == _UNMOVED:
+        return time
+    # Before it is built: calls within calls would multiply.
+    limits.check_size(len(moves) * size(time), limits.MAX_EXPRESSION, "parts in one clause")
+    return call("add_seconds", time, _zone_offset(time, moves))
+
+
+def between_zones(value: Expression, zones: Sequence[Expression]) -> Expression:
+    """The clock of the second zone when that of the first shows ``value``.
+
+    Raises:
+        Refusal: a zone is not a name that is written out, and as :func:`between_clocks`.
+    """
+    names = [zone.value for zone in zones if isinstance(zone, Literal) and isinstance(zone.value, str)]
+    if len(names) != len(zones):
+        raise Refusal("literal", "Time zones are names that are written out, such as 'Europe/Berlin'.")
+    return between_clocks(value, names)
+
+
+def _one_after_another(first: _Moves, second: _Moves) -> _Moves:
+    """Both moves of a time as one: where the first moves by a, the second's changes are met a earlier."""
+    found: list[tuple[dt.datetime, int]] = []
+    for (start, by), (end, _) in zip(first, (*first[1:], (dt.datetime.max, 0)), strict=True):
+        shift = dt.timedelta(seconds=by)
+        begins = [dt.datetime.min, *(moment - shift for moment, _ in second[1:]), dt.datetime.max]
+        for (low, high), (_, more) in zip(pairwise(begins), second, strict=True):
+            begin = max(start, low)
+            if begin < min(end, high) and (not found or found[-1][1] != by + more):
+                found.append((begin, by + more))
+    return tuple(found)
+
+
+@lru_cache(maxsize=64)
+def changes_of(zone: str) -> _Moves:
+    """The times in UTC from which an offset in seconds holds, the first for all times before the next.
+
+    Raises:
+        Refusal: there is no such zone.
+    """
+    try:
+        if not _NAME.match(zone):
+            raise ValueError(zone)
+        rules = ZoneInfo(zone)
+    except (ValueError, KeyError, OSError):
+        raise Refusal(
+            "literal", f"There is no time zone {zone[:40]!r}; write a name such as 'Europe/Berlin', or 'UTC'."
+        ) from None
+
+    def offset(moment: dt.datetime) -> int:
+        found = moment.replace(tzinfo=dt.UTC).astimezone(rules).utcoffset()
+        return 0 if found is None else int(found.total_seconds())
+
+    changes = [(_FIRST, offset(_FIRST))]
+    day = _FIRST
+    while day < _LAST:
+        following = day + _ONE_DAY
+        after = offset(following)
+        if after != changes[-1][1]:
+            # A zone changes its clocks at most once a day; halve the day down to the second.
+            low, high = day, following
+            while high - low > dt.timedelta(seconds=1):
+                middle = low + dt.timedelta(seconds=int((high - low).total_seconds()) // 2)
+                low, high = (low, middle) if offset(middle) == after else (middle, high)
+            changes.append((high, after))
+        day = following
+    return tuple(changes)
+
+
+def _zone_offset(time: Expression, changes: _Moves) -> Expression:
+    """The offset at a time, by halving."""
+    if len({seconds for _, seconds in changes}) == 1:
+        return literal(changes[0][1], INTEGER)
+    middle = len(changes) // 2
+    before = call("lt", time, literal(changes[middle][0], TIMESTAMP))
+    return case([(before, _zone_offset(time, changes[:middle]))], _zone_offset(time, changes[middle:]))
+
+
+# -- functions of time that are made of others
+
+
+@dataclass(frozen=True)
+class Composed:
+    """A function that is made of others: how many arguments it takes, and the expression that it stands for."""
+
+    count: int | tuple[int, int]
+    build: Callable[..., Expression]
+
 
 #: Parts of a date by the words of EXTRACT and DATE_PART.
 PARTS: Final[dict[str, str]] = {
@@ -39,10 +176,6 @@ _BEFORE: Final = 62_135_596_800 * _SECOND
 
 def _whole(number: int) -> Literal:
     return literal(number, INTEGER)
-
-
-def _counted(name: str, *args: Expression) -> Callable[[Expression], Expression]:
-    return lambda value: call(name, value, *args)
 
 
 def _within_minute(size: int) -> Callable[[Expression], Expression]:
@@ -70,7 +203,7 @@ def _year_and_week(value: Expression) -> Expression:
 
 _COMPUTED: Final[dict[str, Callable[[Expression], Expression]]] = {
     "decade": _years(10, 0), "decades": _years(10, 0), "century": _years(100, 99), "centuries": _years(100, 99),
-    "epoch": _counted("epoch"),
+    "epoch": partial(call, "epoch"),
     "millisecond": _within_minute(1000), "milliseconds": _within_minute(1000),
     "microsecond": _within_minute(1), "microseconds": _within_minute(1), "yearweek": _year_and_week,
 }  # fmt: skip
@@ -227,9 +360,9 @@ def moved(value: Expression, span: Span, sign: int) -> Expression:
 def moved_by(value: Expression, unit: str, count: Expression, sign: int) -> Expression:
     """The same by a computed number of units."""
     span = _unit(unit)
-    for function, size in zip(("add_months", "add_days", "add_seconds"), span, strict=True):
-        if size:
-            value = call(function, value, call("mul", count, _whole(sign * size)))
+    for function, length in zip(("add_months", "add_days", "add_seconds"), span, strict=True):
+        if length:
+            value = call(function, value, call("mul", count, _whole(sign * length)))
     return value
 
 
@@ -390,16 +523,12 @@ def _origin(name: str, stated: Expression | None, kind: SqlType) -> int:
 # -- names and formats
 
 
-def _format(
-    name: str, read: Callable[[str], str], *, first: bool = False
-) -> Callable[[Sequence[Expression]], Expression]:
-    def formatted(args: Sequence[Expression]) -> Expression:
-        if len(args) != 2:
-            raise Refusal("arguments", f"{name.upper()} takes a date and a format.")
-        value, pattern = reversed(args) if first else args
+def _format(name: str, read: Callable[[str], str], *, first: bool = False) -> Composed:
+    def formatted(one: Expression, other: Expression) -> Expression:
+        value, pattern = (other, one) if first else (one, other)
         return _in_format(name, value, read(_pattern(name, pattern)))
 
-    return formatted
+    return Composed(2, formatted)
 
 
 def _in_format(name: str, value: Expression, signs: str) -> Expression:
@@ -441,16 +570,12 @@ _FIELDS: Final = {"Y": 4, "m": 2, "d": 2, "H": 2, "M": 2, "S": 2, "f": 6}
 _SEPARATORS: Final = frozenset(" -/.:,T")
 
 
-def _parse(
-    name: str, read: Callable[[str], str], kind: SqlType, *, first: bool = False
-) -> Callable[[Sequence[Expression]], Expression]:
-    def parsed(args: Sequence[Expression]) -> Expression:
-        if len(args) != 2:
-            raise Refusal("arguments", f"{name.upper()} takes a text and a format.")
-        value, pattern = reversed(args) if first else args
+def _parse(name: str, read: Callable[[str], str], kind: SqlType, *, first: bool = False) -> Composed:
+    def parsed(one: Expression, other: Expression) -> Expression:
+        value, pattern = (other, one) if first else (one, other)
         return _read(name, value, read(_pattern(name, pattern)), kind)
 
-    return parsed
+    return Composed(2, parsed)
 
 
 def _read(name: str, value: Expression, pattern: str, kind: SqlType) -> Expression:
@@ -494,87 +619,46 @@ def _read(name: str, value: Expression, pattern: str, kind: SqlType) -> Expressi
     return case([(call("like", value, literal(shape, TEXT)), cast(moment, kind))], literal(None, kind))
 
 
-def _to_timestamp(args: Sequence[Expression]) -> Expression:
-    if len(args) == 1 and args[0].type.is_numeric:
-        return _from_epoch(args)
-    if len(args) == 1:
-        return cast(args[0], TIMESTAMP)
-    return _read("to_timestamp", args[0], _letters("to_timestamp", args), TIMESTAMP)
+def _to_time(name: str, kind: SqlType) -> Composed:
+    """TO_DATE and TO_TIMESTAMP: of text in a format of letters, of ISO 8601 without one, or of seconds since 1970."""
+
+    def made(value: Expression, pattern: Expression | None = None) -> Expression:
+        if pattern is not None:
+            return _read(name, value, signs_of_letters(_pattern(name, pattern)), kind)
+        return _from_epoch(value) if kind == TIMESTAMP and value.type.is_numeric else cast(value, kind)
+
+    return Composed((1, 2), made)
 
 
-def _to_date(args: Sequence[Expression]) -> Expression:
-    if len(args) == 1:
-        return cast(args[0], DATE)
-    return _read("to_date", args[0], _letters("to_date", args), DATE)
-
-
-def _letters(name: str, args: Sequence[Expression]) -> str:
-    if len(args) != 2:
-        raise Refusal("arguments", f"{name.upper()} takes a text and a format.")
-    return signs_of_letters(_pattern(name, args[1]))
-
-
-def _from_epoch(args: Sequence[Expression]) -> Expression:
-    if len(args) != 1 or args[0].type != INTEGER:
+def _from_epoch(seconds: Expression) -> Expression:
+    if seconds.type != INTEGER:
         raise Refusal("type", "A timestamp is made of whole seconds since 1970; use FLOOR or a CAST to INTEGER.")
-    return call("add_seconds", literal(dt.datetime(1970, 1, 1), TIMESTAMP), args[0])
+    return call("add_seconds", literal(dt.datetime(1970, 1, 1), TIMESTAMP), seconds)
 
 
-def _since(name: str, size: int) -> Callable[[Sequence[Expression]], Expression]:
-    def since(args: Sequence[Expression]) -> Expression:
-        if len(args) != 1:
-            raise Refusal("arguments", f"{name.upper()} takes 1 argument.")
-        return call("epoch_us", args[0]) if size == 1 else _since_1970(size, args[0])
-
-    return since
-
-
-def _one(name: str, compute: Callable[[Expression], Expression]) -> Callable[[Sequence[Expression]], Expression]:
-    def computed(args: Sequence[Expression]) -> Expression:
-        if len(args) != 1:
-            raise Refusal("arguments", f"{name.upper()} takes 1 argument.")
-        return compute(args[0])
-
-    return computed
-
-
-def _age(args: Sequence[Expression]) -> Expression:
-    if len(args) == 1:
+def _age(later: Expression, earlier: Expression | None = None) -> Expression:
+    del later
+    if earlier is None:
         raise Refusal("volatile", "AGE of one date counts up to today; write AGE(DATE '2024-12-31', x) instead.")
     raise Refusal(
         "type", "AGE is an interval, which is no value here; write EXTRACT(YEAR FROM AGE(a, b)), or a - b for seconds."
     )
 
 
-def _date_part(args: Sequence[Expression]) -> Expression:
-    if len(args) != 2 or not isinstance(args[0], Literal) or args[0].type != TEXT:
+def _date_part(part: Expression, value: Expression) -> Expression:
+    if not isinstance(part, Literal) or part.type != TEXT:
         raise Refusal("arguments", "DATE_PART takes the name of a part, written out, and a date.")
-    return part_of(str(args[0].value), args[1])
+    return part_of(str(part.value), value)
 
 
-_COMPUTED_NAMES: Final = (
-    "decade", "century", "epoch", "millisecond", "microsecond", "yearweek",
-)  # fmt: skip
+_UTC_NAME: Final = literal("UTC", TEXT)
+_NAMED_PARTS: Final = ("decade", "century", "millisecond", "microsecond", "yearweek")
 
-
-#: Functions by their SQL names, of resolved arguments.
-def _of_zones(name: str, order: tuple[str, ...]) -> Callable[[Sequence[Expression]], Expression]:
-    """A time of one clock by another; a clock that the call does not name is UTC."""
-
-    def build(args: Sequence[Expression]) -> Expression:
-        if len(args) != len(order):
-            raise Refusal("arguments", f"{name.upper()} takes {len(order)} arguments: {', '.join(order)}.")
-        told = dict(zip(order, args, strict=True))
-        return between_zones(told["x"], [told.get(end, literal("UTC", TEXT)) for end in ("from", "to")])
-
-    return build
-
-
-TIME_FUNCTIONS: Final[dict[str, Callable[[Sequence[Expression]], Expression]]] = {
-    "date_part": _date_part,
-    "datepart": _date_part,
-    "monthname": _one("monthname", lambda value: _in_format("monthname", value, "%B")),
-    "dayname": _one("dayname", lambda value: _in_format("dayname", value, "%A")),
+#: Functions that are made of others, by their SQL names.
+TIME_FUNCTIONS: Final[dict[str, Composed]] = {
+    **dict.fromkeys(("date_part", "datepart"), Composed(2, _date_part)),
+    "monthname": Composed(1, lambda value: _in_format("monthname", value, "%B")),
+    "dayname": Composed(1, lambda value: _in_format("dayname", value, "%A")),
     "strftime": _format("strftime", str),
     "date_format": _format("date_format", _signs),
     "to_char": _format("to_char", signs_of_letters),
@@ -584,17 +668,104 @@ TIME_FUNCTIONS: Final[dict[str, Callable[[Sequence[Expression]], Expression]]] =
     "try_strptime": _parse("try_strptime", str, TIMESTAMP),
     "parse_date": _parse("parse_date", str, DATE, first=True),
     "parse_timestamp": _parse("parse_timestamp", str, TIMESTAMP, first=True),
-    "to_date": _to_date,
-    "to_timestamp": _to_timestamp,
-    "from_unixtime": _from_epoch,
-    "epoch_us": _since("epoch_us", 1),
-    "epoch_ms": _since("epoch_ms", 1000),
-    "unix_timestamp": _since("unix_timestamp", _SECOND),
-    "age": _age,
-    "date": _one("date", lambda value: cast(value, DATE)),
-    "eomonth": _one("eomonth", lambda value: call("last_day", value)),
-    "convert_timezone": _of_zones("convert_timezone", ("from", "to", "x")),
-    "from_utc_timestamp": _of_zones("from_utc_timestamp", ("x", "to")),
-    "to_utc_timestamp": _of_zones("to_utc_timestamp", ("x", "from")),
-    **{name: _one(name, _COMPUTED[name]) for name in _COMPUTED_NAMES},
+    "to_date": _to_time("to_date", DATE),
+    "to_timestamp": _to_time("to_timestamp", TIMESTAMP),
+    "from_unixtime": Composed(1, _from_epoch),
+    "epoch_ms": Composed(1, partial(_since_1970, 1000)),
+    "unix_timestamp": Composed(1, partial(_since_1970, _SECOND)),
+    "age": Composed((1, 2), _age),
+    "date": Composed(1, lambda value: cast(value, DATE)),
+    # A clock that the call does not name is UTC.
+    "convert_timezone": Composed(3, lambda start, end, time: between_zones(time, (start, end))),
+    "from_utc_timestamp": Composed(2, lambda time, end: between_zones(time, (_UTC_NAME, end))),
+    "to_utc_timestamp": Composed(2, lambda time, start: between_zones(time, (start, _UTC_NAME))),
+    **{name: Composed(1, _COMPUTED[name]) for name in _NAMED_PARTS},
 }
+
+
+# -- arithmetic of times in sql text
+
+_COMPARISONS: Final = ("eq", "ne", "lt", "le", "gt", "ge")
+
+
+def times_added(left: Expression, right: Expression, sign: int) -> Expression | None:
+    """A sum (``sign`` 1) or difference (-1) with a date or a time; None where it is one of numbers."""
+    if left.type.is_temporal and right.type.is_temporal and sign == -1:
+        if left.type == DATE and right.type == DATE:
+            return call("date_diff", literal("day", TEXT), right, left)
+        return call("seconds_between", left, right)
+    if left.type == DATE and right.type == INTEGER:
+        return call("add_days", left, right if sign == 1 else call("neg", right))
+    if right.type == DATE and left.type == INTEGER and sign == 1:
+        return call("add_days", right, left)
+    return None
+
+
+def shifted(value: exp.Expr, by: exp.Interval, sign: int, resolve: Resolve) -> Expression:
+    """A time moved by an interval."""
+    if isinstance(by.this, exp.Literal):
+        return moved(resolve(value), interval_of(by), sign)
+    if by.args.get("unit") is None:
+        raise Refusal("literal", "Write an interval as INTERVAL 'n' unit, or INTERVAL (x) unit.")
+    return moved_by(resolve(value), by.args["unit"].name, resolve(by.this), sign)
+
+
+def beside_interval(node: exp.Expr, function: str, resolve: Resolve) -> Expression:
+    """A difference of timestamps compared with an interval: both in seconds."""
+    sides: list[Expression] = []
+    for side in (node.this, node.expression):
+        if isinstance(side, exp.Interval):
+            sides.append(literal(interval_of(side).fixed, INTEGER))
+            continue
+        times = _difference(side, resolve)
+        if times is None or function not in _COMPARISONS:
+            raise Refusal(
+                "type", "An interval can be added to a date, or compared with the difference of two timestamps."
+            )
+        sides.append(call("seconds_between", *times))
+    return call(function, *sides)
+
+
+def _difference(node: exp.Expr, resolve: Resolve) -> tuple[Expression, Expression] | None:
+    """Both sides of a difference of times of which one is a TIMESTAMP; None for anything else."""
+    node = _opened(node)
+    if not isinstance(node, exp.Sub) or isinstance(node.expression, exp.Interval):
+        return None
+    left, right = resolve(node.this), resolve(node.expression)
+    temporal = left.type.is_temporal and right.type.is_temporal
+    return (left, right) if temporal and TIMESTAMP in (left.type, right.type) else None
+
+
+def part_at(part: str, node: exp.Expr, resolve: Resolve) -> Expression:
+    """A part of a time, of a difference of times or of an age."""
+    inner = _opened(node)
+    if isinstance(inner, exp.Anonymous) and inner.name.lower() == "age" and len(inner.expressions) == 2:
+        return part_of_age(part, *(resolve(side) for side in inner.expressions))
+    times = _difference(inner, resolve)
+    return part_of(part, resolve(node)) if times is None else part_of_difference(part, *times)
+
+
+def at_zone(node: exp.AtTimeZone, resolve: Resolve) -> Expression:
+    """A pair of zones leads from the clock of the first to that of the second."""
+    zones: list[str] = []
+    here: exp.Expr = node
+    while isinstance(here, (exp.AtTimeZone, exp.Paren)):
+        if isinstance(here, exp.AtTimeZone):
+            zone = here.args["zone"]
+            zones.insert(0, zone.name if isinstance(zone, exp.Literal) and zone.is_string else "")
+        here = here.this
+    # A single zone makes an instant of a time; only UTC shows it unchanged.
+    instant = zones.pop() if len(zones) % 2 else "UTC"
+    if not all(zones) or not is_utc(instant):
+        raise Refusal(
+            "unsupported",
+            "A TIMESTAMP here has no zone; say in which it is, such as UTC, and then whose clock is wanted, both "
+            "written out: x AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin'.",
+        )
+    return between_clocks(resolve(here), zones)
+
+
+def _opened(node: exp.Expr) -> exp.Expr:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node

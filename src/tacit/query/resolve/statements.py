@@ -4,17 +4,18 @@ A SELECT that groups without the unit over owned rows is a final aggregation; wh
 released cells. Everything below it is a relation. A query may have several final aggregations, whose released rows
 are joined, listed under one another, or stand for a value.
 
-*Subqueries* below the aggregation: IN and EXISTS become a mark on each row, by rows of the same person or by public
-ones. A subquery that stands for a value is a public relation of one column and at most one row, so it costs nothing;
-it becomes a column. That it has at most one row must follow from its text, because an error that depends on rows could
-not be told from one that depends on persons; where it has none, the value is NULL.
+``SUMMARIZE table`` is an ordinary query that has a row for each column, and so noise, cost and receipt like any other.
+One aggregation counts and averages all columns; rows are made of its cells, which costs nothing more. Of TEXT there is
+no mean: ``curator.profile`` finds out what texts hold.
 """
 
+# ruff: noqa: S608 - queries to Tacit's own planner, from declared names in quotes
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from typing import Final
 
 from sqlglot import exp
 
@@ -22,210 +23,76 @@ from tacit.core.errors import InputError
 from tacit.query import limits
 from tacit.query.aggregate_family import AggregateCall
 from tacit.query.aggregates import unit_call
-from tacit.query.canonical_unit import ROW
-from tacit.query.catalog import Catalog
+from tacit.query.catalog import ROW, Catalog
 from tacit.query.contribution import ContributionNumber
 from tacit.query.limits import as_on_a_fresh_stack
-from tacit.query.parsing.parse import parse
-from tacit.query.parsing.query_options import Options
+from tacit.query.parsing.parse import Options, parse
 from tacit.query.parsing.spellings import DISTINCT_ON
-from tacit.query.planning.join_spread import equated
 from tacit.query.planning.set_totals import check_totals
 from tacit.query.planning.work import bound_query, bound_rows, check_public_work, rows_inside
 from tacit.query.query import FinalAggregation, OutputColumn, PublicQuery, Query, numbered
 from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import RelationNode, UnitAggregate, is_public_throughout, reference, sources
-from tacit.query.relational.expressions import FALSE, TRUE, Expression, Reference, literal, rewrite, shift
-from tacit.query.relational.functions import call, case
-from tacit.query.relational.narrowing import conjuncts
+from tacit.query.relational.expressions import literal
+from tacit.query.relational.functions import call
 from tacit.query.request import agreed
 from tacit.query.resolve.aggregation import FinalBuilder
-from tacit.query.resolve.category_constants import check_category_constants
-from tacit.query.resolve.kept_public_rows import refuse_kept_rows
-from tacit.query.resolve.public_order import column_keys, in_place, is_cut
-from tacit.query.resolve.released_cells import ReleasedCells, ReleasedRows, distinct_rows, in_order
+from tacit.query.resolve.public_rows import column_keys, in_place, is_cut, refuse_kept_rows
 from tacit.query.resolve.released_relation import ReleasedRelation
-from tacit.query.resolve.scalars import Correlated, Scalars, Scope, from_relation, has_aggregate
-from tacit.query.resolve.select import FinalGroups, SelectClauses
-from tacit.query.resolve.series import values_relation
-from tacit.query.resolve.subquery_values import PublicValues, correlated_value, protected_value, values_of
-from tacit.query.resolve.suggestions import nearest_query
-from tacit.query.resolve.summarize import written_out
-from tacit.query.resolve.tables_and_columns import Item, Names, expand, from_clause, unique_names
-from tacit.query.resolve.unit_rows import UnitRows
+from tacit.query.resolve.scalars import Scope, from_relation, has_aggregate
+from tacit.query.resolve.select import (
+    FinalGroups,
+    ReleasedCells,
+    ReleasedRows,
+    SelectClauses,
+    UnitRows,
+    distinct_rows,
+    in_order,
+)
+from tacit.query.resolve.subqueries import Body, PublicValues, protected_value, values_of
+from tacit.query.resolve.suggestions import check_category_constants, nearest_query
+from tacit.query.resolve.tables import Item, Names, expand, from_clause, unique_names, values_relation
 from tacit.query.rules import apply_rules
-from tacit.query.types import BOOLEAN, INTEGER
+from tacit.query.types import INTEGER
 
-# -- subqueries below the aggregation
-
-_SIMPLE = ("expressions", "from_", "joins", "where", "distinct")
+# -- ``summarize table``
 
 
-class Body:
-    """The relation of one SELECT while its clauses are resolved; subqueries append columns to it."""
+_SUMMARIZE: Final = re.compile(r"\s*SUMMARIZE\s+(\"[^\"]+\"|[^\s\";]+)[\s;]*", re.IGNORECASE)
 
-    def __init__(self, queries: Queries, relation: RelationNode, scope: Scope, ctes: Names) -> None:
-        self.queries = queries
-        self.relation = relation
-        self.scope = scope
-        self.ctes = ctes
-        self.attached: dict[RelationNode, int] = {}
 
-    @cached_property
-    def values(self) -> PublicValues:
-        """Subqueries that stand for values."""
-        return PublicValues(self.queries, self.ctes)
+def written_out(sql: str, catalog: Catalog) -> str:
+    """The query that ``SUMMARIZE table`` stands for; any other text as it is.
 
-    def scalars(self, clause: str) -> Scalars:
-        """A resolver for a clause that may hold IN and EXISTS."""
-        return Scalars(self.scope, clause, self.hook)
-
-    def hook(self, node: exp.Expr) -> Expression | None:
-        """Resolve IN (SELECT …), EXISTS (SELECT …) and (SELECT …) for a value; nothing else."""
-        if isinstance(node, exp.In) and node.args.get("query") is not None:
-            values = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
-            found = self._in([self.scalars("IN")(value) for value in values], _query_of(node.args["query"]))
-            return call("not", found) if node.args.get("negate") else found
-        if isinstance(node, exp.Exists):
-            return self._mark(*self._inner(_query_of(node.this), columns=False)[:2])
-        if isinstance(node, exp.Subquery):
-            return self._scalar(node)
-        return None
-
-    def _scalar(self, node: exp.Subquery) -> Expression:
-        """A public value, or one that equalities tie to each row."""
-        try:
-            value = self.values.value(node, self.scope)
-            return self._value(self.queries.below(value, self.relation))
-        except Refusal:
-            found = self._tied(_query_of(node))
-            if found is None:
-                raise
-            return found
-
-    def _tied(self, query: exp.Query) -> Expression | None:
-        if not isinstance(query, exp.Select):
-            return None
-        try:
-            source, names = from_clause(self.queries, query, self.ctes)
-        except Refusal:
-            return None
-        return None if isinstance(source, ReleasedRelation) else correlated_value(self, query, source, names)
-
-    def _value(self, value: RelationNode) -> Expression:
-        if value not in self.attached:
-            self.relation = ownership.attach(self.relation, value)
-            self.attached[value] = len(self.relation.fields) - 1
-        return reference(self.relation, self.attached[value])
-
-    def attach(self, relation: RelationNode, value: RelationNode | ReleasedRelation) -> RelationNode:
-        """Rows below the aggregation, each with a value that a subquery stands for."""
-        return ownership.attach(relation, self.queries.below(value, relation))
-
-    def _in(self, values: Sequence[Expression], query: exp.Query) -> Expression:
-        other, condition, columns = self._inner(query, columns=True)
-        if len(columns) != len(values):
-            many = "exactly one column" if len(values) == 1 else f"{len(values)} columns, as the list before IN has"
-            raise Refusal("subquery", f"The subquery of IN must have {many}.")
-        pairs = [call("eq", value, column) for value, column in zip(values, columns, strict=True)]
-        equal = call("and", *pairs) if len(pairs) > 1 else pairs[0]
-        width = len(self.relation.fields)
-        matched = self._mark(other, _both(condition, equal))
-        if not equal.nullable:
-            return matched
-        if other.unit is not None and self.relation.unit is not None:
-            # Whose NULLs count: those of the same person, as in every comparison of protected rows.
-            same = call("eq", reference(self.relation, self.relation.unit), shift(reference(other, other.unit), width))
-            condition = _both(condition, same)
-        unknown = self._unknown(other, condition, equal, width)
-        return case([(matched, TRUE), (unknown, literal(None, BOOLEAN))], FALSE)
-
-    def _unknown(self, other: RelationNode, condition: Expression, equal: Expression, width: int) -> Expression:
-        """Whether the comparison is NULL for some row of the subquery.
-
-        Where each side of the comparison reads one relation, each is asked for NULL by itself: to try the comparison
-        on every pair of rows would multiply a person's rows by those of the subquery.
-        """
-        pair = equated(equal, width)
-        if pair is None:
-            return self._mark(other, self._now(width, _both(condition, call("is_null", equal))))
-        own, theirs = pair
-        missing = self._mark(other, self._now(width, _both(condition, call("is_null", shift(theirs, width)))))
-        if not own.nullable:
-            return missing
-        some = self._mark(other, self._now(width, condition))
-        return call("or", missing, call("and", call("is_null", own), some))
-
-    def _now(self, width: int, condition: Expression) -> Expression:
-        """A condition over ``width`` left columns, over as many as there are now: each mark is a column of its own."""
-        by = len(self.relation.fields) - width
-        return rewrite(
-            condition,
-            lambda part: (
-                replace(part, slot=part.slot + by) if isinstance(part, Reference) and part.slot >= width else None
-            ),
+    Raises:
+        Refusal: the table is public or unknown.
+    """
+    found = _SUMMARIZE.fullmatch(sql)
+    if found is None:
+        return sql
+    table = catalog.table(found.group(1).strip('"'))
+    if table is None or table.public:
+        raise Refusal("unknown_table", "SUMMARIZE takes the name of a protected table; read public ones by SELECT.")
+    measured, rows = ["COUNT(*) AS n"], []
+    for number, column in enumerate(each for each in table.columns if each.name != table.unit):
+        name = '"' + column.name.replace('"', '""') + '"'
+        measured.append(f"COUNT({name}) AS filled{number}")
+        mean = "NULL"
+        if column.type.is_numeric:
+            value = name if column.bounds is not None or column.categories is not None else f"CLAMP({name}, AUTO)"
+            measured.append(f"AVG({value}) AS mean{number}")
+            mean = f"CAST(mean{number} AS DOUBLE)"
+        label = column.name.replace("'", "''")
+        rows.append(
+            f"SELECT '{label}' AS column_name, '{column.type}' AS column_type, filled{number} AS filled, "
+            f"1 - 1.0 * filled{number} / n AS null_share, {mean} AS mean FROM s"
         )
-
-    def _mark(self, other: RelationNode, condition: Expression) -> Expression:
-        self.relation = ownership.mark(self.relation, other, condition)
-        return reference(self.relation, len(self.relation.fields) - 1)
-
-    def _inner(self, query: exp.Query, *, columns: bool) -> tuple[RelationNode, Expression, list[Expression]]:
-        """The subquery's relation, the condition that ties it to a row, and its columns (over both)."""
-        try:
-            return self._independent(query, columns=columns)
-        except Refusal as refusal:
-            if refusal.reason not in ("unknown_column", "unknown_table") or not _is_simple(query):
-                raise
-        return self._correlated(query, columns=columns)
-
-    def _independent(self, query: exp.Query, *, columns: bool) -> tuple[RelationNode, Expression, list[Expression]]:
-        other = self.queries.query(query, self.ctes)
-        if isinstance(other, ReleasedRelation):
-            if self.relation.is_public:
-                raise Refusal(
-                    "subquery",
-                    "Public rows take no IN or EXISTS over an aggregated result; join it with the public table.",
-                )
-            other = self.queries.rows_below(other, self.relation)
-        visible = [slot for slot, column in enumerate(other.fields) if column.name is not None] if columns else []
-        return other, TRUE, [shift(reference(other, slot), len(self.relation.fields)) for slot in visible]
-
-    def _correlated(self, query: exp.Query, *, columns: bool) -> tuple[RelationNode, Expression, list[Expression]]:
-        if not isinstance(query, exp.Select):
-            raise Refusal("subquery", "A correlated subquery must be a plain SELECT … FROM … WHERE.")
-        other, names = from_clause(self.queries, query, self.ctes)
-        if isinstance(other, ReleasedRelation):
-            raise Refusal("subquery", "A subquery of IN or EXISTS cannot aggregate over persons; group it by the unit.")
-        refuse_kept_rows(other)
-        moved = names.shifted(len(self.relation.fields))
-        both = Correlated(moved.sources, moved.merged, self.scope)
-        where = query.args.get("where")
-        condition = TRUE if where is None else Scalars(both, "WHERE of a subquery").condition(where.this)
-        items = query.expressions if columns else []
-        if any(isinstance(item, exp.Star) for item in items):
-            return other, condition, []
-        scalars = Scalars(both, "SELECT of a subquery")
-        return other, condition, [scalars(item.this if isinstance(item, exp.Alias) else item) for item in items]
+    source = table.name.replace('"', '""')
+    return f'WITH s AS (SELECT {", ".join(measured)} FROM "{source}") {" UNION ALL ".join(rows)}'
 
 
-def _both(condition: Expression, also: Expression) -> Expression:
-    return also if condition == TRUE else call("and", *conjuncts(condition), also)
-
-
-def _query_of(node: exp.Expr) -> exp.Query:
-    inner = node.this if isinstance(node, exp.Subquery) else node
-    while isinstance(inner, exp.Subquery):
-        inner = inner.this
-    if not isinstance(inner, exp.Query):
-        raise Refusal("subquery", "IN and EXISTS take a SELECT in parentheses.")
-    return inner
-
-
-def _is_simple(query: exp.Query) -> bool:
-    return isinstance(query, exp.Select) and all(not value for name, value in query.args.items() if name not in _SIMPLE)
-
+# -- statements
 
 # -- queries
 
