@@ -19,7 +19,7 @@ from tacit.core.errors import EngineError
 from tacit.query.request import Request
 from tacit.server.api.request import job_text
 from tacit.server.identity import Job
-from tacit.server.identity.context import new_id
+from tacit.server.identity.credentials import new_id
 
 ASYNC = {"prefer": "respond-async"}
 

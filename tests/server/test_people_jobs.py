@@ -13,7 +13,7 @@ import pytest
 from support.crowds import Crowd
 from tacit.core.errors import InputError
 from tacit.server.identity import Job
-from tacit.server.identity.context import new_id
+from tacit.server.identity.credentials import new_id
 
 
 def put(crowd: Crowd, analyst: str = "alice", request: str = '{"sql": "…"}') -> Job:

@@ -39,7 +39,7 @@ with Ledger.open(where, anchor=anchor) as ledger:
 def test_processes_that_start_at_once(kind: object, tmp_path: Path) -> None:
     place: Place = kind(tmp_path)  # type: ignore[operator]
     crowd = Crowd(place)
-    secret = crowd.people._links.set_up()
+    secret = crowd.people.new_set_up_link()
     others = [
         WarmProcess(
             [sys.executable, "-c", PROGRAM, place.where, str(place.anchor), secret, str(number)],
@@ -50,7 +50,7 @@ def test_processes_that_start_at_once(kind: object, tmp_path: Path) -> None:
         for number in range(3)
     ]
     # The set-up of the clock in this test is that of another day; the processes use the real one.
-    with crowd.people._context.tables.write() as run:
+    with crowd.people.tables.write() as run:
         run("UPDATE people_links SET expires = ?", (2**62,))
     said = []
     for other in others:

@@ -132,7 +132,7 @@ def test_tables_of_another_history_are_emptied(lasting: Crowd) -> None:
     opened = lasting.people.follow(lasting.people.link("alice", operator="olga"))
     assert opened is not None
     for seen in ("seq = 1000000", f"seq = 1, hash = '{'0' * 64}'"):
-        with lasting.people._context.tables.write() as run:
+        with lasting.people.tables.write() as run:
             run(f"UPDATE people_seen SET {seen}", ())
         lasting.restart()
         assert not opens(lasting.people, text)
@@ -142,7 +142,7 @@ def test_tables_of_another_history_are_emptied(lasting: Crowd) -> None:
 
 
 def test_more_news_than_are_carried_out_at_once(lasting: Crowd, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tacit.server.identity.ledger_people._AT_ONCE", 3)
+    monkeypatch.setattr("tacit.server.identity.chain._AT_ONCE", 3)
     add(lasting.people, "alice")
     issued = [lasting.people.issue("alice", expires=None, operator="olga") for _ in range(7)]
     old = rows_of(lasting.people)
@@ -154,7 +154,7 @@ def test_more_news_than_are_carried_out_at_once(lasting: Crowd, monkeypatch: pyt
 
 
 def test_tables_that_are_newer_than_this_program(lasting: Crowd) -> None:
-    with lasting.people._context.tables.write() as run:
+    with lasting.people.tables.write() as run:
         run("UPDATE people_version SET version = 99", ())
     with pytest.raises(LedgerError, match="reads version 1 alone"):
         lasting.again()

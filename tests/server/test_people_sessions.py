@@ -94,7 +94,7 @@ def test_visits_are_written_down_once_a_minute_and_not_waited_for(
     before = rows_of(people)["sessions"]
     people.session(opened.text)
     assert rows_of(people)["sessions"] == before
-    monkeypatch.setattr(type(people._context.tables), "write", busy)
+    monkeypatch.setattr(type(people.tables), "write", busy)
     crowd.watch.wait(seconds=10)
     assert people.session(opened.text) is not None
     assert rows_of(people)["sessions"] == before
@@ -122,18 +122,18 @@ def test_revoked_behind_the_tables_back(crowd: Crowd) -> None:
 
 def test_revoked_while_a_session_is_opened(crowd: Crowd) -> None:
     people, other = with_alice(crowd), crowd.again()
-    link, born = people.link("alice", operator="olga"), type(people._context).born
+    link, born = people.link("alice", operator="olga"), type(people).born
 
     def meanwhile(*args: object, **fields: object) -> int:
         other.revoke("alice", operator="olga")
         return born(*args, **fields)  # type: ignore[arg-type]
 
-    type(people._context).born = meanwhile  # type: ignore[assignment,method-assign]
+    type(people).born = meanwhile  # type: ignore[assignment,method-assign]
     try:
         with pytest.raises(InputError, match="was revoked"):
             people.follow(link)
     finally:
-        type(people._context).born = born  # type: ignore[method-assign]
+        type(people).born = born  # type: ignore[method-assign]
     assert rows_of(people)["sessions"] == []
 
 
@@ -226,7 +226,7 @@ def test_a_sign_in_under_way_is_used_once_at_its_provider_and_in_time(crowd: Cro
 
 
 def test_sign_ins_under_way_are_a_bounded_number(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tacit.server.identity.sessions._MOST_ENTRIES", 3)
+    monkeypatch.setattr("tacit.server.identity.credentials._MOST_ENTRIES", 3)
     made = []
     for _ in range(5):
         made.append(crowd.people.entries.begin("house", ""))

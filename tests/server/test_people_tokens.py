@@ -12,7 +12,7 @@ from support.crowds import Crowd, add, rows_of, token
 from tacit.core.errors import InputError
 from tacit.ledger import BusyError, LedgerError
 from tacit.server.identity import Role, TokenScope
-from tacit.server.identity.context import Code
+from tacit.server.identity.credentials import Code
 
 
 def test_a_token_is_its_person(crowd: Crowd) -> None:
@@ -168,7 +168,7 @@ def test_a_token_that_is_issued_while_its_person_is_revoked(crowd: Crowd, monkey
     assert crowd.people.tokens() == ()
 
     add(crowd.people, "alice")
-    write = crowd.people._context.tables.write
+    write = crowd.people.tables.write
 
     def revoked_between(*_: object) -> Any:
         monkeypatch.undo()
@@ -176,7 +176,7 @@ def test_a_token_that_is_issued_while_its_person_is_revoked(crowd: Crowd, monkey
         add(crowd.people, "alice")
         return write()
 
-    monkeypatch.setattr(type(crowd.people._context.tables), "write", revoked_between)
+    monkeypatch.setattr(type(crowd.people.tables), "write", revoked_between)
     text = token(crowd.people, "alice")
     assert crowd.people.authenticate(text) is None
 
@@ -225,7 +225,7 @@ def test_every_way_to_fail_does_the_same_look_ups(crowd: Crowd, monkeypatch: pyt
     people.authenticate(good.text)
     crowd.watch.wait(seconds=1)
     done: list[str] = []
-    tables, chain = people._context.tables, people._context.chain
+    tables, chain = people.tables, people.chain
     for owner, name in ((type(tables), "read"), (type(tables), "write"), (type(chain), "analyst"), (Code, "fits")):
         real = getattr(owner, name)
 
@@ -254,7 +254,7 @@ def test_the_day_of_the_last_use(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) 
     def busy(*_: object) -> None:
         raise BusyError("a moment")
 
-    monkeypatch.setattr(type(crowd.people._context.tables), "write", busy)
+    monkeypatch.setattr(type(crowd.people.tables), "write", busy)
     assert crowd.people.authenticate(text) is not None
     assert str(crowd.people.tokens()[0].used) == "2026-11-16"
 
@@ -270,7 +270,7 @@ def test_labels_fit_on_a_line(crowd: Crowd) -> None:
 def test_storage_that_fails_lets_no_user_in(lasting: Crowd) -> None:
     add(lasting.people, "alice")
     text = token(lasting.people, "alice")
-    with lasting.people._context.tables.write() as run:
+    with lasting.people.tables.write() as run:
         run("DROP TABLE people_tokens", ())
     with pytest.raises(LedgerError) as caught:
         lasting.people.authenticate(text)

@@ -88,5 +88,5 @@ def test_verifiers_of_tokens_take_as_many_rounds_as_those_of_passwords_should(se
     people = People.open(served.curator.ledger, ":memory:")
     assert people.salt("alice")[1] == 600_000
     assert served.people.salt("alice")[1] == 4096
-    ((kept,),) = served.people._context.tables.read("SELECT verifier FROM people_tokens WHERE name = 'alice'")
+    ((kept,),) = served.people.tables.read("SELECT verifier FROM people_tokens WHERE name = 'alice'")
     assert kept.startswith("SCRAM-SHA-256$4096:")

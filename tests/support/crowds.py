@@ -82,12 +82,12 @@ def token(people: People, name: str, **options: Any) -> str:
 
 def rows_of(people: People) -> dict[str, list[tuple[Any, ...]]]:
     """Everything in the tables."""
-    return {table: people._context.tables.read(f"SELECT * FROM people_{table}") for table in TABLES}
+    return {table: people.tables.read(f"SELECT * FROM people_{table}") for table in TABLES}
 
 
 def put_back(people: People, rows: dict[str, list[tuple[Any, ...]]]) -> None:
     """Put old tables back, while the chain stays unchanged."""
-    with people._context.tables.write() as run:
+    with people.tables.write() as run:
         for table, content in rows.items():
             run(f"DELETE FROM people_{table}", ())
             for row in content:

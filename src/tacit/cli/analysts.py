@@ -410,7 +410,7 @@ def _known(ledger: Ledger, name: str) -> str:
 def _about(curator: Curator, name: str, *, whole: bool = False) -> dict[str, Any]:
     """Describe a person: share of each budget, role and populations (the last two only where unusual, or ``whole``)."""
     from tacit.client.account_responses import LineResponse
-    from tacit.server.identity.ledger_people import person_of
+    from tacit.server.identity.chain import person_of
 
     analyst = next(one for one in curator.ledger.analysts() if one.name == name)
     person = person_of(analyst)
@@ -439,7 +439,7 @@ def _show(curator: Curator, names: list[str]) -> None:
 
     from tacit.cli.query import budget_table
     from tacit.releases.accounts import Budget
-    from tacit.server.identity.ledger_people import person_of
+    from tacit.server.identity.chain import person_of
 
     screen = console()
     for analyst in curator.ledger.analysts():

@@ -209,7 +209,7 @@ def _tell(started: Started) -> None:
         _say("PostgreSQL clients connect to host={} port={}".format(*started.postgres))
     links = _links(started)
     if "set_up" in links:
-        from tacit.server.identity.sessions import SET_UP_WORDS
+        from tacit.server.identity.credentials import SET_UP_WORDS
 
         _say(f"There is no owner yet. Open this link once, within {SET_UP_WORDS}, to become the owner:")
         _say(f"    {links['set_up']}")

@@ -25,7 +25,7 @@ from tacit.server.api.errors import describe, failure_json
 from tacit.server.api.request import ApiRequest, ApiResponse, JobRequest, job_back, job_text, json_bytes
 from tacit.server.api.worker_runtime import WorkerRuntime
 from tacit.server.errors import Busy, TooMany, Unauthenticated, Unknown
-from tacit.server.identity.context import new_id
+from tacit.server.identity.credentials import new_id
 from tacit.server.service import ADMIN, ASK
 from tacit.server.timing import LateLimit
 

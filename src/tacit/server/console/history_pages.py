@@ -28,7 +28,7 @@ from tacit.server.console.charts import draw_stairs
 from tacit.server.console.page_request import PageRequest
 from tacit.server.errors import Unknown
 from tacit.server.identity import Access, Job, TokenScope
-from tacit.server.identity.context import new_id
+from tacit.server.identity.credentials import new_id
 
 #: Pages of history that a burn-down looks at.
 _PAGES: Final = 4

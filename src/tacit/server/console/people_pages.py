@@ -18,7 +18,7 @@ from tacit.server.console.amounts import amounts_text, gauges, symbol
 from tacit.server.console.page_request import PageProblem, PageRequest, from_here, problem_of
 from tacit.server.errors import NotSignedIn, Unknown
 from tacit.server.identity import Opened, Person, Role, TokenInfo, TokenScope
-from tacit.server.identity.sessions import LINK_WORDS
+from tacit.server.identity.credentials import LINK_WORDS
 
 if TYPE_CHECKING:
     from tacit.server.identity.oidc import OpenIDProvider

@@ -39,8 +39,8 @@ from joserfc.jws import JWSRegistry
 from tacit.core.errors import InputError
 from tacit.project.project_file import OpenIDModel
 from tacit.server.errors import NotSignedIn, ProviderDown
-from tacit.server.identity.context import Code
-from tacit.server.identity.models import Identity, Role
+from tacit.server.identity.chain import Role
+from tacit.server.identity.credentials import Code, Identity
 from tacit.server.settings import is_loopback
 
 #: Signatures that the provider alone can make: neither none nor a shared secret.

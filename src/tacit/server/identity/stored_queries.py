@@ -4,17 +4,42 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from tacit.core.errors import InputError
 from tacit.ledger.entries import plain_name
-from tacit.server.identity.context import IdentityContext, from_stamp, line, new_id, stamp, storable
-from tacit.server.identity.ledger_people import spelled
-from tacit.server.identity.models import Job, Person
-from tacit.server.identity.tables import PeopleTables, schema_of
+from tacit.server.identity.chain import Person, spelled
+from tacit.server.identity.credentials import PeopleStore, from_stamp, line, new_id, stamp, storable
+
+JobState = Literal["waiting", "running", "done", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A query that is answered later, by whichever worker takes it.
+
+    Args:
+        id: as :func:`~tacit.server.identity.credentials.new_id` makes them.
+        analyst: its owner, who alone finds it.
+        request: the query, as :func:`tacit.server.api.request.job_text` writes it.
+        outcome: the answer or the failure, in JSON.
+        worker: the one that has it, until ``lease``; afterwards another may take it.
+        tries: how many workers have taken it.
+    """
+
+    id: str
+    analyst: str
+    request: str
+    created: datetime
+    state: JobState = "waiting"
+    outcome: str = field(default="", repr=False)
+    worker: str = ""
+    lease: datetime | None = None
+    finished: datetime | None = None
+    tries: int = 0
+
 
 _JOB_COLUMNS: Final = (
     "SELECT id, analyst, request, created, state, outcome, worker, lease, finished, tries FROM people_jobs "
@@ -35,8 +60,8 @@ _OLD_JOBS: Final = (
 class JobStore:
     """Stores jobs, hands them to workers, and keeps their outcomes."""
 
-    def __init__(self, context: IdentityContext) -> None:
-        self._context = context
+    def __init__(self, store: PeopleStore) -> None:
+        self._store = store
 
     def put(self, job: Job) -> None:
         """Store a new job."""
@@ -46,7 +71,7 @@ class JobStore:
             None if job.lease is None else stamp(job.lease, "lease"),
             None if job.finished is None else stamp(job.finished, "finished"), job.tries,
         )  # fmt: skip
-        with self._context.tables.write() as run:
+        with self._store.tables.write() as run:
             if not run(_PUT, values):
                 raise InputError("id", "is that of another job")
 
@@ -54,7 +79,7 @@ class JobStore:
         """A job of this analyst; those of others are not there."""
         if not (isinstance(job_id, str) and len(job_id) <= _ID and job_id.isascii() and job_id.isalnum()):
             return None
-        rows = self._context.tables.read(
+        rows = self._store.tables.read(
             _JOB_COLUMNS + "WHERE id = ? AND analyst = ?", (job_id, spelled(analyst, "analyst"))
         )
         return _job(rows[0]) if rows else None
@@ -68,18 +93,18 @@ class JobStore:
             Number of workers that have taken it, this one included; 0 where it was not to be had.
         """
         values = (line(worker, "worker", 200), stamp(lease_until, "lease_until"))
-        with self._context.tables.write() as run:
+        with self._store.tables.write() as run:
             rows = run(
                 "UPDATE people_jobs SET tries = tries + CASE WHEN state = 'running' AND worker = ? THEN 0 ELSE 1 END, "
                 "state = 'running', worker = ?, lease = ? WHERE id = ? AND "
                 "(state = 'waiting' OR (state = 'running' AND (lease < ? OR worker = ?))) RETURNING tries",
-                (worker, *values, line(job_id, "id", _ID), self._context.now(), worker),
+                (worker, *values, line(job_id, "id", _ID), self._store.now(), worker),
             )
         return int(rows[0][0]) if rows else 0
 
     def put_back(self, job_id: str, worker: str) -> None:
         """Give a job back to other workers, as if it had never been taken."""
-        with self._context.tables.write() as run:
+        with self._store.tables.write() as run:
             run(
                 "UPDATE people_jobs SET state = 'waiting', worker = '', lease = NULL, tries = tries - 1 "
                 "WHERE id = ? AND state = 'running' AND worker = ?",
@@ -89,11 +114,11 @@ class JobStore:
     def finish(self, job_id: str, outcome: str, *, failed: bool = False) -> bool:
         """Keep the outcome of a job; whether it is the first, which stays. The oldest finished make room for it."""
         state = "failed" if failed else "done"
-        with self._context.tables.write() as run:
+        with self._store.tables.write() as run:
             rows = run(
                 "UPDATE people_jobs SET state = ?, outcome = ?, lease = NULL, finished = ? "
                 "WHERE id = ? AND state IN ('waiting', 'running') RETURNING analyst",
-                (state, storable(outcome, "outcome"), self._context.now(), line(job_id, "id", _ID)),
+                (state, storable(outcome, "outcome"), self._store.now(), line(job_id, "id", _ID)),
             )
             for (analyst,) in rows:
                 run(_OLD_JOBS, (analyst, analyst, _MOST_FINISHED))
@@ -101,20 +126,20 @@ class JobStore:
 
     def unfinished(self) -> tuple[Job, ...]:
         """Unfinished jobs that a worker may take, the oldest first."""
-        rows = self._context.tables.read(
+        rows = self._store.tables.read(
             _JOB_COLUMNS + "WHERE state = 'waiting' OR (state = 'running' AND lease < ?) ORDER BY created, id",
-            (self._context.now(),),
+            (self._store.now(),),
         )
         return tuple(map(_job, rows))
 
     def open(self, analyst: str) -> int:
         """Number of an analyst's unfinished jobs."""
         count = "SELECT COUNT(*) FROM people_jobs WHERE analyst = ? AND state IN ('waiting', 'running')"
-        return int(self._context.tables.read(count, (spelled(analyst, "analyst"),))[0][0])
+        return int(self._store.tables.read(count, (spelled(analyst, "analyst"),))[0][0])
 
     def forget(self, before: datetime) -> int:
         """Delete jobs that were finished before a moment; returns how many."""
-        with self._context.tables.write() as run:
+        with self._store.tables.write() as run:
             old = "DELETE FROM people_jobs WHERE finished < ? RETURNING id"
             return len(run(old, (stamp(before, "before"),)))
 
@@ -130,24 +155,6 @@ _OPTIONS: Final = 4_000
 #: Queries that one person may keep.
 _MOST: Final = 200
 _MOST_SHOWN: Final = 1_000
-_LOCK: Final = 0x71756573
-#: Words in braces differ between databases.
-_TABLES: Final = (
-    """
-    CREATE TABLE people_queries (
-        id {text} PRIMARY KEY,
-        name {text} NOT NULL,
-        title {text} NOT NULL,
-        sql {text} NOT NULL,
-        options {text} NOT NULL,
-        populations {text} NOT NULL,
-        shared {integer} NOT NULL,
-        saved {integer} NOT NULL
-    ) {end}
-    """,
-    "CREATE INDEX people_queries_of ON people_queries (name, saved)",
-)
-_schema = partial(schema_of, "the saved queries have", "people_query_version", _TABLES, _LOCK)
 _COLUMNS: Final = "SELECT id, name, title, sql, options, populations, shared, saved FROM people_queries "
 
 
@@ -182,13 +189,8 @@ class SavedQuery:
 class SavedQueries:
     """Keeps queries; for any number of threads and processes."""
 
-    def __init__(self, context: IdentityContext) -> None:
-        self._context = context
-
-    @property
-    def _tables(self) -> PeopleTables:
-        """The database, with the table of queries, which is made when it is first needed."""
-        return self._context.tables.prepared(_schema)
+    def __init__(self, store: PeopleStore) -> None:
+        self._store = store
 
     def save(
         self,
@@ -214,11 +216,11 @@ class SavedQueries:
         if len(sql) > _TEXT or len(text) > _OPTIONS:
             raise InputError("sql", f"is too long to be kept; at most {_TEXT:,} characters are")
         seen = frozenset(plain_name(each, "population") for each in populations)
-        now = self._context.now()
+        now = self._store.now()
         made = SavedQuery(new_id(), person.name, named, sql, dict(options), seen, shared, from_stamp(now))
         kept = storable(sql, "sql"), storable(text, "options"), json.dumps(sorted(seen))
         values = (made.id, made.name, named, *kept, int(shared), now)
-        with self._tables.write() as run:
+        with self._store.tables.write() as run:
             # Enough to keep the database small; on PostgreSQL two at once may pass the limit by one.
             done = run(
                 "INSERT INTO people_queries (id, name, title, sql, options, populations, shared, saved) "
@@ -232,7 +234,7 @@ class SavedQueries:
 
     def seen(self, person: Person) -> tuple[SavedQuery, ...]:
         """Queries that a person sees, newest first: their own, and shared ones about what they may see."""
-        rows = self._tables.read(
+        rows = self._store.tables.read(
             f"{_COLUMNS} WHERE name = ? OR shared = 1 ORDER BY saved DESC, id LIMIT ?", (person.name, _MOST_SHOWN)
         )
         found = (_query(row) for row in rows)
@@ -240,7 +242,7 @@ class SavedQueries:
 
     def find(self, identity: str, person: Person) -> SavedQuery | None:
         """A query that a person sees; None for one that is not there for them."""
-        rows = self._tables.read(f"{_COLUMNS} WHERE id = ? AND (name = ? OR shared = 1)", (identity, person.name))
+        rows = self._store.tables.read(f"{_COLUMNS} WHERE id = ? AND (name = ? OR shared = 1)", (identity, person.name))
         found = _query(rows[0]) if rows else None
         return found if found is not None and found.is_seen_by(person) else None
 
@@ -251,7 +253,7 @@ class SavedQueries:
             Whether there is such a query of theirs.
         """
         seen = sorted(plain_name(each, "population") for each in populations or ())
-        with self._tables.write() as run:
+        with self._store.tables.write() as run:
             done = run(
                 "UPDATE people_queries SET shared = ?, populations = ? WHERE id = ? AND name = ? RETURNING id",
                 (int(populations is not None), json.dumps(seen), identity, person.name),
@@ -260,7 +262,7 @@ class SavedQueries:
 
     def delete(self, identity: str, person: Person) -> bool:
         """Delete a query of one's own; returns whether there was one."""
-        with self._tables.write() as run:
+        with self._store.tables.write() as run:
             done = run("DELETE FROM people_queries WHERE id = ? AND name = ? RETURNING id", (identity, person.name))
         return bool(done)
 

@@ -24,7 +24,7 @@ from tacit.noise import entropy
 from tacit.releases.payment import log_failure
 from tacit.server.api.worker_runtime import WorkerRuntime
 from tacit.server.errors import Busy
-from tacit.server.identity.models import Access
+from tacit.server.identity import Access
 from tacit.server.identity.scram import MECHANISM, MECHANISM_PLUS, ScramError, ScramExchange
 from tacit.server.pgwire.catalog import Catalogues
 from tacit.server.pgwire.client_queries import ClientQueries
