@@ -102,7 +102,7 @@ $(RUN): pyproject.toml | $(BIN)/uv
 # One process imports what most tests need: several at once would each compile the same modules.
 $(TEST): pyproject.toml | $(BIN)/uv
 	$(call made,$(VENV),-e '.[dev]')
-	@$(BIN)/python -W ignore -c 'import hypothesis, pandas, polars, psycopg, schemathesis, scipy.stats, sklearn, tacit.cli.app, tacit.learn, tacit.server.api.app'
+	@$(BIN)/python -W ignore -c 'import hypothesis, pandas, polars, psycopg, schemathesis, scipy.stats, sklearn, tacit.cli.query, tacit.learn, tacit.server.api.app'
 	@touch $@
 
 $(DEEP)/.installed: pyproject.toml .superset/.installed | $(BIN)/uv
