@@ -12,14 +12,13 @@ import numpy as np
 
 from tacit.accounting.currencies import AccountGuarantee, currency_named, currency_of
 from tacit.accounting.prices import Charge, HasEvent
-from tacit.core.canonical import canonical, digest_of
+from tacit.core.canonical import canonical
 from tacit.core.errors import AccountingError, InputError
 from tacit.core.events import Event
 from tacit.core.guarantees import ApproxDP, Guarantee, PureDP
-from tacit.ledger import Order
 from tacit.releases.accounts import Entry, typed_epsilon
-from tacit.releases.payment import Caller, CuratorContext, check_succeeded, entry_of, hide_internal_errors, pay
-from tacit.releases.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
+from tacit.releases.payment import Caller, CuratorContext, hide_internal_errors, pay_release
+from tacit.releases.receipt import Receipt, about_mechanism, quoted
 
 _FORMAT = "tacit-value"
 _LONGEST_LABEL = 1000
@@ -87,28 +86,17 @@ def _pay(
         quote = {"mechanisms": quoted(about["mechanisms"])}
         own = getattr(charge, "guarantee", charge)
         stated = typed_epsilon({"epsilon": own.epsilon}) if isinstance(own, (PureDP, ApproxDP)) else {}
-        # The value is secret, so one request is told from another by the action, the population, label and charge.
-        request = digest_of(canonical([action, context.project, population, label, quote]))
-        order = Order(
-            population, guarantee, analyst=caller.analyst, project=context.project, sql=label,
-            quote=quote | stated,
-            idempotency_key=caller.idempotency_key, request=request,
-        )  # fmt: skip
-
-        def statement(_: Any, digest: str) -> ReceiptStatement:
-            unit = "as the program that used the mechanism counts persons"
-            return ReceiptStatement(
-                [about | {"released": digest}], unit, currency.kind, guarantee, context.catalog.digest
-            )
-
-        paid = pay(context, order, lambda _: run(), value_to_text, statement)
-        if paid.problem is not None:
+        paid, entry = pay_release(
+            context, caller, lambda _: run(), value_to_text, lambda _, digest: [about | {"released": digest}],
+            population=population, guarantee=guarantee, label=label, quote=quote | stated,
+            unit="as the program that used the mechanism counts persons",
+            # The value is secret, so one request is told from another by the action, the population, label and charge.
+            request=[action, context.project, population, label, quote],
             # The caller holds the value, and so may see how releasing it failed.
-            raise paid.problem
-        check_succeeded(paid.outcome)
+            raises=True,
+        )  # fmt: skip
         # Of this run, the value as its mechanism shaped it; of an earlier one, as the ledger holds it.
         value = _from_plain(json.loads(paid.outcome.result)["value"]) if paid.outcome.repeated else paid.made
-        entry = entry_of(paid.outcome, sql=label, analyst=caller.analyst, paid=paid.now)
         return DirectRelease(value, entry, paid.receipt)
 
 

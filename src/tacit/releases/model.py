@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from tacit.accounting.currencies import currency_named
-from tacit.core.canonical import canonical, digest_of
+from tacit.core.canonical import digest_of
 from tacit.core.errors import InputError, InternalError
 from tacit.core.events import Event
 from tacit.core.guarantees import Guarantee
 from tacit.core.relations import ADD_REMOVE, as_relation
 from tacit.engines.protocol import Engine
-from tacit.ledger import Order, Outcome, Reservation
+from tacit.ledger import Outcome, Reservation
 from tacit.query.catalog import Population
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import Field as RowField
@@ -33,17 +33,8 @@ from tacit.releases.accounts import Entry, typed_epsilon
 from tacit.releases.api_types import Label, RequestModel, ResponseModel, Text, maybe
 from tacit.releases.mechanism import event_for
 from tacit.releases.notebook_tables import entry_html
-from tacit.releases.payment import (
-    Caller,
-    CuratorContext,
-    Departure,
-    check_succeeded,
-    entry_of,
-    hide_internal_errors,
-    paid_at,
-    pay,
-)
-from tacit.releases.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
+from tacit.releases.payment import Caller, CuratorContext, Departure, hide_internal_errors, paid_at, pay_release
+from tacit.releases.receipt import Receipt, about_mechanism, quoted
 from tacit.releases.release import Files, ReleaseKind
 
 if TYPE_CHECKING:
@@ -195,12 +186,6 @@ def fit_privately(
         has_target = len(found.names) > len(columns.features)
         told = {"estimator": type(declared).__name__, "sql": sql, "columns": found.names, "target": has_target}
         weighed = [] if weight is None else [weight]
-        order = Order(
-            population.name, guarantee, analyst=caller.analyst, project=context.project, sql=label, plan=about["plan"],
-            quote={"mechanisms": quoted(about["mechanisms"]), "model": told, **typed_epsilon(vars(declared))},
-            idempotency_key=caller.idempotency_key,
-            request=digest_of(canonical([label, about["mechanisms"], parameters_told(declared), *weighed])),
-        )  # fmt: skip
         # Sources that changed are bound again, and refused where they are not what was opened.
         context.version(dict.fromkeys(scanned(rows)))
 
@@ -217,14 +202,13 @@ def fit_privately(
                 raise InternalError("a fit released other things than it was priced for")
             return declared
 
-        def statement(_: Any, digest: str) -> ReceiptStatement:
-            unit = f"one of {population.name}, with one row each"
-            said = [about | {"released": digest}]
-            return ReceiptStatement(said, unit, currency.kind, guarantee, context.catalog.digest)
-
-        paid = pay(context, order, run, model_to_text, statement)
-        check_succeeded(paid.outcome)
-        entry = entry_of(paid.outcome, sql=label, analyst=caller.analyst, paid=paid.now)
+        paid, entry = pay_release(
+            context, caller, run, model_to_text, lambda _, digest: [about | {"released": digest}],
+            population=population.name, guarantee=guarantee, unit=f"one of {population.name}, with one row each",
+            label=label, plan=about["plan"],
+            quote={"mechanisms": quoted(about["mechanisms"]), "model": told, **typed_epsilon(vars(declared))},
+            request=[label, about["mechanisms"], parameters_told(declared), *weighed],
+        )  # fmt: skip
         return _fitted(paid.outcome, entry, told, paid.made)
 
 
@@ -235,9 +219,7 @@ def read_model(context: CuratorContext, position: int) -> Fitted:
         InputError: there is no model at this place.
     """
     with hide_internal_errors():
-        charged, told, outcome = paid_at(context, position, "model")
-        record = charged.record
-        entry = entry_of(outcome, sql=record.sql, digest=record.plan, analyst=record.analyst, paid=False)
+        _, told, outcome, entry = paid_at(context, position, "model")
         return _fitted(outcome, entry, told)
 
 

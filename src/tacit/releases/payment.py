@@ -28,15 +28,17 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
-from tacit.core.canonical import digest_of
+from tacit.accounting.currencies import currency_of
+from tacit.core.canonical import canonical, digest_of
 from tacit.core.errors import DelayedError, EngineError, FailedRunError, InputError, InternalError, TacitError
+from tacit.core.guarantees import Guarantee
 from tacit.engines.protocol import Engine
 from tacit.ledger import FAILED, Amount, BusyError, Ledger, LedgerError, Order, Outcome, Record, Reservation
 from tacit.ledger.history import Charged, charge_at
@@ -314,6 +316,70 @@ def pay(
         return Paid(outcome, not charge.resumed, None if outcome.repeated else made, problem)
 
 
+def pay_release(
+    context: CuratorContext,
+    caller: Caller,
+    run: Callable[[Reservation], Made],
+    text: Callable[[Made], str],
+    answers: Callable[[Made | None, str], list[dict[str, Any]]],
+    *,
+    population: str,
+    guarantee: Guarantee,
+    unit: str,
+    label: str,
+    quote: Mapping[str, Any],
+    request: Sequence[Any],
+    plan: str = "",
+    repeat: Sequence[Any] | None = None,
+    departure: Departure | None = None,
+    work: TimedWork | None = None,
+    under: int | None = None,
+    raises: bool = False,
+) -> tuple[Paid[Made], Entry]:
+    """Pay for a release that is no query: its outcome, and the line of its charge.
+
+    Args:
+        context: ledger, keys and locks.
+        caller: who asks.
+        run: see :func:`pay`.
+        text: likewise.
+        answers: lines of the receipt, given what was made and the digest of its bytes.
+        population: whose budget.
+        guarantee: of all of it.
+        unit: whom it protects, in words.
+        label: what it is.
+        quote: what the ledger keeps of the order.
+        request: what one request is told from another by.
+        plan: digest of what is released.
+        repeat: what an equal order is recognised by; None where every order is a new one.
+        departure: see :func:`pay`.
+        work: likewise.
+        under: likewise.
+        raises: whether the caller may see how the run failed.
+
+    Raises:
+        FailedRunError: the run failed, now or before.
+    """
+    order = Order(
+        population, guarantee, analyst=caller.analyst, project=context.project, sql=label, plan=plan, quote=quote,
+        repeat_key="" if repeat is None else digest_of(canonical(repeat)), idempotency_key=caller.idempotency_key,
+        request=digest_of(canonical(request)),
+    )  # fmt: skip
+    is_fresh = departure is not None and context.ledger.outcome_under(population, order.repeat_key) is None
+    if departure is not None and work is not None and is_fresh:
+        departure.check(work)
+
+    def statement(made: Made | None, digest: str) -> ReceiptStatement:
+        kind = currency_of(guarantee).kind
+        return ReceiptStatement(answers(made, digest), unit, kind, guarantee, context.catalog.digest)
+
+    paid = pay(context, order, run, text, statement, departure=departure, plan=work, under=under)
+    if raises and paid.problem is not None:
+        raise paid.problem
+    check_succeeded(paid.outcome)
+    return paid, entry_of(paid.outcome, sql=label, digest=plan, analyst=caller.analyst, paid=paid.now)
+
+
 def reserved(context: CuratorContext, order: Order) -> Reservation | Outcome:
     """A durable charge, or the outcome that an equal order has, within the owner's policy for analysts."""
     account = context.accounts.get(order.population)
@@ -322,8 +388,8 @@ def reserved(context: CuratorContext, order: Order) -> Reservation | Outcome:
     return context.ledger.reserve(order)
 
 
-def paid_at(context: CuratorContext, position: int, part: str) -> tuple[Charged, Any, Outcome]:
-    """The charge at a place, the part of its quote that names its kind of work, and what came of it.
+def paid_at(context: CuratorContext, position: int, part: str) -> tuple[Charged, Any, Outcome, Entry]:
+    """The charge at a place, the part of its quote that names its kind of work, what came of it, and its line.
 
     Raises:
         InputError: there is no such work at this place.
@@ -335,7 +401,9 @@ def paid_at(context: CuratorContext, position: int, part: str) -> tuple[Charged,
     if charged is None or outcome is None:
         raise InputError("position", f"there is no {part} at {position}")
     check_succeeded(outcome)
-    return charged, told, outcome
+    record = charged.record
+    entry = entry_of(outcome, sql=record.sql, digest=record.plan, analyst=record.analyst, paid=False)
+    return charged, told, outcome, entry
 
 
 def entry_of(

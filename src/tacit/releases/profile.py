@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple
 from pydantic import Field
 
 from tacit.accounting.currencies import AccountGuarantee, currency_of
-from tacit.core.canonical import canonical, digest_of
+from tacit.core.canonical import canonical
 from tacit.core.charts import altair, offline
 from tacit.core.errors import InputError, InternalError
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
 from tacit.core.text_files import table_bytes
-from tacit.ledger import Order, Outcome, Reservation
+from tacit.ledger import Outcome, Reservation
 from tacit.mechanisms.base import per_output_beta
 from tacit.project.project_template import Draft, DraftColumn, DraftTable, project_text
 from tacit.query.catalog import Column, Table
@@ -44,18 +44,10 @@ from tacit.query.types import DOUBLE, TEXT, Kind
 from tacit.releases.accounts import Entry, typed_epsilon
 from tacit.releases.answer import to_arrow
 from tacit.releases.api_types import Amount, Count, RequestModel, ResponseModel, Text, maybe
-from tacit.releases.payment import (
-    Caller,
-    Departure,
-    check_succeeded,
-    entry_of,
-    hide_internal_errors,
-    paid_at,
-    pay,
-)
+from tacit.releases.payment import Caller, Departure, hide_internal_errors, paid_at, pay_release
 from tacit.releases.planner import QueryContext, ReadAnswer, read_back
 from tacit.releases.query import run
-from tacit.releases.receipt import Receipt, ReceiptStatement, about_plan
+from tacit.releases.receipt import Receipt, about_plan
 from tacit.releases.release import TABLE_FORMS, Files, ReleaseKind
 from tacit.releases.release_format import released_to_text
 from tacit.synth.count_measurement import settled
@@ -636,12 +628,6 @@ def make_profile(context: QueryContext, source: str, options: Mapping[str, Any],
         label = f"{_LABEL}{priced.table.name}"
         told = {"source": priced.table.name, "options": Request.of("", options).stated}
         version = context.version([priced.table.name])
-        key = canonical([_FORMAT, first.digest, repr(priced.guarantee), context.catalog.digest, repr(version)])
-        order = Order(
-            priced.population, priced.guarantee, analyst=caller.analyst, project=context.project, sql=label,
-            plan=first.digest, quote={"profile": told, **typed_epsilon(options)}, repeat_key=digest_of(key),
-            idempotency_key=caller.idempotency_key, request=digest_of(canonical([label, first.digest])),
-        )  # fmt: skip
 
         def made(_: Reservation) -> list[tuple[str, str, Plan]]:
             done: list[tuple[str, str, Plan]] = []
@@ -655,17 +641,18 @@ def make_profile(context: QueryContext, source: str, options: Mapping[str, Any],
             _walk(priced, ask)
             return done
 
-        def statement(done: list[tuple[str, str, Plan]] | None, digest: str) -> ReceiptStatement:
-            said = [
+        def answers(done: list[tuple[str, str, Plan]] | None, digest: str) -> list[dict[str, Any]]:
+            return [
                 about_plan(outline(plan), plan, sql, released=digest, name=f"{number} of {label}")
                 for number, (sql, _, plan) in enumerate(done or [(_counts_sql(priced.table), "", first)], 1)
             ]
-            kind = currency_of(priced.guarantee).kind
-            return ReceiptStatement(said, outline(first).unit, kind, priced.guarantee, context.catalog.digest)
 
-        paid = pay(context, order, made, _to_text, statement)
-        check_succeeded(paid.outcome)
-        entry = entry_of(paid.outcome, sql=label, digest=first.digest, analyst=caller.analyst, paid=paid.now)
+        paid, entry = pay_release(
+            context, caller, made, _to_text, answers, population=priced.population, guarantee=priced.guarantee,
+            unit=outline(first).unit, label=label, plan=first.digest, quote={"profile": told, **typed_epsilon(options)},
+            request=[label, first.digest],
+            repeat=[_FORMAT, first.digest, repr(priced.guarantee), context.catalog.digest, repr(version)],
+        )  # fmt: skip
         return _read(priced, paid.outcome, entry)
 
 
@@ -701,11 +688,10 @@ def read_profile(context: QueryContext, position: int) -> Profile:
         InputError: there is none, or its table is declared otherwise now.
     """
     with hide_internal_errors():
-        charged, told, outcome = paid_at(context, position, "profile")
-        priced, record = _price(context, told["source"], told["options"]), charged.record
-        if priced.plan(_counts_sql(priced.table), Fraction(1)).digest != record.plan:
+        charged, told, outcome, entry = paid_at(context, position, "profile")
+        priced = _price(context, told["source"], told["options"])
+        if priced.plan(_counts_sql(priced.table), Fraction(1)).digest != charged.record.plan:
             raise InputError("position", f"{told['source']} is declared otherwise than at {position}")
-        entry = entry_of(outcome, sql=record.sql, digest=record.plan, analyst=record.analyst, paid=False)
         return _read(priced, outcome, entry)
 
 

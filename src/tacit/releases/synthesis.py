@@ -27,17 +27,8 @@ from tacit.ledger import Order, Outcome, Reservation
 from tacit.query.planning.pricing import check_charge
 from tacit.releases.accounts import Entry, typed_epsilon
 from tacit.releases.api_types import Amount, Count, Limit, Names, RequestModel, ResponseModel, Text, maybe
-from tacit.releases.payment import (
-    Caller,
-    CuratorContext,
-    Departure,
-    check_succeeded,
-    entry_of,
-    hide_internal_errors,
-    paid_at,
-    pay,
-)
-from tacit.releases.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
+from tacit.releases.payment import Caller, CuratorContext, Departure, hide_internal_errors, paid_at, pay_release
+from tacit.releases.receipt import Receipt, about_mechanism, quoted
 from tacit.releases.release import SYNTHETIC_SUFFIX, TABLE_FORMS, Files, ReleaseKind
 from tacit.releases.synthetic_table import (
     BANNER,
@@ -95,12 +86,10 @@ def synthesize(
         whole = stages.noise.event(stages.price, f"synthetic table, {request.method}", stages.relation)
         before = quoted(about_mechanism(stages, whole, label, released="")["mechanisms"])
         version = context.version(stages.tables())
-        parts = [_FORMAT, text, context.catalog.digest, stages.relation.value, repr(stages.guarantee), repr(version)]
-        order = Order(
-            stages.population, stages.guarantee, analyst=caller.analyst, project=context.project, sql=label,
-            plan=about["plan"], quote={"mechanisms": before, "synthesis": told, **typed_epsilon(request.options)},
-            repeat_key=digest_of(canonical(parts)),
-            idempotency_key=caller.idempotency_key, request=digest_of(canonical([label, text, before])),
+        relation = stages.relation
+        part = Order(
+            stages.population, NoEvent(relation=relation), analyst=caller.analyst, project=context.project, sql=label,
+            plan=about["plan"],
         )  # fmt: skip
 
         def run(charge: Reservation) -> list[FittedStage]:
@@ -110,25 +99,26 @@ def synthesize(
                 raw = stage.counts.count(context, stage.plan.candidates)
                 if context.version(stages.tables()) != version:
                     raise InternalError("the tables changed while they were counted")
-                made = _measured(context, stage.plan, raw.__getitem__, order, charge, progress, number, request.method)
+                made = _measured(context, stage.plan, raw.__getitem__, part, charge, progress, number, request.method)
                 done.append(FittedStage(stage, made))
-            events = [event for each in done for event in each.transcript.event(stages.relation).events]
-            check_charge(ComposedEvent(tuple(events), relation=stages.relation), stages.guarantee)
+            events = [event for each in done for event in each.transcript.event(relation).events]
+            check_charge(ComposedEvent(tuple(events), relation=relation), stages.guarantee)
             return done
 
-        def statement(made: list[FittedStage] | None, digest: str) -> ReceiptStatement:
+        def answers(made: list[FittedStage] | None, digest: str) -> list[dict[str, Any]]:
             lines = before if made is None else [line for each in made for line in _lines(each, len(made) > 1)]
-            said = about | {"mechanisms": lines, "released": digest}
-            kind = currency_of(stages.guarantee).kind
-            return ReceiptStatement(
-                [said], f"one of {stages.population}", kind, stages.guarantee, context.catalog.digest
-            )
+            return [about | {"mechanisms": lines, "released": digest}]
 
-        paid = pay(context, order, run, lambda made: transcripts_to_text([each.transcript for each in made]), statement)
-        check_succeeded(paid.outcome)
+        paid, charge = pay_release(
+            context, caller, run, lambda made: transcripts_to_text([each.transcript for each in made]), answers,
+            population=stages.population, guarantee=stages.guarantee, unit=f"one of {stages.population}", label=label,
+            plan=about["plan"], quote={"mechanisms": before, "synthesis": told, **typed_epsilon(request.options)},
+            request=[label, text, before],
+            repeat=[_FORMAT, text, context.catalog.digest, stages.relation.value, repr(stages.guarantee),
+                    repr(version)],
+        )  # fmt: skip
         if progress is not None:
             progress("fitting the model")
-        charge = entry_of(paid.outcome, sql=label, digest=about["plan"], analyst=caller.analyst, paid=paid.now)
         return _drawn(stages, paid.outcome, charge, rows)
 
 
@@ -181,12 +171,10 @@ def drawn_again(context: CuratorContext, position: int, rows: int | None = None)
         InputError: there is no synthetic table at this place, or its columns are declared otherwise now.
     """
     with hide_internal_errors():
-        charged, told, outcome = paid_at(context, position, "synthesis")
+        charged, told, outcome, charge = paid_at(context, position, "synthesis")
         stages = SynthesisStages(context, SynthesisRequest.from_plain(told))
         if digest_of(stages.text) != charged.record.plan:
             raise InputError("position", f"the columns of {told['source']} are declared otherwise than at {position}")
-        record = charged.record
-        charge = entry_of(outcome, sql=record.sql, digest=record.plan, analyst=record.analyst, paid=False)
         _check_rows(stages, rows)
         return _drawn(stages, outcome, charge, rows)
 
@@ -308,17 +296,13 @@ class KeptParts:
         self._next: Reservation | None = None
 
     def _reserve(self) -> Reservation | Outcome:
-        free = NoEvent(relation=self._plan.relation)
         number, paid = self._number, self._charge.seq
         later = [self._stage] if self._stage else []
         name = digest_of(canonical([_FORMAT, "part", paid, self._charge.hash, number, *later]))
+        sql = f"part {number + 1} of the {self._order.sql}"
         return self._ledger.reserve(
-            Order(
-                self._order.population, free, analyst=self._order.analyst, project=self._order.project,
-                sql=f"part {number + 1} of the {self._order.sql}", plan=self._order.plan,
-                quote={"paid by": paid, "part": number}, repeat_key=name,
-            )
-        )  # fmt: skip
+            replace(self._order, sql=sql, quote={"paid by": paid, "part": number}, repeat_key=name)
+        )
 
     def found(self) -> list[Transcript]:
         parts: list[Transcript] = []

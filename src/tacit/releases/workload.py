@@ -24,22 +24,13 @@ from tacit.core.errors import InputError, InternalError
 from tacit.core.events import ComposedEvent
 from tacit.core.relations import Relation
 from tacit.core.text_files import table_bytes
-from tacit.ledger import Order, Outcome, Reservation
+from tacit.ledger import Outcome, Reservation
 from tacit.query.planning.pricing import check_charge
 from tacit.query.request import OPTIONS, Request, Terms
 from tacit.releases.accounts import Entry, check_per_query, typed_epsilon
 from tacit.releases.api_types import Amount, Limit, RequestModel, ResponseModel, Text, maybe
-from tacit.releases.payment import (
-    Caller,
-    CuratorContext,
-    Departure,
-    check_succeeded,
-    entry_of,
-    hide_internal_errors,
-    paid_at,
-    pay,
-)
-from tacit.releases.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
+from tacit.releases.payment import Caller, CuratorContext, Departure, hide_internal_errors, paid_at, pay_release
+from tacit.releases.receipt import Receipt, about_mechanism, quoted
 from tacit.releases.release import TABLE_FORMS, Files, ReleaseKind
 from tacit.synth.count_measurement import CountMeasurement, count_prices, meant_delta, settled
 from tacit.synth.marginal_counts import MarginalCounts, countable_rows
@@ -197,34 +188,22 @@ def answer_workload(
             <= _MOST_TOLD
             else {}
         )
-        version = context.version(counts.tables())
-        # Integers are read by what was measured, so that with another strategy or other noise it is another release.
-        parts = [_FORMAT, text, context.catalog.digest, priced.relation.value, repr(priced.guarantee), repr(version),
-                 mechanisms]  # fmt: skip
-        order = Order(
-            counts.population, priced.guarantee, analyst=caller.analyst, project=context.project, sql=label,
-            plan=digest_of(text), quote={"mechanisms": mechanisms, "workload": kept, **typed_epsilon(options)},
-            repeat_key=digest_of(canonical(parts)),
-            idempotency_key=caller.idempotency_key, request=digest_of(canonical([label, text, mechanisms])),
-        )  # fmt: skip
 
         def run(_: Reservation) -> list[NDArray[np.int64]]:
             raw = counts.count(context, priced.sets, seconds=None if departure is None else departure.seconds)
             return [measurement.release(raw.__getitem__) for measurement in plan.measurements]
 
-        def statement(_: Any, digest: str) -> ReceiptStatement:
-            unit = f"one of {counts.population}"
-            kind = currency_of(priced.guarantee).kind
-            return ReceiptStatement(
-                [about | {"released": digest}], unit, kind, priced.guarantee, context.catalog.digest
-            )
-
-        work = counts.work(priced.sets)
-        if departure is not None and context.ledger.outcome_under(counts.population, order.repeat_key) is None:
-            departure.check(work)
-        paid = pay(context, order, run, noisy_to_text, statement, departure=departure, plan=work, under=under)
-        check_succeeded(paid.outcome)
-        charge = entry_of(paid.outcome, sql=label, digest=about["plan"], analyst=caller.analyst, paid=paid.now)
+        # Integers are read by what was measured, so that with another strategy or other noise it is another release.
+        version = context.version(counts.tables())
+        repeat = [_FORMAT, text, context.catalog.digest, priced.relation.value, repr(priced.guarantee), repr(version),
+                  mechanisms]  # fmt: skip
+        paid, charge = pay_release(
+            context, caller, run, noisy_to_text, lambda _, digest: [about | {"released": digest}],
+            population=counts.population, guarantee=priced.guarantee, unit=f"one of {counts.population}", label=label,
+            plan=about["plan"], quote={"mechanisms": mechanisms, "workload": kept, **typed_epsilon(options)},
+            request=[label, text, mechanisms], repeat=repeat, departure=departure, work=counts.work(priced.sets),
+            under=under,
+        )  # fmt: skip
         return _answer(priced, paid.outcome, charge)
 
 
@@ -250,15 +229,13 @@ def read_workload(context: CuratorContext, position: int) -> WorkloadAnswer:
         InputError: there is no workload at this place, or its columns are declared otherwise now.
     """
     with hide_internal_errors():
-        charged, told, outcome = paid_at(context, position, "workload")
+        charged, told, outcome, charge = paid_at(context, position, "workload")
         parts, measured = workload_from_plain(told["parts"]), charged.quote["mechanisms"]
         priced = _price(context, told["source"], parts, told["options"], measured)
         if digest_of(priced.text) != charged.record.plan:
             raise InputError("position", f"the columns of {told['source']} are declared otherwise than at {position}")
         if canonical(priced.mechanisms) != canonical(measured):
             raise InputError("position", f"the account, or how Tacit measures, is not what it was at {position}")
-        record = charged.record
-        charge = entry_of(outcome, sql=record.sql, digest=record.plan, analyst=record.analyst, paid=False)
         return _answer(priced, outcome, charge)
 
 
