@@ -18,7 +18,7 @@ from support.visiting import Visitor
 from tacit.accounting.currencies import CURRENCIES
 from tacit.cli.query import Prompt, request_of
 from tacit.client.remote_curator import RemoteCurator
-from tacit.client.requests import query_body
+from tacit.client.responses import query_body
 from tacit.core.errors import InputError
 from tacit.curator.curator import Curator
 from tacit.query.parsing.parse import parse

@@ -14,8 +14,7 @@ import pytest
 
 import tacit
 from tacit.core.extras import MissingError
-from tacit.curator.notebook_magic import USAGE
-from tacit.releases.notebook_tables import ChargeList
+from tacit.releases.notebook import USAGE, ChargeList
 
 QUERY = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
 HOSTILE = "<script>alert(1)</script>"

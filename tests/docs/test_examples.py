@@ -66,7 +66,7 @@ class Cells:
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(notebook: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cells, content = Cells(), json.loads(notebook.read_text())
-    monkeypatch.setattr("tacit.curator.notebook_magic._show", cells.shown.append)
+    monkeypatch.setattr("tacit.releases.notebook._show", cells.shown.append)
     for cell in content["cells"]:
         if cell["cell_type"] == "code":
             cells.run("".join(cell["source"]))

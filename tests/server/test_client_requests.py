@@ -20,8 +20,7 @@ from tacit.client import http_client as channel
 from tacit.client.account_responses import KeyResponse
 from tacit.client.http_client import RateError, RemoteError, SignInError, TrustError, base_url, error_of, parsing
 from tacit.client.remote_curator import RemoteCurator, RemoteRows
-from tacit.client.requests import query_body
-from tacit.client.responses import AnswerTableResponse
+from tacit.client.responses import AnswerTableResponse, query_body
 from tacit.core.errors import (
     AccessError,
     AccountingError,

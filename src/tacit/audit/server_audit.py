@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tacit.audit.checks import AuditCheck, Verdict, judged
 from tacit.audit.lower_bound import lower_bound
 from tacit.client.remote_curator import RemoteCurator, connect
-from tacit.client.requests import query_body
+from tacit.client.responses import query_body
 from tacit.core.errors import InputError
 from tacit.core.guarantees import PureDP
 from tacit.core.numbers import Number, exact_positive

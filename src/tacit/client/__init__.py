@@ -6,9 +6,8 @@ Modules:
 * :mod:`.releases` — Releases of every kind, and jobs: bodies of responses, and releases of a server with files that are
   fetched
 * :mod:`.remote_curator` — ``tacit.connect``: the methods of a curator over HTTP
-* :mod:`.requests` — Requests of the API that make no release: queries, people, tokens and quotas
-* :mod:`.responses` — Bodies of responses to queries: one class writes a body (``of``), reads it (``read``,
-  ``to_domain``), describes it
+* :mod:`.responses` — Bodies of requests and of responses to queries: one class writes a body (``of``), reads and
+  describes it
 * :mod:`.trust` — Trust in a server: its keys and their succession, the key that was pinned, the newest entry that was
   seen
 """

@@ -20,7 +20,6 @@ from pydantic import BeforeValidator, Field
 
 from tacit.accounting.currencies import CURRENCIES
 from tacit.accounting.filters import Line
-from tacit.client.requests import Role, Scopes
 from tacit.core.errors import InputError
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import exact, exact_text
@@ -45,7 +44,22 @@ from tacit.query.types import (
 )
 from tacit.releases.accounts import Budget, Entry
 from tacit.releases.answer import plain
-from tacit.releases.api_types import Exact, ResponseModel, Scalar, maybe
+from tacit.releases.api_types import (
+    Amount as Price,
+)
+from tacit.releases.api_types import (
+    Amounts,
+    Count,
+    Exact,
+    Label,
+    Name,
+    Names,
+    RequestModel,
+    ResponseModel,
+    Scalar,
+    Text,
+    maybe,
+)
 from tacit.releases.receipt import guarantee_to_plain
 
 if TYPE_CHECKING:
@@ -420,10 +434,45 @@ def _seconds(moment: Any) -> Any:
     return moment.isoformat(timespec="seconds") if isinstance(moment, datetime) else moment
 
 
+Role = Literal["owner", "analyst", "auditor"]
+Scopes = list[Literal["ask", "audit", "admin"]]
 _Role = Annotated[Role, BeforeValidator(lambda role: str(role) if isinstance(role, str) else role)]
 _Scopes = Annotated[Scopes, BeforeValidator(_sorted)]
 _Populations = Annotated[list[str] | None, BeforeValidator(_sorted)]
 _Moment = Annotated[str, BeforeValidator(_seconds)]
+
+
+class PersonRequest(RequestModel):
+    """A person to add, or to change."""
+
+    name: Name
+    role: Role
+    populations: Names | None = maybe(
+        description="populations that exist for them, null for all; if left out, as before, or all"
+    )
+
+
+class TokenRequest(RequestModel):
+    """A token to issue."""
+
+    name: Name
+    days: Annotated[Count, Field(ge=1, le=3650)] = Field(description="until it ends")
+    label: Label = maybe()
+    scopes: Scopes = maybe(description="by default those of the person")
+    share: Price = maybe(
+        description="epsilon that all its charges may amount to, of each population; it may then only ask"
+    )
+
+
+class QuotaRequest(RequestModel):
+    """A limit for one person, counting what they have spent; no caps take it away."""
+
+    name: Name
+    population: Text
+    caps: Amounts = Field(
+        description="by currency of the account",
+        json_schema_extra={"additionalProperties": {"type": "number", "minimum": 0}},
+    )
 
 
 class MeResponse(ResponseModel):

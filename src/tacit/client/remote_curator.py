@@ -27,8 +27,7 @@ from tacit.client.releases import (
     RemoteSyntheticTables,
     RemoteWorkload,
 )
-from tacit.client.requests import query_body
-from tacit.client.responses import AnswerResponse, AnswerTableResponse, QuoteResponse, ReceiptResponse
+from tacit.client.responses import AnswerResponse, AnswerTableResponse, QuoteResponse, ReceiptResponse, query_body
 from tacit.client.trust import SEEN, Identity, Witness, head_text, identity_of, own_keys, pin
 from tacit.core.canonical import digest_of
 from tacit.core.closing import Closing
@@ -49,7 +48,7 @@ from tacit.releases.accounts import Budget, Entry, typed_price
 from tacit.releases.answer import AnswerViews
 from tacit.releases.api_types import ResponseModel
 from tacit.releases.model import Fitted
-from tacit.releases.notebook_tables import ChargeList, curator_html
+from tacit.releases.notebook import ChargeList, curator_html
 from tacit.releases.planner import QuoteForms
 from tacit.releases.profile import ProfileRequest
 from tacit.releases.receipt import Receipt, ReceiptReport, charge_of, verify_receipt

@@ -1,4 +1,4 @@
-"""Bodies of responses to queries: one class writes a body (``of``), reads it (``read``, ``to_domain``), describes it.
+"""Bodies of requests and of responses to queries: one class writes a body (``of``), reads and describes it.
 
 Writing and reading are strict about types. Readers ignore fields that they do not know, so that a server may say more.
 """
@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Self
 
-from pydantic import Field
+from pydantic import ConfigDict, Field, create_model
 
 from tacit.client.account_responses import (
     BudgetResponse,
@@ -21,15 +22,30 @@ from tacit.client.account_responses import (
     read_type,
     read_value,
 )
+from tacit.core.errors import InputError
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import exact, exact_probability, exact_text
 from tacit.query.planning.explain import ExplainedError, ExplainedRelease, Explanation
 from tacit.query.postprocess.bounding_bias import Bias, CauseShare
 from tacit.query.postprocess.cells import Ends
 from tacit.query.query import OutputColumn
+from tacit.query.request import OPTIONS, OptionKind, Request
 from tacit.query.types import Domain, Range, Value
 from tacit.releases.accounts import Entry
-from tacit.releases.api_types import DescribedAs, Exact, ResponseModel, Scalar, maybe
+from tacit.releases.api_types import (
+    Amount,
+    Amounts,
+    Count,
+    DescribedAs,
+    Exact,
+    Limit,
+    RequestModel,
+    ResponseModel,
+    Scalar,
+    Text,
+    maybe,
+    option_text,
+)
 from tacit.releases.receipt import Receipt
 
 if TYPE_CHECKING:
@@ -401,3 +417,57 @@ def charge_json(charge: Entry) -> dict[str, Any]:
         "position": charge.number,
         "text": charge.text,
     }
+
+
+_OPTION_TYPES: Final[Mapping[OptionKind, Any]] = {
+    OptionKind.AMOUNT: Amount,
+    OptionKind.PROBABILITY: Amount,
+    OptionKind.COUNT: Count,
+    OptionKind.LIMIT: Limit,
+    OptionKind.AMOUNTS: Amount | Amounts,
+    OptionKind.WEIGHTS: Amounts,
+}
+
+
+class _Query(RequestModel):
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"sql": "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", "epsilon": 0.5}}
+    )
+
+
+_FIELDS: Final[dict[str, Any]] = {
+    "sql": (Text, Field(description="one SELECT")),
+    **{name: (_OPTION_TYPES[option.kind], maybe(description=option.help)) for name, option in OPTIONS.items()},
+}
+QueryRequest: Final[type[RequestModel]] = create_model(
+    "QueryRequest",
+    __base__=_Query,
+    __doc__="A query in SQL, and exactly one of epsilon, rho, mu and within, here or in the text of the query.",
+    **_FIELDS,
+)
+
+
+def read_query(content: Any) -> Request:
+    """The query in a body, from JSON whose numbers are ``int`` or ``Decimal``."""
+    return Request(**{name: _as_text(value) for name, value in QueryRequest.of(content).stated.items()})
+
+
+def _as_text(value: Any) -> Any:
+    """A value whose numbers, but for whole ones of counts, are text: equal queries are equal requests."""
+    if isinstance(value, Mapping):
+        return {name: _as_text(each) for name, each in value.items()}
+    return str(value) if isinstance(value, Decimal) else value
+
+
+def query_body(request: Request) -> str:
+    """The body of a query as a client sends it: the text, and the options that are stated."""
+    if not isinstance(request.sql, str):
+        raise InputError("sql", f"must be text, not {type(request.sql).__name__}")
+    stated = {name: value for name in OPTIONS if (value := getattr(request, name)) is not None}
+    return (
+        "{"
+        + ",".join(
+            [f'"sql":{json.dumps(request.sql)}', *(f"{json.dumps(n)}:{option_text(v, n)}" for n, v in stated.items())]
+        )
+        + "}"
+    )

@@ -33,7 +33,7 @@ from tacit.query.types import Kind
 from tacit.releases.accounts import Budget, Entry, share_caps
 from tacit.releases.answer import Answer, AnswerViews
 from tacit.releases.keys import key_of
-from tacit.releases.notebook_tables import ChargeList, curator_html, known_of, owner_of, table_html
+from tacit.releases.notebook import ChargeList, curator_html, known_of, owner_of, table_html
 from tacit.releases.payment import Caller, CuratorContext, entry_of, hide_internal_errors
 from tacit.releases.planner import QueryContext, Quote, QuoteForms
 from tacit.releases.query import answer, deliver, quote, quote_public, undelivered

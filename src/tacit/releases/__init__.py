@@ -9,14 +9,15 @@ Modules:
 * :mod:`.kinds` — Kinds of releases that are made on request
 * :mod:`.mechanism` — Mechanisms used from Python, charged and receipted like queries
 * :mod:`.model` — Models fitted to protected rows inside the curator, charged and receipted like queries
-* :mod:`.notebook` — Notebooks to take home: queries, costs, tables, plots and a receipt in one Jupyter file
-* :mod:`.notebook_tables` — HTML for notebooks: quotes, budgets, tables, histories and models; every text is escaped
+* :mod:`.notebook` — Notebooks: objects as HTML, cells that are SQL (``%load_ext tacit``, ``%%tacit epsilon=0.5``),
+  files to take home
 * :mod:`.payment` — Payment: the one life of a charge, reserve → run → sign → commit, and the context of all paid work
 * :mod:`.planner` — Planner with a cache of recent queries and plans, and the quotes that it gives
-* :mod:`.profile` — Profiles: what a table holds that nobody has described, under one charge
+* :mod:`.profile` — Profiles: what a table holds that nobody has described, as a set of ordinary queries under one
+  charge
 * :mod:`.published_table` — Published tables and numbers, looked up in signed releases
 * :mod:`.query` — Life of a query: parse → plan → quote → reserve → run → add noise → commit → answer
-* :mod:`.receipt` — Receipts: signed statements of releases, mechanisms and charges, and their offline verification
+* :mod:`.receipt` — Receipts: signed statements of releases, mechanisms and charges
 * :mod:`.release` — Releases of every kind as one resource: a list, one of them by its position, and its files
 * :mod:`.release_format` — Canonical, versioned text of released numbers
 * :mod:`.synthesis` — Synthetic tables made inside the curator: one charge, a receipt of every measurement, a table that

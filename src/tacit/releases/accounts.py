@@ -22,7 +22,7 @@ from tacit.ledger import Amount, Balance
 from tacit.ledger import LedgerBudget as LedgerBudget
 from tacit.query.request import Account as AccountKind
 from tacit.query.request import Terms
-from tacit.releases.notebook_tables import budget_html
+from tacit.releases.notebook import budget_html
 
 if TYPE_CHECKING:
     from tacit.project.project_file import PopulationModel

@@ -25,8 +25,7 @@ from tacit.query.postprocess.cells import Ends
 from tacit.query.postprocess.result import Finished
 from tacit.query.query import OutputColumn
 from tacit.query.types import DECIMAL_DIGITS, Kind, SqlType, Value, ordinal
-from tacit.releases.notebook import answers_notebook
-from tacit.releases.notebook_tables import show_arrow
+from tacit.releases.notebook import answers_notebook, show_arrow
 
 if TYPE_CHECKING:
     import pandas as pd

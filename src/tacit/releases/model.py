@@ -32,7 +32,7 @@ from tacit.query.types import Kind
 from tacit.releases.accounts import Entry, typed_epsilon
 from tacit.releases.api_types import Label, RequestModel, ResponseModel, Text, maybe
 from tacit.releases.mechanism import event_for
-from tacit.releases.notebook_tables import entry_html
+from tacit.releases.notebook import entry_html
 from tacit.releases.payment import Caller, CuratorContext, Departure, hide_internal_errors, paid_at, pay_release
 from tacit.releases.receipt import Receipt, about_mechanism, quoted
 from tacit.releases.release import Files, ReleaseKind

@@ -1,25 +1,152 @@
-"""Notebooks to take home: queries, costs, tables with intervals, plots and a receipt in one Jupyter file.
+"""Notebooks: objects as HTML, cells that are SQL (``%load_ext tacit``, ``%%tacit epsilon=0.5``), files to take home.
 
-Its cells hold the released numbers and need the standard library alone: no server, no data, no Tacit. The plot is drawn
-by Altair and the receipt checked by Tacit where these are installed. Texts from outside stand in Python literals and
-outputs as plain text, never as Markdown or HTML.
+*Cells.* The price is shown before the query runs. A typed price is what the cell pays; with ``within=`` the price is
+found, so the cell shows it and stops until ``--pay`` stands in its first line.
+
+*To take home*: queries, costs, tables, plots and a receipt in one Jupyter file. Its cells hold the released numbers and
+need the standard library alone: no server, no data, no Tacit. The plot is drawn by Altair and the receipt checked by
+Tacit where these are installed. Texts from outside stand in Python literals and outputs as plain text, never as
+Markdown or HTML.
 """
 
 from __future__ import annotations
 
+import html
 import inspect
 import io
 import json
 import re
+import shlex
+import sys
 from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from tacit.core.errors import InputError
 from tacit.core.extras import MissingError
 from tacit.core.text_files import visible
+from tacit.query.request import OPTIONS
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tacit.query.catalog import Column, Table
+    from tacit.query.planning.explain import Explanation
+    from tacit.releases.accounts import Budget, Entry
     from tacit.releases.answer import AnswerViews
     from tacit.releases.receipt import Receipt
+
+
+_MOST_HTML_ROWS: Final = 60
+_QUIET: Final = "opacity:.6"
+
+
+class ChargeList(tuple["Entry", ...]):
+    """Charges in order: a tuple that a notebook shows as a table."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        rows = [(str(entry.number), entry.analyst, entry.cost, entry.sql) for entry in self[-_MOST_HTML_ROWS:]]
+        before = len(self) - len(rows)
+        note = f"{before} earlier ones are not shown." if before > 0 else "" if self else "Nothing was asked yet."
+        return html_rows(("", "analyst", "charged", "query"), rows, note)
+
+
+def html_rows(head: Sequence[str], rows: Iterable[Sequence[str]], note: str = "", title: str = "") -> str:
+    names = "".join(f'<th style="text-align:left">{html.escape(name)}</th>' for name in head)
+    body = "".join(
+        "<tr>" + "".join(f'<td style="text-align:left">{html.escape(cell)}</td>' for cell in row) + "</tr>"
+        for row in rows
+    )
+    above = f"<p><b>{html.escape(title)}</b></p>" if title else ""
+    below = f'<p style="{_QUIET}">{html.escape(note)}</p>' if note else ""
+    return f"{above}<table><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>{below}"
+
+
+def quote_html(said: Explanation) -> str:
+    """A quote: the price, and how far off each number may be."""
+    rows = [(error.label, error.meaning) for error in said.errors]
+    notes = [f"Protects {said.population}: {said.unit}. Bounding: {said.bounding}. Groups: {said.keys}."]
+    notes += [f"Left out: {said.bias}." if said.bias else "", *said.advice]
+    alone = f", which is {said.alone}" if said.alone else ""
+    title = f"It would cost {said.charge}{alone} of {said.population}; free to know"
+    if said.public:
+        title, notes = f"It costs {said.charge}", [f"{said.unit}. {said.keys}."]
+    details = f'<details style="{_QUIET}"><summary>all of it</summary><pre>{html.escape(str(said))}</pre></details>'
+    return html_rows(("column", "error"), rows, " ".join(filter(None, notes)), title) + details
+
+
+def budget_html(budget: Budget) -> str:
+    """A budget: for epsilon and each currency a bar of the population, and one of each share with a limit."""
+    parts: list[str] = []
+    for place, (balance, epsilon) in enumerate(zip(budget.balances, budget.epsilons, strict=True)):
+        name = balance.owner if place else budget.population
+        for line in balance.lines if balance.limited or not place else ():
+            if not line.cap:
+                continue
+            share = min(float(Fraction(line.spent) / Fraction(line.cap)), 1.0)
+            bar = (
+                f'<div style="width:12em;height:.8em;border:1px solid currentColor">'
+                f'<div style="width:{100 * share:.1f}%;height:100%;background:currentColor;opacity:.5"></div></div>'
+            )
+            words = [f"{line.currency}: {100 * share:.3g}% of {float(line.cap):.4g} spent"]
+            if epsilon is not None and line is balance.lines[0]:
+                words.insert(0, f"epsilon: {epsilon}, {epsilon.left} left")
+            parts += [
+                f"<tr><td>{html.escape(name)}</td><td>{bar}</td><td>{html.escape(each)}</td></tr>" for each in words
+            ]
+    return f'<table><tbody>{"".join(parts)}</tbody></table><p style="{_QUIET}">{html.escape(str(budget))}</p>'
+
+
+def table_html(table: Table) -> str:
+    rows = [(each.name, str(each.type), "; ".join(known_of(table, each, 12))) for each in table.columns]
+    return html_rows(("column", "type", "publicly known"), rows, title=f"{table.name}: {owner_of(table)}")
+
+
+def owner_of(table: Table) -> str:
+    """The owner of a table's rows, in words."""
+    return "public" if table.public else f"protects {table.population}"
+
+
+def known_of(table: Table, column: Column, most: int = 6) -> list[str]:
+    """Public knowledge about a column, in words, with the first of its categories."""
+    parts = ["the unit"] if column.name == table.unit else []
+    if column.bounds is not None:
+        parts.append(f"from {column.bounds[0]} to {column.bounds[1]}")
+    if column.categories is not None:
+        shown = ", ".join("NULL" if value is None else visible(str(value)) for value in column.categories[:most])
+        parts.append(f"one of {shown}{', …' if len(column.categories) > most else ''}")
+    return parts
+
+
+def curator_html(name: str, tables: Iterable[Table], budgets: Iterable[Budget]) -> str:
+    shown = "".join(f"<details><summary>{html.escape(t.name)}</summary>{table_html(t)}</details>" for t in tables)
+    return f"<p><b>{html.escape(name)}</b></p>{shown}{''.join(map(budget_html, budgets))}"
+
+
+def entry_html(title: str, entry: Entry) -> str:
+    return html_rows(("charged", "query"), [(entry.text, entry.sql)], title=title)
+
+
+def show_arrow() -> None:
+    """Have the notebook that runs this process, if one does, show Arrow tables as tables."""
+    module = sys.modules.get("IPython")
+    shell = None if module is None else module.get_ipython()
+    if shell is not None:
+        shell.display_formatter.formatters["text/html"].for_type_by_name("pyarrow.lib", "Table", _arrow_html)
+
+
+def _arrow_html(table: pa.Table) -> str:
+    rows = [[_shown(value) for value in row.values()] for row in table.slice(0, _MOST_HTML_ROWS).to_pylist()]
+    more = table.num_rows - len(rows)
+    return html_rows(table.column_names, rows, f"{more} more rows" if more > 0 else "")
+
+
+def _shown(value: Any) -> str:
+    return "–" if value is None else f"{value:,.6g}" if isinstance(value, float) else str(value)
+
 
 #: Beyond these, a notebook is no place for a table and a plot is a carpet.
 _MOST_ROWS, _MOST_POINTS = 5000, 60
@@ -170,3 +297,94 @@ def _notebook(cells: Sequence[dict[str, Any]]) -> bytes:
     kernel = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
     content = {"cells": named, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
     return (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+USAGE: Final = (
+    "%%tacit [curator] epsilon=0.5 [within=50] [confidence=0.99] [into=name] [--explain] [--pay], and SQL below it"
+)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Add ``%%tacit`` to a notebook or an IPython shell; called by ``%load_ext tacit``."""
+
+    def tacit(line: str, cell: str) -> Any:
+        return run_cell(shell, line, cell)
+
+    tacit.__doc__ = USAGE
+    shell.register_magic_function(tacit, "cell", "tacit")
+
+
+def run_cell(shell: Any, line: str, cell: str) -> Any:
+    """Show the price of a cell's query, then its answer.
+
+    Raises:
+        TacitError: as the query does.
+    """
+    words, flags = _words(line)
+    into = words.pop("into", None)
+    curator = _curator(shell, words.pop("curator", None))
+    options = {name: _typed(name, text) for name, text in words.items()}
+    quote = curator.explain(cell, **options)
+    _show(f"It costs {quote.charge}, or nothing if it was asked before. {curator.budget(quote)}.")
+    if "--explain" in flags:
+        return quote
+    if "within" in options and "--pay" not in flags:
+        _show("Not asked, since the price was not typed: add --pay to the first line, or type epsilon=…")
+        return quote
+    answer = curator.sql(cell, **options)
+    if into is not None:
+        shell.user_ns[into] = answer
+        return None
+    return answer
+
+
+def _words(line: str) -> tuple[dict[str, str], set[str]]:
+    try:
+        parts = shlex.split(line)
+    except ValueError as problem:
+        raise InputError("%%tacit", f"{problem}; write {USAGE}") from None
+    found: dict[str, str] = {}
+    flags = {part for part in parts if part.startswith("-")}
+    unknown = flags - {"--explain", "--pay"}
+    for part in parts:
+        name, equals, value = part.partition("=")
+        if part in flags:
+            continue
+        if not equals:
+            name, value = "curator", part
+        if name in found or (name not in ("curator", "into") and name not in OPTIONS):
+            unknown.add(part)
+        found[name] = value
+    if unknown:
+        raise InputError("%%tacit", f"{sorted(unknown)[0]!r} is not understood; write {USAGE}")
+    return found, flags
+
+
+def _typed(name: str, text: str) -> Any:
+    option = OPTIONS[name]
+    return option.typed(text.replace(",", " ").split() if option.named else [text])
+
+
+def _curator(shell: Any, name: str | None) -> Any:
+    """The curator that is named, or the only one there is."""
+    names = shell.user_ns
+    if name is not None:
+        if not _asks(names.get(name)):
+            raise InputError("%%tacit", f"{name!r} is not a curator: {name} = tacit.open(…) or tacit.connect(…)")
+        return names[name]
+    found = {id(value): key for key, value in names.items() if not key.startswith("_") and _asks(value)}
+    if len(found) != 1:
+        many = f"say which: {', '.join(sorted(found.values()))}" if found else "curator = tacit.open(…) makes one"
+        raise InputError("%%tacit", f"there is {'more than one' if found else 'no'} curator; {many}")
+    return names[next(iter(found.values()))]
+
+
+def _asks(value: Any) -> bool:
+    return not isinstance(value, type) and all(
+        callable(getattr(value, each, None)) for each in ("sql", "explain", "budget")
+    )
+
+
+def _show(text: str) -> None:
+    shown = import_module("IPython.display")
+    shown.display(shown.HTML(f"<p>{html.escape(text)}</p>"))

@@ -34,7 +34,7 @@ from tacit.query.query import OutputColumn, PublicQuery, Query
 from tacit.query.request import Account, Request, Terms, settle
 from tacit.query.resolve import resolve, resolve_any
 from tacit.releases.accounts import check_per_query
-from tacit.releases.notebook_tables import quote_html
+from tacit.releases.notebook import quote_html
 from tacit.releases.payment import CuratorContext
 from tacit.releases.receipt import mechanisms_of, quoted
 from tacit.releases.release_format import released_from_text

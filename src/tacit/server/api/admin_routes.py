@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from tacit.client import account_responses as wire
-from tacit.client.requests import PersonRequest, QuotaRequest, TokenRequest
+from tacit.client.account_responses import PersonRequest, QuotaRequest, TokenRequest
 from tacit.core.errors import AccessError, InputError
 from tacit.ledger.entries import plain_name
 from tacit.releases.accounts import share_caps

@@ -22,7 +22,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.types import Scope
 
-from tacit.client.requests import read_query
+from tacit.client.responses import read_query
 from tacit.core.errors import InputError
 from tacit.core.extras import load_arrow
 from tacit.core.numbers import MAX_DIGITS

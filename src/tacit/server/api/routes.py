@@ -9,8 +9,9 @@ from typing import Final
 from tacit.client import account_responses as told
 from tacit.client import releases as jobs
 from tacit.client import responses as wire
+from tacit.client.account_responses import PersonRequest, QuotaRequest, TokenRequest
 from tacit.client.releases import ReleaseLineResponse, ReleaseResponse, ReleasesResponse
-from tacit.client.requests import PersonRequest, QueryRequest, QuotaRequest, TokenRequest
+from tacit.client.responses import QueryRequest
 from tacit.core.errors import InputError
 from tacit.releases.answer import Answer
 from tacit.releases.kinds import KINDS

@@ -19,8 +19,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from tacit.client.account_responses import EntryResponse, TableResponse
-from tacit.client.requests import QueryRequest, query_body, read_query
-from tacit.client.responses import AnswerResponse, QuoteResponse, about_answer
+from tacit.client.responses import AnswerResponse, QueryRequest, QuoteResponse, about_answer, query_body, read_query
 from tacit.core.errors import BudgetError, InputError
 from tacit.core.numbers import format_up, round_down
 from tacit.query.aggregates import SQL_NAMES

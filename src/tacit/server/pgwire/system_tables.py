@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from tacit.query.catalog import Catalog
-from tacit.releases.notebook_tables import known_of, owner_of
+from tacit.releases.notebook import known_of, owner_of
 from tacit.server.pgwire.types import ARRAYS, TYPES, column_of
 from tacit.server.pgwire.variables import VERSION
 
