@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 
 import tacit
 from tacit.engines.protocol import Measurements, MeasurementTask
-from tacit.query.planning.rank_choice import sides
+from tacit.query.aggregates.ranks import sides
 from tacit.query.postprocess.result import finish
 from tacit.query.release import release
 
@@ -450,7 +450,7 @@ def _limit_cost(make: Any, people: int, most: int, price: str, draws: int, rng: 
 
 def means() -> None:
     """Exact coverage of 95 % intervals of means of people in ``honesty.py``, from the law of the two noises."""
-    from tacit.query.postprocess.mean_variance import half_widths
+    from tacit.query.aggregates.means_and_variances import half_widths
 
     print("\n### Means of people: coverage of 95 % intervals, computed\n")
     print("| mean | range | ε = 0.3 | 1 | 3 |\n|---:|---|---:|---:|---:|")

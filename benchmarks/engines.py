@@ -132,8 +132,7 @@ def compare(contenders: dict[str, Callable[[], object]], postmaster: int) -> dic
 def with_table(made: Any, catalog: Any, sql: str) -> dict[str, Callable[[], object]]:
     """A query alone, with the table of what bounding leaves out in a second statement, and in the same one."""
     from tacit.engines.protocol import MeasurementTask
-    from tacit.query.planning.bias import bias_table
-    from tacit.query.planning.bias_query import bias_query
+    from tacit.query.planning.bias import bias_query, bias_table
     from tacit.query.resolve import resolve
 
     final = resolve(sql, catalog).final

@@ -24,7 +24,7 @@ import numpy as np
 import tacit
 from synth import DELTA, INTEGERS, coded, opened, real_rows
 from tacit import Workload
-from tacit.query.planning.delta_budgets import largest_rho_of
+from tacit.query.planning.pricing import largest_rho_of
 from tacit.synth.count_measurement import DISCRETE_LAPLACE
 from tacit.synth.strategy import DenseStrategy
 from tacit.synth.workload_plan import MarginalPlan, ProductPlan, plan_workload

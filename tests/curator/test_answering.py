@@ -18,7 +18,7 @@ from support.toy_engine import Killed, ToyEngine
 from tacit.core.errors import BudgetError, EngineError, FailedRunError, InputError, QueryError
 from tacit.curator.curator import Curator
 from tacit.ledger import FAILED_DIGEST, MOST_RUNS, Outcome
-from tacit.query.planning.delta_budgets import largest_rho_of
+from tacit.query.planning.pricing import largest_rho_of
 from tacit.releases.receipt import Receipt, outcome_problem, verify_receipt
 
 ROWS: list[dict[str, Any]] = [

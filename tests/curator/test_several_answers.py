@@ -17,7 +17,7 @@ from tacit.core.errors import FailedRunError
 from tacit.curator.curator import Curator
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.protocol import Measurements, MeasurementTask
-from tacit.query.planning.found_parts import with_values
+from tacit.query.planning.plan import with_values
 from tacit.query.relational.algebra import Constants, RelationNode, bottom_up
 from tacit.releases.receipt import verify_receipt
 from tacit.releases.release_format import released_from_text

@@ -27,8 +27,7 @@ from support.engine_comparison import (
 from tacit.core.relations import ADD_REMOVE
 from tacit.engines.protocol import MeasurementTask
 from tacit.engines.sql.relations import has_row_units
-from tacit.query.planning.bias import bias_table
-from tacit.query.planning.bias_query import bias_query
+from tacit.query.planning.bias import bias_query, bias_table
 from tacit.query.planning.plan import plan_query
 from tacit.query.request import Account, Request
 from tacit.query.resolve import resolve

@@ -21,10 +21,9 @@ from tacit.engines.duckdb import DataSource, DuckDBEngine
 from tacit.engines.protocol import MeasurementTask
 from tacit.engines.sql.relations import has_row_units
 from tacit.query.catalog import Catalog, Column, Population, Table
-from tacit.query.planning.bias import bias_table
-from tacit.query.planning.bias_query import bias_query
+from tacit.query.planning.auto_limits import bounded_in_all, can_share
+from tacit.query.planning.bias import bias_query, bias_table
 from tacit.query.planning.plan import limits_of
-from tacit.query.planning.total_bound import bounded_in_all, can_share
 from tacit.query.query import FinalAggregation
 from tacit.query.resolve import resolve
 from tacit.query.types import DOUBLE, INTEGER, TEXT

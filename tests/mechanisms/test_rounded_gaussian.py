@@ -19,7 +19,7 @@ from tacit.core.relations import ADD_REMOVE
 from tacit.mechanisms.rounded_gaussian import RoundedGaussian, RoundedNoise
 from tacit.noise import rounded_normal
 from tacit.noise.rounded_normal import RoundedNormal
-from tacit.query.planning.noise_distribution import NoiseTerm, sum_error
+from tacit.query.planning.noise import NoiseTerm, sum_error
 
 
 def law(sigma2: Fraction, reach: int) -> np.ndarray:

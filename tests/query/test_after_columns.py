@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.query.aggregate_family import Direct
-from tacit.query.planning.noise_distribution import NoiseLaw
+from tacit.query.aggregates.counts_and_sums import Direct
+from tacit.query.aggregates.means_and_variances import JointMean, MeanEstimate
+from tacit.query.planning.noise import NoiseLaw
 from tacit.query.postprocess.cells import Cell, CellConfidence, Draw, Exact, type_range, value_at, value_of_ratio
-from tacit.query.postprocess.mean_variance import JointMean, MeanEstimate
 from tacit.query.postprocess.result import Intervals
 from tacit.query.types import DATE, DOUBLE, INTEGER, TIMESTAMP, Range, SqlType, decimal, ordinal
 
@@ -137,7 +137,7 @@ def test_the_comparison_would_see_a_column_that_rounds_the_other_way(monkeypatch
     cells = [Direct(Fraction(1001, 4), Draw(0, 0), Fraction(1), Range(None, None), INTEGER)]
     expected = each(cells, CellConfidence(LAWS, Fraction(1, 20)))
     monkeypatch.setattr(
-        "tacit.query.aggregate_family.value_of_ratio",
+        "tacit.query.aggregates.counts_and_sums.value_of_ratio",
         lambda top, bottom, kind, way="nearest": value_of_ratio(top, bottom, kind),
     )
     assert Direct.column_ends(cells, CellConfidence(LAWS, Fraction(1, 20))) != expected

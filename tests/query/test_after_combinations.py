@@ -6,14 +6,12 @@ from fractions import Fraction
 
 import pytest
 
-from tacit.query.aggregate_family import Direct
-from tacit.query.planning.noise_distribution import NoiseLaw, NoiseTerm, sum_error
-from tacit.query.postprocess.cell_expressions import derive
-from tacit.query.postprocess.cells import Affine, Cell, CellConfidence, Draw
-from tacit.query.postprocess.mean_variance import Spread
-from tacit.query.postprocess.ratios import ratio_range
-from tacit.query.postprocess.regroup import pool
+from tacit.query.aggregates.counts_and_sums import Direct
+from tacit.query.aggregates.means_and_variances import Spread
+from tacit.query.planning.noise import NoiseLaw, NoiseTerm, sum_error
+from tacit.query.postprocess.cells import Affine, Cell, CellConfidence, Draw, ratio_range
 from tacit.query.postprocess.result import Intervals
+from tacit.query.postprocess.rows import derive, pool
 from tacit.query.relational.expressions import Reference
 from tacit.query.relational.functions import call
 from tacit.query.types import DOUBLE, INTEGER, UNKNOWN, Domain, Range

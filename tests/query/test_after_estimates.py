@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 
 from tacit.mechanisms.laplace import LaplaceNoise
-from tacit.query.aggregate_family import Direct
-from tacit.query.planning.noise_distribution import NoiseLaw
-from tacit.query.planning.quantile_tree import NoisyTree, Tree
+from tacit.query.aggregates.counts_and_sums import Direct
+from tacit.query.aggregates.means_and_variances import JointMean, MeanEstimate, Spread, half_widths
+from tacit.query.aggregates.ranks import Common, CommonEvent, LeafGrid, NoisyTree, Rank, Ranks, Tree
+from tacit.query.planning.noise import NoiseLaw
 from tacit.query.postprocess.cells import Affine, CellConfidence, Draw, Exact, linear_events, type_range, value_at
-from tacit.query.postprocess.mean_variance import JointMean, MeanEstimate, Spread, half_widths
 from tacit.query.postprocess.result import Intervals
-from tacit.query.rank_family import Common, CommonEvent, LeafGrid, Rank, Ranks
 from tacit.query.types import DATE, DOUBLE, INTEGER, TEXT, TIMESTAMP, UNKNOWN, Kind, Range, SqlType, decimal
 
 LAPLACE = NoiseLaw("laplace", Fraction(2))

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.query.aggregate_family import Direct
-from tacit.query.planning.noise_distribution import NoiseLaw
-from tacit.query.postprocess.cell_expressions import Derived, derive
+from tacit.query.aggregates.counts_and_sums import Direct
+from tacit.query.planning.noise import NoiseLaw
 from tacit.query.postprocess.cells import Cell, CellConfidence, Draw, Exact
-from tacit.query.postprocess.regroup import pool
 from tacit.query.postprocess.result import Intervals
+from tacit.query.postprocess.rows import Derived, derive, pool
 from tacit.query.relational.expressions import Expression, Reference, literal
 from tacit.query.relational.functions import call, case, cast, evaluate, in_list
 from tacit.query.types import BOOLEAN, DOUBLE, INTEGER, TEXT, UNKNOWN, Domain, ordinal

@@ -37,11 +37,8 @@ from support.noiseless import without_noise
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.protocol import Measurements, MeasurementTask
 from tacit.query.planning.auto_bounds import sought
-from tacit.query.planning.found_parts import with_bounds
-from tacit.query.planning.measures import AggregateKind
-from tacit.query.planning.plan import Plan, make_plan
-from tacit.query.postprocess.parts_in_turn import in_turn
-from tacit.query.postprocess.result import finish
+from tacit.query.planning.plan import Plan, make_plan, with_bounds
+from tacit.query.postprocess.result import finish, in_turn
 from tacit.query.query import (
     Aggregate,
     Append,
@@ -71,8 +68,8 @@ ASKED = {"many": ACCEPTED, "odd": WRITTEN + GENERATED[::3], "one": WRITTEN[::2],
 WIDE = Fraction(2**22)
 #: The most rows that a visit becomes in any join of the corpus.
 FAN_OUT = 5
-RANKS = (AggregateKind.MIN, AggregateKind.MAX, AggregateKind.QUANTILE)
-MOMENTS = (AggregateKind.VAR_SAMP, AggregateKind.VAR_POP, AggregateKind.STDDEV_SAMP, AggregateKind.STDDEV_POP)
+RANKS = ("min", "max", "quantile")
+MOMENTS = ("var_samp", "var_pop", "stddev_samp", "stddev_pop")
 
 
 class Clinic:
@@ -216,7 +213,7 @@ def part_slack(final: FinalAggregation, aggregate: Aggregate, rows: int) -> Frac
         return (measure.leaf + 1) * half
     if measure.argument is None or measure.argument.type.kind is not Kind.DOUBLE:
         return Fraction(0)
-    if aggregate.kind is AggregateKind.SUM:
+    if aggregate.kind == "sum":
         return rows * half
     width = (measure.high - measure.low) * measure.step
     return 4 * half * max(width, Fraction(1)) if aggregate.kind in MOMENTS else half
@@ -241,7 +238,7 @@ def is_sum(query: Query, column: int) -> bool:
     derived = [step for step in query.steps if isinstance(step, Derive)]
     plain = not derived or isinstance(derived[-1].expressions[column], Reference)
     kinds = {query.final.aggregates[index].kind for index in aggregates_of(query, column)}
-    return plain and kinds <= {AggregateKind.SUM, AggregateKind.SUM_DISTINCT, AggregateKind.COUNT_ROWS} and bool(kinds)
+    return plain and kinds <= {"sum", "sum_distinct", "count_rows"} and bool(kinds)
 
 
 @pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.deep)])

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from query.corpus.clinic import CATALOG
-from tacit.query.association_family import Association, PairSums, association_error
+from tacit.query.aggregates.associations import Association, PairSums, association_error
 from tacit.query.planning.measures import MeasureKind
-from tacit.query.planning.noise_distribution import NoiseLaw
+from tacit.query.planning.noise import NoiseLaw
 from tacit.query.planning.plan import make_plan
 from tacit.query.postprocess.cells import CellConfidence, Draw
 from tacit.query.request import Account, Request

@@ -18,10 +18,9 @@ from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
 from tacit.engines.sql.bounding import check_width
 from tacit.query.planning.auto_bounds import MOST_STEPS, choose, edges_of, provisional, search_of, sought
 from tacit.query.planning.explain import explain
-from tacit.query.planning.found_parts import with_bounds
 from tacit.query.planning.measures import MeasureKind
-from tacit.query.planning.noise_distribution import NoiseLaw
-from tacit.query.planning.plan import Plan, make_plan
+from tacit.query.planning.noise import NoiseLaw
+from tacit.query.planning.plan import Plan, make_plan, with_bounds
 from tacit.query.relational.expressions import Expression, Reference
 from tacit.query.relational.functions import evaluate
 from tacit.query.request import Account, Request

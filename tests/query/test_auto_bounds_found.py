@@ -25,9 +25,8 @@ from tacit.engines.protocol import MeasurementTask
 from tacit.mechanisms.laplace import LaplaceNoise
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.planning.auto_bounds import choose, edges_of, find
-from tacit.query.planning.found_parts import with_bounds
-from tacit.query.planning.noise_distribution import NoiseLaw
-from tacit.query.planning.plan import make_plan
+from tacit.query.planning.noise import NoiseLaw
+from tacit.query.planning.plan import make_plan, with_bounds
 from tacit.query.postprocess.result import finish
 from tacit.query.relational.expressions import Reference
 from tacit.query.release import release

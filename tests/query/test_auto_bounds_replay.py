@@ -27,8 +27,7 @@ from tacit.engines.protocol import MeasurementTask
 from tacit.query import release as noising
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.planning.auto_bounds import edges_of, find, sought
-from tacit.query.planning.found_parts import with_bounds
-from tacit.query.planning.plan import Plan, make_plan, plan_query
+from tacit.query.planning.plan import Plan, make_plan, plan_query, with_bounds
 from tacit.query.request import Account, Request
 from tacit.query.resolve import resolve
 from tacit.query.types import DOUBLE, INTEGER

@@ -18,9 +18,8 @@ from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.parsing.parse import parse
 from tacit.query.planning.auto_limits import FoundLimits, cells_of, choose, rows_beyond, search_of
 from tacit.query.planning.explain import explain
-from tacit.query.planning.found_parts import with_bounds, with_found, with_limits
-from tacit.query.planning.noise_distribution import NoiseLaw
-from tacit.query.planning.plan import Plan, make_plan
+from tacit.query.planning.noise import NoiseLaw
+from tacit.query.planning.plan import Plan, make_plan, with_bounds, with_found, with_limits
 from tacit.query.refusal import Refusal
 from tacit.query.request import ACCOUNTS, Account, Request
 from tacit.query.types import INTEGER, TEXT

@@ -21,8 +21,7 @@ from tacit.core.relations import ADD_REMOVE, REPLACE_ONE
 from tacit.engines.protocol import MeasurementTask
 from tacit.query import release as noising
 from tacit.query.planning.auto_limits import FoundLimits, cells_of
-from tacit.query.planning.found_parts import with_found, with_limits
-from tacit.query.planning.plan import Plan, make_plan, plan_query
+from tacit.query.planning.plan import Plan, make_plan, plan_query, with_found, with_limits
 from tacit.query.request import Account, Request
 from tacit.query.resolve import resolve
 

@@ -17,9 +17,9 @@ from tacit.engines.protocol import MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.planning.bias import CASTS, CLIPPING, GROUPS, JOINS, KEYS, ROWS, BiasTable, bias_table
 from tacit.query.planning.explain import explain
-from tacit.query.planning.noise_distribution import NoiseLaw
+from tacit.query.planning.noise import NoiseLaw
 from tacit.query.planning.plan import Plan, make_plan
-from tacit.query.postprocess.bounding_bias import BoundingBias
+from tacit.query.postprocess.bias import BoundingBias
 from tacit.query.request import Account, Request
 from tacit.query.types import INTEGER, TEXT
 

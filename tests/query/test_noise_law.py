@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit.query.planning.noise_distribution import NoiseLaw, NoiseTerm, one_sided_error, one_sided_errors, sum_error
+from tacit.query.planning.noise import NoiseLaw, NoiseTerm, one_sided_error, one_sided_errors, sum_error
 
 
 def pmf(kind: str, scale: float, reach: int = 900) -> np.ndarray[Any, Any]:

@@ -13,8 +13,8 @@ from support.bits import SeededBits
 from support.finals import WARDS, Builder, K, measured
 from tacit.core.errors import InternalError
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE
+from tacit.query.aggregates.ranks import NoisyTree
 from tacit.query.planning.plan import Plan, plan_query
-from tacit.query.planning.quantile_tree import NoisyTree
 from tacit.query.release import NoisyRelease, release
 from tacit.query.request import Account, Request
 

@@ -15,10 +15,9 @@ from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.parsing.parse import Options
-from tacit.query.planning.delta_budgets import largest_rho_of
 from tacit.query.planning.explain import explain
 from tacit.query.planning.plan import make_plan, plan_query
-from tacit.query.planning.pricing import check_charge, price
+from tacit.query.planning.pricing import check_charge, largest_rho_of, price
 from tacit.query.planning.releases import PlanBudget, Priced
 from tacit.query.query import FinalAggregation
 from tacit.query.refusal import Refusal

@@ -17,12 +17,10 @@ from tacit.accounting.filters import ApproxFilter, GDPFilter, PureFilter, ZCDPFi
 from tacit.accounting.prices import gdp_price, pure_price, zcdp_price
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation
-from tacit.query.planning.blocks import Block, blocks_of
-from tacit.query.planning.delta_budgets import epsilon_of_mu2, largest_rho_of
 from tacit.query.planning.measures import MeasureKind
 from tacit.query.planning.plan import Plan, plan_query
-from tacit.query.planning.pricing import price, split
-from tacit.query.planning.releases import PlanBudget
+from tacit.query.planning.pricing import epsilon_of_mu2, largest_rho_of, price, split
+from tacit.query.planning.releases import Block, PlanBudget, blocks_of
 from tacit.query.query import FinalAggregation
 from tacit.query.relational.expressions import literal
 from tacit.query.relational.functions import call

@@ -20,7 +20,7 @@ from tacit.engines.protocol import MeasurementTask
 from tacit.query import limits
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.planning.plan import make_plan
-from tacit.query.postprocess import public_join as matching
+from tacit.query.postprocess import rows as matching
 from tacit.query.postprocess.result import Finished, finish
 from tacit.query.query import Match
 from tacit.query.refusal import Refusal

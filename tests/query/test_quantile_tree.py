@@ -11,8 +11,8 @@ import pytest
 from support.bits import SeededBits
 from tacit.noise.gaussian import DiscreteGaussian
 from tacit.noise.laplace import DiscreteLaplace
-from tacit.query.planning.noise_distribution import NoiseLaw
-from tacit.query.planning.quantile_tree import NoisyTree, Tree, best_tree
+from tacit.query.aggregates.ranks import NoisyTree, Tree, best_tree
+from tacit.query.planning.noise import NoiseLaw
 
 EXACT = NoiseLaw("none", Fraction(0))
 

@@ -15,8 +15,8 @@ from support.bits import SeededBits
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE
 from tacit.noise import entropy
 from tacit.noise.runs import select_run
-from tacit.query.planning import rank_choice
-from tacit.query.planning.rank_choice import (
+from tacit.query.aggregates import ranks
+from tacit.query.aggregates.ranks import (
     RankChoice,
     cells,
     choose_place,
@@ -73,7 +73,7 @@ def test_the_law_of_a_draw(values: list[int], p: Fraction) -> None:
 def test_the_exponents_of_all_places(p: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exactly those of the definition, on both sides of the quantile."""
     asked: list[tuple[NDArray[np.int64], NDArray[np.int64], Fraction]] = []
-    monkeypatch.setattr(rank_choice, "select_run", lambda *words: asked.append(words) or (0, 0))
+    monkeypatch.setattr(ranks, "select_run", lambda *words: asked.append(words) or (0, 0))
     values = [0, 2, 3, 3, 3, 7, 7, 8, 11]
     choose_place(pairs(*values), 12, Fraction(p), Fraction(2, 3))
     ((lengths, found, rate),) = asked

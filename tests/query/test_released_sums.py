@@ -14,7 +14,7 @@ from tacit.engines.protocol import MeasurementTask
 from tacit.query import limits
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.planning.plan import make_plan
-from tacit.query.postprocess import cell_expressions as derived
+from tacit.query.postprocess import rows as derived
 from tacit.query.postprocess.cells import Affine
 from tacit.query.postprocess.result import Finished, finish
 from tacit.query.refusal import Refusal

@@ -11,7 +11,7 @@ import pytest
 from query.corpus.clinic import CATALOG, VISITS
 from query.corpus.spellings import SPELLINGS, UNCONNECTED
 from tacit.query.catalog import Catalog, Column, Population, Table
-from tacit.query.planning.join_spread import matching
+from tacit.query.planning.work import matching
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import Join, RelationNode, sources
 from tacit.query.resolve import resolve

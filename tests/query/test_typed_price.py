@@ -13,9 +13,9 @@ from tacit.accounting.prices import gdp_price, pure_price
 from tacit.core.errors import InputError
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
 from tacit.mechanisms.laplace import Laplace
-from tacit.query.planning.delta_budgets import largest_rho_of
 from tacit.query.planning.explain import explain
 from tacit.query.planning.plan import make_plan
+from tacit.query.planning.pricing import largest_rho_of
 from tacit.query.request import Account, Request
 from tacit.releases.receipt import exact_events
 

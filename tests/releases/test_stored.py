@@ -15,9 +15,9 @@ from support.toy_engine import ToyEngine
 from tacit.core.canonical import canonical, digest_of
 from tacit.core.errors import InternalError
 from tacit.engines.protocol import MeasurementTask
+from tacit.query.aggregates.ranks import NoisyTree
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.planning.plan import make_plan
-from tacit.query.planning.quantile_tree import NoisyTree
 from tacit.query.postprocess.result import finish
 from tacit.query.release import NoisyRelease, release
 from tacit.query.request import Account, Request

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
 
 from tacit.query.parsing.parse import Options
 from tacit.query.planning.measures import (
-    AggregateKind,
     Measure,
     MeasureKind,
     categories_measure,
@@ -22,7 +22,25 @@ from tacit.query.relational.expressions import Expression, Reference
 from tacit.query.types import DOUBLE, INTEGER, TEXT, Domain, Range, Value, finite
 
 WARDS = ("cardiology", "oncology", "surgery")
-K = AggregateKind
+
+
+class K(StrEnum):
+    """Released kinds of aggregates."""
+
+    COUNT_ROWS = "count_rows"
+    COUNT_VALUES = "count_values"
+    COUNT_UNITS = "count_units"
+    COUNT_DISTINCT = "count_distinct"
+    SUM = "sum"
+    AVG = "avg"
+    VAR_SAMP = "var_samp"
+    VAR_POP = "var_pop"
+    STDDEV_SAMP = "stddev_samp"
+    STDDEV_POP = "stddev_pop"
+    MIN = "min"
+    MAX = "max"
+    QUANTILE = "quantile"
+    MOST_COMMON = "most_common"
 
 
 def column(slot: int, name: str, low: int = 0, high: int = 100) -> Reference:
@@ -67,7 +85,7 @@ class Builder:
     def _argument(self, slot: int = 2) -> Reference:
         return column(slot, f"x{slot}", int(self.bounds[0]), int(self.bounds[1]))
 
-    def add(self, kind: AggregateKind, *, slot: int = 2, parameter: Fraction | None = None) -> Builder:
+    def add(self, kind: K, *, slot: int = 2, parameter: Fraction | None = None) -> Builder:
         x = self._argument(slot)
         match kind:
             case K.COUNT_ROWS:

@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 
 from tacit.engines.protocol import Measurements
 from tacit.query import release as noising
-from tacit.query.planning.noise_distribution import NoiseLaw
+from tacit.query.aggregates.ranks import NoisyTree, RankChoice
+from tacit.query.planning.noise import NoiseLaw
 from tacit.query.planning.plan import Plan
-from tacit.query.planning.quantile_tree import NoisyTree
-from tacit.query.planning.rank_choice import RankChoice
 from tacit.query.planning.releases import KeySelection, Release
 from tacit.query.release import NoisyLevels, NoisyRelease
 

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from tacit.core.relations import ADD_REMOVE
 from tacit.core.sensitivity import Sensitivity
 from tacit.query import release as noising
-from tacit.query.planning.rank_choice import RankChoice
+from tacit.query.aggregates.ranks import RankChoice
 from tacit.query.planning.releases import KeySelection, Release
 from tacit.query.release import KeyTuple
 

@@ -15,10 +15,10 @@ from query.interpreter import rows_of
 from support.noiseless import true_places
 from tacit.core.errors import EngineError
 from tacit.engines.protocol import Engine, Measurements, MeasurementTask
+from tacit.query.aggregates.ranks import NoisyTree
 from tacit.query.planning.measures import Measure, MeasureKind, quantise
-from tacit.query.planning.noise_distribution import NoiseLaw
+from tacit.query.planning.noise import NoiseLaw
 from tacit.query.planning.plan import Plan
-from tacit.query.planning.quantile_tree import NoisyTree
 from tacit.query.query import FinalAggregation
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import FilterRows, ProjectColumns, RelationNode, Scan, is_public_throughout

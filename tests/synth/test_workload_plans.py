@@ -22,7 +22,7 @@ from tacit.core.events import ComposedEvent
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.noise_interval import interval_factor, laplace_factor
-from tacit.query.planning.delta_budgets import largest_rho_of
+from tacit.query.planning.pricing import largest_rho_of
 from tacit.synth.count_measurement import (
     COUNT_NOISES,
     DISCRETE_LAPLACE,

@@ -39,7 +39,7 @@ from tacit.ledger.errors import ConflictError
 from tacit.ledger.protocol import Head
 from tacit.query.parsing.sql_text import Query, query_text
 from tacit.query.planning.explain import Explanation
-from tacit.query.postprocess.bounding_bias import Bias
+from tacit.query.postprocess.bias import Bias
 from tacit.query.postprocess.cells import Ends, as_shown
 from tacit.query.query import OutputColumn
 from tacit.query.request import QueryOptions, Request, takes_options

@@ -26,7 +26,7 @@ from tacit.core.errors import InputError
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import exact, exact_probability, exact_text
 from tacit.query.planning.explain import ExplainedError, ExplainedRelease, Explanation
-from tacit.query.postprocess.bounding_bias import Bias, CauseShare
+from tacit.query.postprocess.bias import Bias, CauseShare
 from tacit.query.postprocess.cells import Ends
 from tacit.query.query import OutputColumn
 from tacit.query.request import OPTIONS, OptionKind, Request

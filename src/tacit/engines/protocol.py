@@ -194,7 +194,7 @@ class Engine(Closing):
             Refusal: naming what to write instead.
         """
         # The planner is loaded where a query is planned, and not where an engine is named.
-        from tacit.query.planning.bias_query import bias_query
+        from tacit.query.planning.bias import bias_query
 
         self.check(bias_query(final, table))
 

@@ -1,21 +1,14 @@
 """Query: from SQL text and public metadata to a plan; touches no data.
 
 Modules:
-* :mod:`.aggregate_family` — Families of aggregates: an aggregate as asked, the interface to plan its released form, and
-  counts and sums
-* :mod:`.aggregates` — Aggregates: one table entry for each, from its SQL names to its estimate
-* :mod:`.association_family` — Released covariances, correlations and regressions: measurements, expected errors and
-  estimates
+* :mod:`.aggregates` — Aggregates: one module for each family, one table of all entries
 * :mod:`.catalog` — Catalog: public metadata about tables, units and columns; one type of unit for each population
 * :mod:`.contribution` — Contribution numbers: ``max_groups`` and ``max_rows``, each a whole number or AUTO
-* :mod:`.exact_aggregates` — Exact aggregates: types and ranges inside the rows of one unit, and values over released
-  cells
 * :mod:`.limits` — Public limits on the size of a query
 * :mod:`.parsing` — Parsing: SQL text to a checked syntax tree
 * :mod:`.planning` — Planning: releases, noise, price and expected error of a query
 * :mod:`.postprocess` — Post-processing of released numbers: estimates, intervals and steps above the aggregation
 * :mod:`.query` — Query: the final aggregation and the steps on its released cells
-* :mod:`.rank_family` — Released quantiles and most common values: measurements, expected errors and estimates
 * :mod:`.refusal` — Refusal of a query, with code and words
 * :mod:`.relational` — Relational algebra with ownership of rows
 * :mod:`.release` — Release: exact integers become noisy ones

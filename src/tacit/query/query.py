@@ -39,7 +39,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from tacit.query.parsing.parse import Options
-from tacit.query.planning.measures import AggregateKind, ContributionLimits, Measure
+from tacit.query.planning.measures import ContributionLimits, Measure
 from tacit.query.relational.algebra import (
     JoinKind,
     RelationNode,
@@ -78,7 +78,7 @@ class Aggregate:
         label: for people, such as ``avg(cost)``.
     """
 
-    kind: AggregateKind
+    kind: str
     measures: tuple[int, ...]
     parameter: Fraction | None
     type: SqlType
@@ -172,7 +172,7 @@ class FinalAggregation:
     def text(self) -> str:
         """Canonical text."""
         keys = [f"{text_of(key.expression)}={key.values!r}" for key in self.keys]
-        cells = [f"{a.kind.value}{a.measures}{a.parameter}:{a.type}:{a.bounds}" for a in self.aggregates]
+        cells = [f"{a.kind}{a.measures}{a.parameter}:{a.type}:{a.bounds}" for a in self.aggregates]
         lines = [relation_text(self.source), *keys, *(m.text for m in self.measures), *cells]
         groups = f"{self.max_groups}{' auto' if self.auto_groups else ''}"
         total = "" if self.max_total is None else f" total {self.max_total}"

@@ -26,14 +26,11 @@ from tacit.mechanisms.base import LARGEST_VALUE
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.residual_basis import LevelBasis
 from tacit.noise.laplace import LARGEST_SCALE
-from tacit.query.planning.blocks import Block
-from tacit.query.planning.found_parts import with_parts
+from tacit.query.aggregates.ranks import NoisyTree, RankChoice, count_cells, cuts_around
 from tacit.query.planning.measures import MeasureKind
-from tacit.query.planning.noise_distribution import NoiseLaw
-from tacit.query.planning.plan import Plan
-from tacit.query.planning.quantile_tree import NoisyTree
-from tacit.query.planning.rank_choice import RankChoice, count_cells, cuts_around
-from tacit.query.planning.releases import KeySelection, Release
+from tacit.query.planning.noise import NoiseLaw
+from tacit.query.planning.plan import Plan, with_parts
+from tacit.query.planning.releases import Block, KeySelection, Release
 from tacit.query.query import FinalAggregation
 from tacit.query.types import Value, sort_key
 
@@ -86,7 +83,7 @@ class NoisyRelease:
     Args:
         keys: one per group, in public order.
         noisy: one per measure of the plan: an integer per group; for categories, groups × width; for leaves a
-            :class:`~tacit.query.planning.quantile_tree.NoisyTree`. ``integer * law.unit`` estimates a measurement, in
+            :class:`~tacit.query.aggregates.ranks.NoisyTree`. ``integer * law.unit`` estimates a measurement, in
             its steps,
             without bias. Where sums of groups got noise instead of groups, :class:`NoisyLevels`.
         laws: of the noise in each of those integers (in each node of a tree).

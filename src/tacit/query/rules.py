@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from tacit.query import limits
-from tacit.query.planning.measures import AggregateKind, Measure, MeasureKind
+from tacit.query.planning.measures import COUNT_ROWS, COUNT_VALUES, Measure, MeasureKind
 from tacit.query.query import (
     Append,
     Combine,
@@ -191,9 +191,9 @@ def _conditions(where: Expression | None) -> tuple[Expression, ...]:
     return () if where is None else (where,)
 
 
-def _kind(kind: AggregateKind, measures: list[Measure]) -> AggregateKind:
-    counts_rows = kind is AggregateKind.COUNT_VALUES and measures[0].kind is MeasureKind.ROWS
-    return AggregateKind.COUNT_ROWS if counts_rows else kind
+def _kind(kind: str, measures: list[Measure]) -> str:
+    counts_rows = kind == COUNT_VALUES and measures[0].kind is MeasureKind.ROWS
+    return COUNT_ROWS if counts_rows else kind
 
 
 # -- keys

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tacit.query.planning.auto_bounds import Found
     from tacit.query.planning.auto_limits import FoundLimits
     from tacit.query.planning.plan import Plan
-    from tacit.query.postprocess.bounding_bias import Bias
+    from tacit.query.postprocess.bias import Bias
     from tacit.releases.accounts import Entry
     from tacit.releases.receipt import Receipt
 

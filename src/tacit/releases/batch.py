@@ -92,9 +92,9 @@ from tacit.project.project_file import ContributionField, FileNumber, StrictMode
 from tacit.project.project_template import read_toml
 from tacit.query.contribution import ContributionNumber
 from tacit.query.planning.auto_bounds import sought
-from tacit.query.planning.delta_budgets import largest_mu_of, largest_rho_of, mu_of_epsilon
 from tacit.query.planning.explain import explain
 from tacit.query.planning.plan import Plan, outline, plan_query
+from tacit.query.planning.pricing import largest_mu_of, largest_rho_of, mu_of_epsilon
 from tacit.query.query import Query
 from tacit.query.release import NoisyRelease
 from tacit.query.request import OPTIONS, Account, Request

@@ -28,8 +28,8 @@ from tacit.query.catalog import Catalog
 from tacit.query.contribution import ContributionNumber
 from tacit.query.planning.explain import Explanation, explain, typed_epsilon
 from tacit.query.planning.plan import Outline, Plan, outline, plan_on_terms
-from tacit.query.postprocess.public_join import PublicRows
 from tacit.query.postprocess.result import Finished, finish
+from tacit.query.postprocess.rows import PublicRows
 from tacit.query.query import OutputColumn, PublicQuery, Query
 from tacit.query.request import Account, Request, Terms, settle
 from tacit.query.resolve import resolve, resolve_any

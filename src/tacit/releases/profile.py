@@ -36,8 +36,8 @@ from tacit.project.project_template import Draft, DraftColumn, DraftTable, proje
 from tacit.query.catalog import Column, Table
 from tacit.query.contribution import ContributionNumber
 from tacit.query.planning.auto_bounds import FALSE_CELL
-from tacit.query.planning.delta_budgets import largest_mu_of, largest_rho_of, mu_of_epsilon, rho_alone, root_down
 from tacit.query.planning.plan import Plan, outline, plan_query
+from tacit.query.planning.pricing import largest_mu_of, largest_rho_of, mu_of_epsilon, rho_alone, root_down
 from tacit.query.request import OPTIONS, Account, Request, Terms
 from tacit.query.resolve import resolve
 from tacit.query.types import DOUBLE, TEXT, Kind

@@ -29,14 +29,12 @@ from tacit.project.project_file import ProjectModel, build, validate
 from tacit.project.public_sizes import PublicSizes
 from tacit.project.source import Source
 from tacit.query.limits import MAX_PUBLIC_ROWS
-from tacit.query.planning.bias_query import bias_query
+from tacit.query.planning.bias import bias_query
 from tacit.query.planning.explain import explain_public
-from tacit.query.planning.found_parts import with_found
-from tacit.query.planning.plan import Plan, outline
+from tacit.query.planning.plan import Plan, outline, with_found
 from tacit.query.postprocess.cells import Exact
-from tacit.query.postprocess.parts_in_turn import in_turn
-from tacit.query.postprocess.public_join import PublicRows
-from tacit.query.postprocess.result import Finished
+from tacit.query.postprocess.result import Finished, in_turn
+from tacit.query.postprocess.rows import PublicRows
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import scanned
 from tacit.query.release import NoisyRelease, release, with_bias

@@ -56,9 +56,9 @@ from tacit.ledger.signing_keys import is_signed, key_id
 from tacit.mechanisms.gaussian import Gaussian
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.rounded_gaussian import RoundedGaussian
+from tacit.query.aggregates.ranks import RankChoice
 from tacit.query.planning.explain import Explanation
 from tacit.query.planning.plan import Outline, Plan
-from tacit.query.planning.rank_choice import RankChoice
 from tacit.query.planning.releases import KeySelection, Priced, Release
 from tacit.releases.keys import Keys
 from tacit.releases.release_format import manifest

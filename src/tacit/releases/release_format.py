@@ -29,11 +29,10 @@ from numpy.typing import NDArray
 
 from tacit.core.canonical import canonical
 from tacit.core.errors import InternalError
+from tacit.query.aggregates.ranks import NoisyTree, Tree
 from tacit.query.planning.auto_limits import FoundLimits
-from tacit.query.planning.found_parts import with_bounds, with_limits
-from tacit.query.planning.plan import Plan
-from tacit.query.planning.quantile_tree import NoisyTree, Tree
-from tacit.query.postprocess.parts_in_turn import in_turn
+from tacit.query.planning.plan import Plan, with_bounds, with_limits
+from tacit.query.postprocess.result import in_turn
 from tacit.query.release import NoisyLevels, NoisyRelease
 from tacit.query.types import Kind, SqlType, Value
 

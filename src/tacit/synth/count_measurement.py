@@ -37,7 +37,7 @@ from tacit.mechanisms.noise_interval import interval_factor, laplace_factor, rou
 from tacit.mechanisms.rounded_gaussian import RoundedGaussian
 from tacit.noise.laplace import LARGEST_SCALE
 from tacit.query.parsing.parse import Options
-from tacit.query.planning.delta_budgets import largest_mu_of, largest_rho_of
+from tacit.query.planning.pricing import largest_mu_of, largest_rho_of
 from tacit.query.request import Request, Terms, settle
 from tacit.synth.marginal_counts import CountingContext
 from tacit.synth.strategy import IntegerStrategy, least

@@ -23,7 +23,7 @@ from tacit.engines.protocol import Engine, MeasurementTask
 from tacit.query.catalog import Catalog
 from tacit.query.contribution import ContributionNumber
 from tacit.query.limits import MAX_EXPRESSION, MAX_KEYS
-from tacit.query.planning.measures import AggregateKind, ContributionLimit, MeasureKind, count_measure
+from tacit.query.planning.measures import COUNT_ROWS, ContributionLimit, MeasureKind, count_measure
 from tacit.query.planning.work import Sizes, WholeWork, first_rows, unit_work, whole_work
 from tacit.query.query import Aggregate, FinalAggregation, GroupKey
 from tacit.query.refusal import Refusal
@@ -164,7 +164,7 @@ class MarginalCounts:
         )
         cells = math.prod(len(key.values or ()) for key in keys)
         counted = count_measure(MeasureKind.ROWS, None, None, rows=self.rows)
-        shown = Aggregate(AggregateKind.COUNT_ROWS, (0,), None, INTEGER, None, "count(*)")
+        shown = Aggregate(COUNT_ROWS, (0,), None, INTEGER, None, "count(*)")
         # The source holds no more rows of a unit than count, so that there are no groups to choose among: the order
         # in which an engine would choose them is made for fewer groups than a marginal may have.
         return FinalAggregation(self.source, keys, (counted,), (shown,), max(cells, 1), True, max(cells, 1))

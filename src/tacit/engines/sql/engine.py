@@ -31,8 +31,7 @@ from tacit.engines.sql.dialect import Dialect, column
 from tacit.engines.sql.relations import StoredTable, check_windows, has_row_units, relation_sql, tables_of
 from tacit.engines.sql.statements import SPREAD, KeyTotals, SpreadRows, Statement, Writer, cells_and_rows
 from tacit.query.catalog import Catalog
-from tacit.query.planning.bias import BiasTable
-from tacit.query.planning.bias_query import bias_query
+from tacit.query.planning.bias import BiasTable, bias_query
 from tacit.query.planning.measures import Measure, MeasureKind
 from tacit.query.query import FinalAggregation
 from tacit.query.refusal import Refusal

@@ -22,7 +22,7 @@ from tacit.engines.sql.bounding import Chooser
 from tacit.engines.sql.dialect import Dialect, column
 from tacit.engines.sql.scalars import cast_sql, condition_sql, scalar_sql
 from tacit.query.catalog import ROW
-from tacit.query.planning.join_spread import Matching, equated, matching
+from tacit.query.planning.work import Matching, equated, matching
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import (
     Constants,

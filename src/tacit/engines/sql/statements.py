@@ -11,7 +11,7 @@ better on rows overrides :meth:`Writer.kept` and :meth:`Writer.sums`.
 
 The sums of a query and the table of what bounding leaves out of it are one statement (:class:`CellWriter`).
 Both need the same pairs (unit, group), and collecting these from rows is nearly all the work. So the aggregates of
-:class:`~tacit.query.planning.bias_query.LossStages` are collected beside those of the sums; windows over a
+:class:`~tacit.query.planning.bias.LossStages` are collected beside those of the sums; windows over a
 unit's pairs add up what it loses in all of them; and the first pair of each unit carries the number of its cell::
 
     rows     unit, keys or group, what measures and losses read
@@ -21,7 +21,7 @@ unit's pairs add up what it loses in all of them; and the first pair of each uni
 
 A group comes back in several rows, one for each cell, and its sums are the sums of these; a cell's count is the
 number of units in its rows. What is computed for the table is what the statement of
-:func:`~tacit.query.planning.bias_query.bias_query` computes, expression by expression.
+:func:`~tacit.query.planning.bias.bias_query` computes, expression by expression.
 """
 
 from __future__ import annotations
@@ -58,8 +58,7 @@ from tacit.engines.sql.relations import (
     slots_of,
 )
 from tacit.engines.sql.scalars import condition_sql, scalar_sql
-from tacit.query.planning.bias import KEYS, BiasTable, lists_exactly, totals_steps
-from tacit.query.planning.bias_query import LossStages, loss_stages
+from tacit.query.planning.bias import KEYS, BiasTable, LossStages, lists_exactly, loss_stages, totals_steps
 from tacit.query.planning.measures import Measure, MeasureKind
 from tacit.query.query import FinalAggregation
 from tacit.query.relational.algebra import FilterRows, Scan

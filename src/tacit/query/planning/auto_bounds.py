@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from tacit.mechanisms.base import per_output_beta
 from tacit.query.planning.measures import (
-    AggregateKind,
+    MOST_COMMON,
     Measure,
     MeasureKind,
     categories_measure,
@@ -34,7 +34,7 @@ from tacit.query.planning.measures import (
     leaves_measure,
     sum_measure,
 )
-from tacit.query.planning.noise_distribution import NoiseLaw
+from tacit.query.planning.noise import NoiseLaw
 from tacit.query.query import Aggregate, FinalAggregation
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import reference
@@ -160,7 +160,7 @@ def search_of(final: FinalAggregation) -> FinalAggregation:
         for i, value in enumerate(values)
     )
     aggregates = tuple(
-        Aggregate(AggregateKind.MOST_COMMON, (i,), Fraction(1), INTEGER, None, f"the bounds of {value.name}")
+        Aggregate(MOST_COMMON, (i,), Fraction(1), INTEGER, None, f"the bounds of {value.name}")
         for i, value in enumerate(values)
     )
     return FinalAggregation(source, (), measures, aggregates, 1, True, 1)

@@ -22,7 +22,13 @@ Why a total: rows of a unit in all groups together are at most ``max_groups`` ti
 fewer, and Laplace noise follows the total. Gaussian noise, private keys, grouping sets, people counted beside rows and
 distinct values or quantiles in groups keep the pair.
 
-Proof: ``auto_limits.proof.md``.
+*``max_rows_total``*, a bound on the rows of one unit in all groups together, stated or found. Where a unit has more
+rows than the bound T, they are shared out among its groups in proportion (by :mod:`tacit.engines.sql.bounding`): group
+g keeps b_g of its rows, and the b_g add up to T, so that one unit moves counts by at most T in l1. Where ``max_groups``
+and ``max_rows`` are stated as well, all three hold, and noise follows whichever costs least. It bounds counts of rows
+and values, sums, and what means and variances are made of; people are counted once in a group, in at most T groups.
+
+Proofs: ``auto_limits.proof.md``, ``total_bound.proof.md``.
 """
 
 from __future__ import annotations
@@ -35,20 +41,21 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tacit.core.numbers import float_nearest, sqrt_bounds
 from tacit.mechanisms.base import per_output_beta
-from tacit.query.contribution import AUTO, MOST_WIDENED
+from tacit.query.contribution import AUTO, MOST_WIDENED, ContributionNumber
 from tacit.query.planning.auto_bounds import by_halving
 from tacit.query.planning.measures import (
-    AggregateKind,
+    MOST_COMMON,
     ContributionLimit,
     ContributionLimits,
     Measure,
     MeasureKind,
     categories_measure,
+    ceiling,
 )
-from tacit.query.planning.noise_distribution import NoiseLaw, NoiseTerm, sum_error
-from tacit.query.planning.total_bound import TOTAL, bounded_in_all, can_share, number_beside
+from tacit.query.planning.noise import NoiseLaw, NoiseTerm, sum_error
 from tacit.query.planning.work import Sizes
 from tacit.query.query import Aggregate, FinalAggregation
+from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import RelationNode, UnitCall, WindowCall, WindowFrame, reference
 from tacit.query.relational.expressions import Expression, Reference, literal
@@ -58,37 +65,68 @@ from tacit.query.types import INTEGER, Domain, Kind, Range, SqlType, from_ordina
 if TYPE_CHECKING:
     from tacit.query.planning.releases import Priced
 
+
 #: Numbers found are at most this.
 MOST_FOUND: Final = 2**16
+
+
 #: An empty cell is taken for an inhabited one, anywhere, with at most this probability.
 _FALSE_CELL: Final = Fraction(1, 1000)
+
+
 #: Beside an inhabited cell an empty one is taken for inhabited with at most this probability.
 _FALSE_NEIGHBOUR: Final = Fraction(1, 20)
+
+
 #: Of a pair, a loss counts so many times as much as noise of the same size: it is in every answer again.
 _LOSS: Final = 3
+
+
 #: The confidence of losses that are compared.
 _BOUNDED: Final = Fraction(19, 20)
+
+
 #: Rows, or groups, of a person that count where nothing is known of them: a public default, never found in data.
 DEFAULT_ROWS: Final = 16
+
+
 #: Likewise groups, and rows in each of them, where both are sought.
 DEFAULT_PAIR: Final = (4, 4)
+
+
 #: Cells beyond the last one in which people are seen, in which noise may hide some.
 _HIDING: Final = 3
+
+
 #: So many times fewer people are supposed to be in each of these than in the one before.
 _FEWER: Final = 3
+
+
 #: A group lacks at most so many times the share of its rows that all groups together lack: in each group of a person
 #: the same share of rows is left out (``total_bound.proof.md``).
 LARGER: Final = 2
+
+
 #: So many times as wide an interval may become for the loss and still be shown, whatever the noise in the group.
 _SHOWN: Final = 0.9 * MOST_WIDENED
+
+
 #: A mean of a unit's values stays what it is when they are scaled down, so that a loss matters this much less.
 _OF_MEANS: Final = Fraction(1, 4)
+
+
 #: Numbers of cells that are looked at together where no cell alone is inhabited beyond doubt.
 _WINDOWS: Final = (2, 4, 8)
+
+
 #: Roots of the numbers for which the error is said beforehand.
 _LADDER: Final = (1, 2, 4)
+
+
 #: How much finer the grid is on which errors are compared.
 _FINE: Final = 1024
+
+
 #: Longer lists of public keys are not filtered by before the search; undeclared keys then count among a unit's groups.
 _MOST_LISTED: Final = 500
 
@@ -216,7 +254,7 @@ def search_of(final: FinalAggregation) -> FinalAggregation:
     named = [f"max_groups up to {cells.groups[-1]}"] if final.auto_groups else []
     named += [f"max_rows up to {cells.rows[-1]}"] if final.auto_rows else []
     named += [f"{TOTAL} up to {cells.rows[-1]}"] if final.auto_total else []
-    aggregate = Aggregate(AggregateKind.MOST_COMMON, (0,), Fraction(1), INTEGER, None, " and ".join(named))
+    aggregate = Aggregate(MOST_COMMON, (0,), Fraction(1), INTEGER, None, " and ".join(named))
     return FinalAggregation(source, (), (measure,), (aggregate,), 1, True, 1)
 
 
@@ -593,3 +631,64 @@ def widest(final: FinalAggregation) -> FinalAggregation:
         final,
         FoundLimits(cells.groups[-1] if final.auto_groups else None, cells.rows[-1] if final.auto_rows else None),
     )
+
+
+#: The name of the bound.
+TOTAL = "max_rows_total"
+
+
+def can_share(final: FinalAggregation) -> bool:
+    """Whether rows of a unit in all groups together can be bounded: every measurement is one of so many rows."""
+    rows = [measure for measure in final.measures if measure.kind is not MeasureKind.UNITS]
+    return bool(rows) and all(measure.per_row is not None for measure in rows)
+
+
+def with_stated_total(final: FinalAggregation, stated: int, limits: ContributionLimits) -> FinalAggregation:
+    """The aggregation with a bound that the query states; ``max_groups`` and ``max_rows`` bind only if it states them.
+
+    Raises:
+        Refusal: it measures something that this bound says nothing about.
+    """
+    if not can_share(final):
+        raise Refusal(
+            "option",
+            "max_rows_total bounds counts of rows, sums, averages and variances; for other aggregates state max_groups "
+            "and max_rows.",
+        )
+    groups, rows = (number_beside(limit, stated, final) for limit in (limits.groups, limits.rows))
+    known = replace(limits, total=ContributionLimit(TOTAL, stated, stated=stated))
+    known = replace(known, groups=_settled(limits.groups, groups), rows=_settled(limits.rows, rows))
+    measures = tuple(replace(measure, auto_rows=False) for measure in final.measures)
+    return bounded_in_all(replace(final, measures=measures, limits=known), stated, groups, rows)
+
+
+def number_beside(limit: ContributionLimit, most: int, final: FinalAggregation) -> int:
+    """The number that holds beside the bound: one that is stated, a ceiling, or what declarations of uniqueness say."""
+    if limit.single:
+        return 1
+    known = ceiling(final.source, limit.name)
+    most = most if known is None else min(most, known[0])
+    return most if limit.stated is None or limit.stated == AUTO else min(int(limit.stated), most)
+
+
+def _settled(limit: ContributionLimit, number: int) -> ContributionLimit:
+    stated: ContributionNumber = number if limit.stated is None or limit.stated == AUTO else limit.stated
+    return replace(limit, stated=stated)
+
+
+def bounded_in_all(final: FinalAggregation, most: int, groups: int, rows: int) -> FinalAggregation:
+    """The aggregation with at most ``most`` rows of a unit in all, in ``groups`` groups, ``rows`` in each."""
+    groups = min(groups, most, final.group_count or most) if final.keys else 1
+    rows = min(rows, most)
+    measures = tuple(_of_rows(measure, rows) for measure in final.measures)
+    # Without the bound a unit has no more anyway: nothing to share out.
+    total = None if groups * rows <= most else most
+    return replace(final, measures=measures, max_groups=groups, max_total=total)
+
+
+def _of_rows(measure: Measure, rows: int) -> Measure:
+    """The same measurement of other numbers of rows in a group."""
+    if measure.per_row is None:
+        return measure
+    low, high = (rows * (end // measure.rows) for end in measure.clamp)
+    return replace(measure, rows=rows, clamp=(low, high))

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -20,21 +20,33 @@ from tacit.core.relations import ADD_REMOVE
 from tacit.core.sensitivity import Sensitivity
 from tacit.core.text_files import visible
 from tacit.mechanisms.laplace import Laplace
-from tacit.query.aggregate_family import ExpectedError
+from tacit.query.aggregates.family import ExpectedError
+from tacit.query.aggregates.ranks import RankChoice
 from tacit.query.planning.auto_bounds import FALSE_CELL, MOST_STEPS, sought
 from tacit.query.planning.auto_limits import cells_of, ladder
 from tacit.query.planning.bias import CASTS, CLIPPING, JOINS, KEYS, BiasTable, bias_table
-from tacit.query.planning.found_parts import with_limits
-from tacit.query.planning.plan import Plan, by_part, column_names, limits_of, outline, percent, protected_scans
-from tacit.query.planning.rank_choice import RankChoice
+from tacit.query.planning.plan import (
+    Plan,
+    by_part,
+    column_names,
+    limits_of,
+    outline,
+    percent,
+    protected_scans,
+    with_limits,
+)
+from tacit.query.planning.pricing import set_sizes, totals_of_part
 from tacit.query.planning.releases import PlanBudget, Release
-from tacit.query.planning.set_totals import sets_in_words
-from tacit.query.query import PublicQuery
+from tacit.query.query import FinalAggregation, PublicQuery, Query, Totals
 from tacit.query.relational.algebra import released_values, scans
 
 _DIGITS = 4
+
+
 #: Longer statements are cut in the middle when they are shown as text.
 _LONGEST = 2000
+#: Grouping sets that are named.
+_MOST_SETS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -524,3 +536,33 @@ def _lines(it: Explanation) -> Iterator[str]:
         yield "Engine"
         yield from (f"  {_cut(line)}" for line in it.engine_sql.splitlines())
     yield f"Plan        {it.digest[:16]}"
+
+
+def sets_in_words(query: Query, levels: Sequence[Sequence[tuple[int, ...]]]) -> str | None:
+    """The grouping sets and how their totals are made; None without any. ``levels``: of each part, if there are any."""
+    words = [
+        _in_words(final, totals, levels[part])
+        for part, final in enumerate(query.finals)
+        for totals in totals_of_part(query, part)
+    ]
+    return "; ".join(words) or None
+
+
+def _in_words(final: FinalAggregation, totals: Totals, levels: Sequence[tuple[int, ...]]) -> str:
+    sizes = list(set_sizes(final, totals))
+    named = _sets([each.names for each in sizes])
+    if levels:
+        measured = _sets([tuple(final.keys[axis].name for axis in axes) for axes in levels])
+        return (
+            f"{named}: the groups by {measured} are measured, each with noise of its own, and groups of all sets are "
+            "estimated from all of them together, so that every total is exactly the sum of its parts"
+        )
+    return (
+        f"{named}: totals are sums of the {final.group_count} finest groups, which are measured once; one is the "
+        f"sum of up to {max(each.total.copies for each in sizes)}"
+    )
+
+
+def _sets(sets: Sequence[tuple[str, ...]]) -> str:
+    more = f" and {len(sets) - _MOST_SETS} more" if len(sets) > _MOST_SETS else ""
+    return ", ".join(f"({', '.join(names)})" for names in sets[:_MOST_SETS]) + more

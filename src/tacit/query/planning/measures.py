@@ -135,32 +135,11 @@ _TRAITS: Final = {
 }
 
 
-class AggregateKind(Enum):
-    """Estimated quantities, each with its measurements in order; the table is :mod:`tacit.query.aggregates`."""
-
-    COUNT_ROWS = "count_rows"  # ROWS
-    COUNT_VALUES = "count_values"  # VALUES
-    COUNT_UNITS = "count_units"  # UNITS
-    COUNT_DISTINCT = "count_distinct"  # DISTINCT
-    SUM_DISTINCT = "sum_distinct"  # DISTINCT_SUM
-    AVG_DISTINCT = "avg_distinct"  # DISTINCT, DISTINCT_SUM
-    SUM = "sum"  # SUM
-    AVG = "avg"  # VALUES, CENTRED_SUM
-    VAR_SAMP = "var_samp"  # VALUES, CENTRED_SUM, CENTRED_SQUARES
-    VAR_POP = "var_pop"  # the same
-    STDDEV_SAMP = "stddev_samp"  # the same
-    STDDEV_POP = "stddev_pop"  # the same
-    COVAR_POP = "covar_pop"  # VALUES, CENTRED_SUM of each, CENTRED_SUM of their product
-    COVAR_SAMP = "covar_samp"  # the same
-    REGR_SXY = "regr_sxy"  # the same
-    REGR_SLOPE = "regr_slope"  # and CENTRED_SQUARES of the second
-    REGR_INTERCEPT = "regr_intercept"  # the same
-    CORR = "corr"  # and CENTRED_SQUARES of the first
-    REGR_R2 = "regr_r2"  # the same
-    MIN = "min"  # LEAVES
-    MAX = "max"  # LEAVES
-    QUANTILE = "quantile"  # PLACES, or LEAVES at the ends; parameter: the fraction in [0, 1]
-    MOST_COMMON = "most_common"  # CATEGORIES; parameter: 1
+#: Kinds of aggregates that planning knows by name: rows, values and units are counted; the categories of a search.
+COUNT_ROWS: Final = "count_rows"
+COUNT_VALUES: Final = "count_values"
+COUNT_UNITS: Final = "count_units"
+MOST_COMMON: Final = "most_common"
 
 
 @dataclass(frozen=True, slots=True)

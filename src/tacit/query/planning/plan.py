@@ -8,10 +8,11 @@ accounting layer and must cost no more than the guarantee says.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, reduce
+from typing import Any, Final
 
 from tacit.accounting.currencies import AccountGuarantee, currency_named
 from tacit.core.errors import InputError, InternalError
@@ -19,28 +20,46 @@ from tacit.core.events import ComposedEvent
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import float_nearest
 from tacit.core.relations import Relation
-from tacit.query.aggregate_family import ExpectedError
 from tacit.query.aggregates import entry_of, expected_error
+from tacit.query.aggregates.family import ExpectedError
 from tacit.query.catalog import Catalog
 from tacit.query.contribution import AUTO
 from tacit.query.parsing.parse import Options
 from tacit.query.planning import auto_bounds, auto_limits
-from tacit.query.planning.accuracy import NamedAggregates, buy_accuracy, places_of
-from tacit.query.planning.auto_bounds import MOST_STEPS, Found, search_of
-from tacit.query.planning.auto_limits import FoundLimits
-from tacit.query.planning.bias import BiasTable
-from tacit.query.planning.bias_query import bias_query
+from tacit.query.planning.auto_bounds import MOST_STEPS, Bounds, Found, bounded, find, search_of, sought
+from tacit.query.planning.auto_limits import FoundLimits, limited, with_stated_total
+from tacit.query.planning.bias import BiasTable, bias_query
 from tacit.query.planning.measures import ContributionLimit, ContributionLimits
-from tacit.query.planning.pricing import buy, check_charge
+from tacit.query.planning.noise import NoiseLaw
+from tacit.query.planning.pricing import (
+    NamedAggregates,
+    buy,
+    buy_accuracy,
+    buy_rest,
+    check_charge,
+    check_units_of_totals,
+    places_of,
+    set_sizes,
+    sets_of_part,
+    totals_of_part,
+)
 from tacit.query.planning.releases import KeySelection, Priced, PricedPart, Release, Weights
-from tacit.query.planning.set_totals import check_units_of_totals, set_sizes, sets_of_part, totals_of_part
-from tacit.query.planning.total_bound import with_stated_total
 from tacit.query.planning.work import WholeWork, cuts, unit_work, whole_work
 from tacit.query.query import Aggregate, Append, Combine, Derive, FinalAggregation, Match, Query, Regroup, TotalOf
 from tacit.query.refusal import Refusal
-from tacit.query.relational.algebra import Scan, released_values, scans
-from tacit.query.relational.expressions import Call, Expression, Reference
+from tacit.query.relational import ownership
+from tacit.query.relational.algebra import (
+    RelationNode,
+    ReleasedTable,
+    ReleasedValue,
+    Scan,
+    bottom_up,
+    released_values,
+    scans,
+)
+from tacit.query.relational.expressions import Call, Expression, Reference, literal
 from tacit.query.request import BOUNDS, KEYS, LIMITS, Request, Terms, settle
+from tacit.query.types import Value
 
 
 @dataclass(frozen=True)
@@ -55,8 +74,8 @@ class Plan:
         guarantee: the charge, in the currency of the account: PureDP, ApproxDP, ZCDP or GDP.
         event: everything that is released, as accountants read it.
         catalog: a digest of the metadata; empty when the query was made by hand.
-        found: the AUTO bounds, once their search has run; see :mod:`.found_parts`.
-        limits: the AUTO limits, once their search has run; see :mod:`.found_parts`.
+        found: the AUTO bounds, once their search has run; see :func:`with_found`.
+        limits: the AUTO limits, once their search has run; see :func:`with_found`.
         others: plans of further parts of the query, one for each aggregation but the first. All that is said of
             ``priced``, ``found`` and ``limits`` is about the first; ``guarantee`` and ``event`` are of all together.
     """
@@ -437,6 +456,7 @@ def _exactly(guarantee: Guarantee) -> tuple[str, ...]:
 
 # -- outline
 
+
 #: Tables that are named where their rows are cut before a join.
 _CUTS = 4
 
@@ -550,3 +570,78 @@ def _keys(plan: Plan) -> str:
 def percent(share: Fraction) -> str:
     """A share for people."""
     return f"{float_nearest(100 * share):.6g}%"
+
+
+# -- plans of parts once something is found: released values, AUTO bounds, AUTO limits; noise and price stay
+
+
+#: The error that noise exceeds with this probability is compared with what AUTO limits leave out.
+_COMPARED: Final = Fraction(1, 20)
+
+
+def with_values(plan: Plan, released: Mapping[str, Sequence[Sequence[Value | None]]]) -> Plan:
+    """The plan of a part, once what its rows are compared or joined with is released; noise and price stay.
+
+    Args:
+        plan: of the part.
+        released: by key the rows that were released; a value is that of the first row, NULL where there is none.
+    """
+
+    def known(node: RelationNode) -> RelationNode:
+        if not isinstance(node, ReleasedValue):
+            return node
+        rows, kinds = released[node.key], [column.type for column in node.fields]
+        if not isinstance(node, ReleasedTable):
+            rows = rows[:1] or [[None]]
+        elif len(rows) > len(node.rows):
+            raise InternalError("more rows were released than were planned")
+        return ownership.constants([[*map(literal, row, kinds)] for row in rows], node.fields)
+
+    source = bottom_up(plan.final.source, known)
+    return replace(plan, query=replace(plan.query, final=replace(plan.final, source=source)))
+
+
+def with_parts(plan: Plan, parts: Sequence[Plan]) -> Plan:
+    """The plan of a whole query, its parts as they ran; the price stays what it was."""
+    if len(parts) != len(plan.parts):
+        raise InternalError("a query has other parts than its plan")
+    if len(parts) == 1:
+        return parts[0]
+    first, *others = parts
+    query = replace(plan.query, final=first.final, others=tuple(other.final for other in others))
+    event = together([part.event for part in parts], plan.relation)
+    check_charge(event, plan.guarantee)
+    return replace(first, query=query, event=event, others=tuple(others))
+
+
+def with_bounds(plan: Plan, bounds: Sequence[Bounds]) -> Plan:
+    """The plan of the rest of a query, once its AUTO bounds are found; the price stays what it was."""
+    query = replace(plan.query, final=bounded(plan.final, bounds))
+    found = tuple(Found(value.name, *pair) for value, pair in zip(sought(plan.final), bounds, strict=True))
+    return replace(_priced_again(plan, query), found=found)
+
+
+def with_limits(plan: Plan, found: FoundLimits) -> Plan:
+    """The plan of the rest of a query, once its AUTO limits are found; the price stays what it was."""
+    query = replace(plan.query, final=limited(plan.final, found))
+    return replace(_priced_again(plan, query), limits=found)
+
+
+def with_found(plan: Plan, noisy: Sequence[Any], laws: Sequence[NoiseLaw]) -> Plan:
+    """The plan of the rest of a query, from what the first of its searches released."""
+    if plan.priced.limits is None or plan.limits is not None:
+        return with_bounds(plan, find(plan.final, noisy, laws))
+    # Noise is compared at one fixed confidence, so that an answer which is looked at again has the same limits.
+    return with_limits(plan, auto_limits.find_limits(plan.final, plan.priced, noisy, laws, _COMPARED))
+
+
+def _priced_again(plan: Plan, query: Query) -> Plan:
+    """The plan with what was found in its query, at the same price."""
+    bought = plan.priced
+    if bought.asked is None:
+        raise InternalError("there is nothing AUTO to be found")
+    rest = buy_rest(query.final, plan.relation, bought.budget, bought.asked, bought.first, bought.limits, bought.sets)
+    priced = replace(rest, bias=bought.bias)
+    event = priced.event(plan.relation)
+    check_charge(event, plan.guarantee)
+    return replace(plan, query=query, priced=priced, event=event)

@@ -17,43 +17,48 @@ error is c_i/√ρ_i (or c_i/√μ_i²), so the share of ρ goes with the square
 those currencies): an aggregate of weight 2 has half the relative error of one of weight 1. Shares are rationals and add
 up to exactly 1. A release that no data can change gets nothing.
 
+*Grouping sets.* The finest groups, by all keys of all sets, are bounded once, and every other group is the sum of its
+parts (:mod:`tacit.query.postprocess.result`), so that totals agree with their parts. Either the finest groups get
+noise, and the noise of a total over m groups is that of m cells; or sums of them by some of the keys get noise of their
+own, and all groups are estimated from them together (:mod:`tacit.mechanisms.residual_basis`), whichever has the smaller
+variance over all sets (:func:`tacit.query.planning.pricing.price`). Which groups there are is public: a set has the
+product of its keys' values.
+
 Proof: ``pricing.proof.md``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Final
+from functools import cache, lru_cache
+from typing import Final, NamedTuple
 
 from tacit.accounting.currencies import ZERO_CONCENTRATED, AccountGuarantee, currency_of
 from tacit.core.errors import AccountingError, InputError, InternalError
 from tacit.core.events import ComposedEvent
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
+from tacit.core.normal import normal_cdf_bounds
+from tacit.core.numbers import float_nearest, log_bounds, round_down, sqrt_bounds
 from tacit.core.relations import ADD_REMOVE, Relation
+from tacit.mechanisms.base import smallest_that
 from tacit.mechanisms.gaussian import Gaussian
+from tacit.mechanisms.gaussian_profile import rounded_normals_give_at_most
 from tacit.mechanisms.partition_selection import TruncatedGeometric
 from tacit.mechanisms.residual_basis import best_levels
 from tacit.mechanisms.rounded_gaussian import RoundedGaussian
+from tacit.query import limits
+from tacit.query.aggregates import entry_of, expected_error
+from tacit.query.aggregates.ranks import RankChoice, part_that_draws
 from tacit.query.planning import auto_limits
 from tacit.query.planning.auto_bounds import search_of, search_shares
 from tacit.query.planning.bias import bias_table, cell_counts
-from tacit.query.planning.blocks import Block, blocks_of
-from tacit.query.planning.delta_budgets import (
-    badness,
-    epsilon_of_mu2,
-    largest_mu_of,
-    largest_rho_of,
-    mu_of_epsilon,
-    rho_alone,
-    rho_of_gaussian,
-    root_down,
-)
-from tacit.query.planning.rank_choice import RankChoice, part_that_draws
+from tacit.query.planning.measures import COUNT_UNITS
 from tacit.query.planning.releases import (
     Asked,
+    Block,
     KeySelection,
     Level,
     LossPricing,
@@ -62,11 +67,15 @@ from tacit.query.planning.releases import (
     PricedPart,
     Release,
     Sets,
+    blocks_of,
+    gaussian_noise,
     key_selection,
 )
-from tacit.query.query import FinalAggregation
+from tacit.query.query import FinalAggregation, Query, TotalOf, Totals, with_branches
+from tacit.query.refusal import Refusal
+from tacit.query.relational.algebra import released_values
 from tacit.query.relational.expressions import literal
-from tacit.query.request import Terms
+from tacit.query.request import EVERY, Terms
 from tacit.query.types import INTEGER
 
 # -- shares
@@ -92,13 +101,20 @@ def split(coefficients: Sequence[Fraction], weights: Sequence[Fraction], *, squa
 
 # -- releases within a budget
 
+
 #: One release may hold this many numbers when the number of groups is private.
 ANY_NUMBER = 10**12
+
+
 #: Integers of levels are multiplied until the variance of Gaussian noise is this large, up to this factor: the same
 #: price, and sums of many noises are nearly normal.
 _FINE_GRID, _LARGEST_FACTOR = 1 << 16, 1 << 24
+
+
 #: The norm that noise follows, and the power of its share with which the precision of a level grows.
 _LEVEL_NOISE: Final = {"epsilon": (1, 2), "rho": (2, 1), "mu2": (2, 1)}
+
+
 #: Smallest σ² of normal noise that is rounded; below it there is hardly any, and Laplace noise does.
 _LEAST_ROUNDED: Final = Fraction(1, 4)
 
@@ -428,3 +444,350 @@ def check_charge(event: ComposedEvent, guarantee: AccountGuarantee) -> None:
         within = total.delta < guarantee.delta and total.to_approx(guarantee.delta).epsilon <= guarantee.epsilon
     if not within:
         raise InternalError("a plan would release more than it charges")
+
+
+# -- accounts with a delta, of zCDP and of GDP: conversions, rounded so that they never promise too much
+
+
+#: Beyond these, what is left to be told apart has no digits.
+LARGEST_MU = 20
+
+
+LARGEST_EPSILON_FOR_MU = 50
+
+
+#: Roots are rounded down to this many digits: a price that reads well and is still spent to the last part in 10¹².
+_DIGITS = 12
+
+
+#: Parts of the ρ of continuous Gaussian noise that are left out until the noise of whole numbers is proven to do.
+_SPARES: Final = tuple(Fraction(1, 1 << bits) for bits in (12, 9, 7, 5, 4))
+
+
+def root_down(square: Fraction) -> Fraction:
+    """The square root, rounded down."""
+    return round_down(sqrt_bounds(square)[0], _DIGITS)
+
+
+@lru_cache(maxsize=1024)
+def epsilon_of_mu2(mu2: Fraction) -> Fraction:
+    """The largest ε, rounded down, such that ε-DP implies √``mu2``-GDP: μ = 2Φ⁻¹(e^ε/(1+e^ε)) turned round."""
+    if mu2 > LARGEST_MU**2:
+        raise InputError("mu", f"must be at most {LARGEST_MU}; beyond, nothing is protected")
+    low = normal_cdf_bounds(sqrt_bounds(mu2)[0] / 2)[0]
+    epsilon = round_down(log_bounds(low / (1 - low))[0], _DIGITS)
+    while epsilon > 0 and PureDP(epsilon).to_gdp().mu ** 2 > mu2:
+        epsilon = round_down(epsilon * (1 - Fraction(1, 10**_DIGITS)), _DIGITS)
+    if epsilon <= 0:
+        raise InputError("mu", "is too small to buy anything")
+    return epsilon
+
+
+@lru_cache(maxsize=1024)
+def largest_rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """The largest ρ, rounded down to twelve digits, whose zCDP guarantee implies (ε, δ)."""
+    from tacit.accounting.zcdp import largest_rho
+
+    rho = round_down(largest_rho(epsilon=epsilon, delta=delta), _DIGITS)
+    while rho > 0 and ZCDP(rho).to_approx(delta).epsilon > epsilon:
+        rho = round_down(rho * (1 - Fraction(1, 10**_DIGITS)), _DIGITS)
+    return rho
+
+
+@lru_cache(maxsize=1024)
+def largest_mu_of(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """The largest μ, rounded down, whose GDP guarantee implies (ε, δ)."""
+    from tacit.accounting.filters import GDPFilter
+
+    return GDPFilter.for_target(epsilon=epsilon, delta=delta).mu
+
+
+def mu_of_epsilon(epsilon: Fraction) -> GDP:
+    """Price of an ε-DP release in a GDP account."""
+    if epsilon > LARGEST_EPSILON_FOR_MU:
+        raise InputError("epsilon", f"must be at most {LARGEST_EPSILON_FOR_MU} in a GDP account")
+    return PureDP(epsilon).to_gdp()
+
+
+def rho_alone(epsilon: Fraction, for_keys: Fraction, terms: Terms) -> tuple[Fraction, Fraction]:
+    """The largest ρ, and the δ of private keys, that together are (ε, δ)-DP at the δ of ``terms.alone``."""
+    alone = terms.alone or Fraction(0)
+    # A δ that was typed pays for both; the account's share for keys is small beside its whole δ.
+    for_keys = min(for_keys, alone / 2)
+    rho = largest_rho_of(epsilon, alone - for_keys)
+    if rho <= 0:
+        raise InputError("epsilon", "is too small to buy anything at this delta")
+    return rho, for_keys
+
+
+def rho_of_gaussian(parts: Sequence[PricedPart], bought: Sequence[Priced], epsilon: Fraction, terms: Terms) -> Fraction:
+    """The largest ρ at which these releases are (ε, δ)-DP by the profile of Gaussian noise, which is all they have.
+
+    That of the budget where there is other noise, keys are private, bounds are sought or a part reads another's value.
+    Never more than the account holds, so that a query may always be asked for all of it.
+    """
+    whole = sum((priced.amount for priced in bought), Fraction(0))
+    plain = all(priced.keys is None and not priced.searches for priced in bought) and terms.alone is not None
+    # A part that reads another's value is chosen by it, and the profile is one of noises that are drawn together.
+    plain = plain and not any(released_values(part.final.source) for part in parts)
+    releases = [
+        (release, release.share * part.budget.amount / whole)
+        for priced in bought
+        for part in priced.parts
+        for whole_release in part.releases
+        for release in whole_release.vectors
+        if release.mechanism != "constant"
+    ]
+    if not plain or not releases or any(r.mechanism != "gaussian" or r.choice is not None for r, _ in releases):
+        return whole
+    shapes = tuple((release.block.sensitivity.l2_squared, release.numbers, share) for release, share in releases)
+    found = _largest_gaussian_rho(shapes, epsilon, terms.alone or Fraction(0), whole)
+    return found if terms.most is None else max(min(found, terms.most), whole)
+
+
+@lru_cache(maxsize=1024)
+def _largest_gaussian_rho(
+    shapes: tuple[tuple[Fraction, int, Fraction], ...], epsilon: Fraction, delta: Fraction, least: Fraction
+) -> Fraction:
+    """As :func:`rho_of_gaussian`; each shape is an l2², a number of integers and a share."""
+    # The ρ of continuous noise, of which whole numbers need a little more; each is proven before it is used.
+    most = _likely_mu(float_nearest(epsilon), float_nearest(delta)) ** 2 / 2
+    for spare in _SPARES:
+        rho = round_down(most * (1 - spare), _DIGITS)
+        if rho <= least:
+            break
+        noises = [gaussian_noise(rho * share, l2, numbers, ADD_REMOVE) for l2, numbers, share in shapes]
+        moved = [2 * noise.zcdp.rho * noise.sigma2 for noise in noises]
+        # An integer vector that moves by √l2² moves in at most l2² places.
+        places = sum(min(numbers, math.floor(each)) for (_, numbers, _), each in zip(shapes, moved, strict=True))
+        mu_squared = sum((each / noise.sigma2 for each, noise in zip(moved, noises, strict=True)), Fraction(0))
+        smallest = min(noise.sigma2 for noise in noises)
+        if rounded_normals_give_at_most(
+            epsilon, delta, mu_squared=mu_squared, sigma2=smallest, dimension=max(places, 1)
+        ):
+            return rho
+    return least
+
+
+def _likely_mu(epsilon: float, delta: float) -> Fraction:
+    """About the largest μ of continuous Gaussian noise that is (ε, δ)-DP: a guess that nothing rests on."""
+
+    def given(mu: float) -> float:
+        far, near = (math.erfc((epsilon / mu + side * mu / 2) / math.sqrt(2)) / 2 for side in (1, -1))
+        return near - math.exp(epsilon) * far
+
+    low, high = 1e-9, 2 * math.sqrt(epsilon) + epsilon + 1
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if given(middle) <= delta else (low, middle)
+    return Fraction(low)
+
+
+def badness(parts: Sequence[PricedPart], bought: Sequence[Priced], beta: Fraction) -> float:
+    """The logarithm of the product of all errors: to halve one and double another is no gain."""
+    bounds = []
+    for (final, _, _), priced in zip(parts, bought, strict=True):
+        sums: list[TotalOf | None] = [TotalOf(kept, final.parts_by(kept)) for kept in priced.sets]
+        sums = sums or [None]
+        errors = [expected_error(final, a, priced, beta, 10**6, each) for a in final.aggregates for each in sums]
+        bounds += [error.bound or Fraction(1) for error in errors]
+        if priced.keys is not None:
+            bounds.append(Fraction(priced.keys.mechanism().error(beta)))
+    return math.fsum(math.log(max(float_nearest(bound), 1e-9)) for bound in bounds)
+
+
+# -- the smallest price at which every error that is asked for is kept
+
+
+#: An accuracy that needs more epsilon than this is refused as a typing error.
+LARGEST_EPSILON: Final = Fraction(50)
+
+
+_PRICE_DIGITS: Final = 4
+
+
+#: Aggregates that a name stands for: the number of the part, and the number of the aggregate in it.
+NamedAggregates = dict[str, frozenset[tuple[int, int]]]
+
+
+def buy_accuracy(
+    query: Query, parts: Sequence[PricedPart], relation: Relation, terms: Terms, names: NamedAggregates
+) -> tuple[tuple[Priced, ...], AccountGuarantee]:
+    """The releases at the smallest price, to four digits and rounded up, at which every bound asked for is kept.
+
+    The price is an epsilon, or the mu of a gdp account. With grouping sets a bound is kept in every set, and so in the
+    totals of most groups.
+    """
+    wanted = _wanted(parts, terms, names)
+    sums: list[list[TotalOf | None]] = [
+        [each.total for totals in totals_of_part(query, number) for each in set_sizes(part.final, totals)]
+        for number, part in enumerate(parts)
+    ]
+    if not wanted:
+        raise InputError("within", "there is no aggregate to be accurate; state epsilon")
+    beta = 1 - terms.confidence
+    currency, most = ("mu", Fraction(LARGEST_MU)) if terms.account == "gdp" else ("epsilon", LARGEST_EPSILON)
+
+    @cache
+    def bought(amount: Fraction) -> tuple[tuple[Priced, ...], AccountGuarantee]:
+        return buy(parts, relation, terms, currency, amount)
+
+    def kept(amount: Fraction) -> bool:
+        if amount > most:
+            return True
+        priced, _ = bought(amount)
+        for (part, index), bound in wanted.items():
+            final, asked = parts[part].final, parts[part].final.aggregates[index]
+            for total in sums[part] or [None]:
+                reached = expected_error(final, asked, priced[part], beta, terms.suppose, total).bound
+                if reached is None or reached > bound:
+                    return False
+        return True
+
+    def guess(final: FinalAggregation, index: int, bound: Fraction) -> Fraction:
+        measure = final.measures[final.aggregates[index].measures[-1]]
+        moved = measure.sensitivity(max_groups=final.max_groups, relation=relation, groups=final.group_count).l1
+        people = terms.suppose if len(final.aggregates[index].measures) > 1 and terms.suppose else 1
+        return max(moved, Fraction(1)) * measure.unit_of_value * log_bounds(1 / beta)[1] / (bound * people)
+
+    if not kept(most):
+        raise InputError("within", f"cannot be kept at any sensible {currency}; allow a larger error")
+    count = sum(len(final.measures) for final, *_ in parts)
+    start = count * max(guess(parts[part].final, index, bound) for (part, index), bound in wanted.items())
+    return bought(smallest_that(kept, min(start, most), digits=_PRICE_DIGITS, near=Fraction(1, 4)))
+
+
+def _wanted(parts: Sequence[PricedPart], terms: Terms, names: NamedAggregates) -> dict[tuple[int, int], Fraction]:
+    every = terms.within[0][0] == EVERY
+    if every:
+        places = [(part, index) for part, (final, *_) in enumerate(parts) for index in range(len(final.aggregates))]
+        wanted = dict.fromkeys(places, terms.within[0][1])
+    else:
+        wanted = {place: bound for name, bound in terms.within for place in sorted(places_of(name, names, "within"))}
+    for part, index in wanted:
+        aggregate = parts[part].final.aggregates[index]
+        if len(aggregate.measures) > 1 and terms.suppose is None:
+            raise InputError(
+                "within",
+                f"the error of {aggregate.label} depends on how many values a group has; state suppose=…, or name the "
+                "counts and sums that matter",
+            )
+        kind = entry_of(aggregate.kind).released.error_kind
+        if kind != "value" and every:
+            raise InputError(
+                "within",
+                f"{aggregate.label} is off in {kind}, not in value; name it to state how much, or state epsilon",
+            )
+    return wanted
+
+
+def places_of(name: str, names: NamedAggregates, parameter: str) -> frozenset[tuple[int, int]]:
+    """The aggregates that a name stands for; ``parameter`` is where it was stated."""
+    if name.lower() not in names:
+        known = ", ".join(sorted(names)) or "none"
+        raise InputError(parameter, f"names {name!r}, which is not an aggregate of this query; those are: {known}")
+    return names[name.lower()]
+
+
+# -- grouping sets
+
+
+def check_totals(query: Query) -> None:
+    """Refuse grouping sets whose totals are no sums of released groups.
+
+    Raises:
+        Refusal: keys are private, there are too many groups, or an aggregate of a total is not made of its parts.
+    """
+    for part in range(len(query.finals)):
+        for totals in totals_of_part(query, part):
+            _check(query.finals[part], totals)
+
+
+def _check(final: FinalAggregation, totals: Totals) -> None:
+    if not final.public_keys:
+        private = ", ".join(key.name for key in final.keys)
+        raise Refusal(
+            "grouping_sets",
+            f"ROLLUP, CUBE and GROUPING SETS need public keys, at most {limits.MAX_KEYS} together, and {private} are "
+            "chosen privately: a total would silently lack the groups that are not chosen. Group by declared "
+            f"categories, list values with WHERE key IN (…), or ask GROUP BY {private} and the total apart.",
+        )
+    groups = sum(each.groups for each in set_sizes(final, totals))
+    limits.check_size(groups, limits.MAX_SET_GROUPS, "groups in its grouping sets")
+    for aggregate in final.aggregates:
+        # Of people too, where each is in one group: :func:`check_units_of_totals`.
+        if aggregate.kind != COUNT_UNITS and not entry_of(aggregate.kind).adds_up:
+            raise Refusal(
+                "grouping_sets",
+                f"{aggregate.label} is not computed for totals: grouping sets have COUNT, SUM, AVG, VARIANCE and "
+                "STDDEV. Ask for each grouping in a query of its own.",
+            )
+
+
+def check_units_of_totals(query: Query) -> None:
+    """Refuse totals of persons where one person may be in several parts, with the limits that are in force.
+
+    Raises:
+        Refusal: COUNT(DISTINCT unit) with grouping sets, and max_groups above 1 or AUTO.
+    """
+    for part, final in enumerate(query.finals):
+        units = [each.label for each in final.aggregates if each.kind == COUNT_UNITS]
+        if units and totals_of_part(query, part) and (final.auto_groups or final.max_groups > 1):
+            many = "several" if final.auto_groups else final.max_groups
+            raise Refusal(
+                "grouping_sets",
+                f"{units[0]} of a total is not the sum of its parts while a person may be in {many} groups: state "
+                "max_groups = 1, so that each counts in one, or ask for each grouping in a query of its own.",
+            )
+
+
+def totals_of_part(query: Query, part: int) -> tuple[Totals, ...]:
+    """The grouping sets that are asked of one part of a query, in the order of the steps."""
+    found = (each.totals for each in with_branches(query) if each.part == part)
+    return tuple(dict.fromkeys(totals for totals in found if totals is not None))
+
+
+class SetSize(NamedTuple):
+    """One grouping set.
+
+    Args:
+        names: of its keys.
+        groups: how many it has.
+        total: which sum of finest groups one of them is, of the most.
+    """
+
+    names: tuple[str, ...]
+    groups: int
+    total: TotalOf
+
+
+def set_sizes(final: FinalAggregation, totals: Totals) -> Iterator[SetSize]:
+    """The grouping sets, in order."""
+    names = [final.keys[index].name for index in totals.keys]
+    for places in totals.sets:
+        kept = tuple(totals.keys[place] for place in places)
+        groups, merged = parts_of_totals(final, totals, places)
+        yield SetSize(tuple(names[place] for place in places), groups, TotalOf(kept, merged))
+
+
+def sets_of_part(query: Query, part: int) -> tuple[tuple[int, ...], ...]:
+    """Places of the keys by which groups of a part are read, all of them if a step reads those; () without totals."""
+    found: dict[tuple[int, ...], None] = {}
+    read = [each for one in (query, *(value for _, value in query.values)) for each in with_branches(one)]
+    readers = [each for each in read if each.part == part]
+    if all(each.totals is None for each in readers):
+        return ()
+    for each in readers:
+        if each.totals is None:
+            found[tuple(range(len(query.finals[part].keys)))] = None
+        else:
+            found |= dict.fromkeys(
+                tuple(sorted(each.totals.keys[place] for place in places)) for places in each.totals.sets
+            )
+    return tuple(found)
+
+
+def parts_of_totals(final: FinalAggregation, totals: Totals, places: Sequence[int]) -> tuple[int, int]:
+    """Number of groups of a set of public keys, and of how many finest groups one of them is the sum at most."""
+    kept = [totals.keys[place] for place in places]
+    return math.prod(len(final.keys[index].values or ()) for index in kept), final.parts_by(kept)

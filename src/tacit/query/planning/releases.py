@@ -1,30 +1,474 @@
-"""Releases: vectors of integers with the noise they get, the selection of private keys, and all of a query together."""
+"""Releases: vectors of integers with their sensitivities and the noise they get, and all of a query together.
+
+A *block* is one released vector: for each group a few integers, each a whole combination (a *form*) of the group's
+measurements. Many blocks hold one measurement alone. Where units are added or removed, a count shares a block with a
+part of what it counts, or with a sum of it, because their joint movement is smaller than the sum of their movements
+(``pricing.proof.md``). Blocks of means and variances are for Laplace noise alone:
+
+========= ============================================== ==================== ==================================
+block     forms                                          l1 per group         read off
+========= ============================================== ==================== ==================================
+mean      A = hV + C, B = hV - C                         2h·rows              V = (A+B)/2h, C = (A-B)/2
+variance  A = h²V + 2hC + S, M = 2(h²V - S),             4h²·rows + 4h + 2    V = (A+M+B)/4h², C = (A-B)/4h,
+          B = h²V - 2hC + S                                                   S = (A-M+B)/4
+part      F, N - F                                       rows                 F, N = F + (N-F)
+total     T, HN - T, for values from 0 to H              H·rows               T, N = (T + (HN-T))/H
+total     A = hN + T, B = hN - T (Laplace)               2h·rows              N = (A+B)/2h, T = (A-B)/2
+========= ============================================== ==================== ==================================
+
+N, F are a number of rows, units or values and of some of them, T is a sum. V, C, S are the number of values, their
+centred sum and centred squares; h is the largest distance from the centre (from 0 for T), in steps. A count of rows
+beside a mean of values that may be NULL joins the mean's block.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
-from typing import Final, NamedTuple
+from functools import cached_property, lru_cache, partial
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tacit.core.events import ComposedEvent, Event, NoEvent
-from tacit.core.relations import Relation
+from tacit.core.relations import ADD_REMOVE, Relation
+from tacit.core.sensitivity import Sensitivity, bounded_total
 from tacit.mechanisms.gaussian import Gaussian
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.partition_selection import PartitionSelection
-from tacit.mechanisms.residual_basis import Axes, LevelBasis
+from tacit.mechanisms.residual_basis import Axes, LevelBasis, UnitMovement
 from tacit.mechanisms.rounded_gaussian import RoundedGaussian
+from tacit.query.aggregates.ranks import RankChoice, Tree, best_tree, cells
 from tacit.query.planning.bias import BiasTable
-from tacit.query.planning.blocks import Block, Readout
-from tacit.query.planning.noise_distribution import LevelNoise, NoiseLaw
-from tacit.query.planning.rank_choice import RankChoice
+from tacit.query.planning.measures import Measure, MeasureKind
+from tacit.query.planning.noise import LevelNoise, NoiseLaw
 from tacit.query.query import FinalAggregation
+
+if TYPE_CHECKING:
+    from tacit.query.query import FinalAggregation
+
+
+#: Quantiles need more budget than counts for the same relative error; a count beside them must not starve.
+MOST_FOR_A_TREE: Final = Fraction(4)
+
+
+#: Quantiles that are drawn are nearly as exact as counts, but their intervals are read off a part of the budget.
+FOR_DRAWN_QUANTILES: Final = Fraction(2)
+
+
+_HALF: Final = Fraction(1, 2)
+
+
+_SUMMED: Final = (MeasureKind.SUM,)
+
+
+_COUNTED: Final = (MeasureKind.UNITS, MeasureKind.ROWS, MeasureKind.VALUES)
+
+
+#: A joint variance block is worth its rounding slack up to this factor: three separate releases cost √3 more.
+_WORTH_SQUARED: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Readout:
+    """Rule that reads a measurement off a block: the sum of signs times forms, times ``unit``."""
+
+    signs: tuple[int, ...]
+    unit: Fraction = Fraction(1)
+
+    @property
+    def terms(self) -> int:
+        """Number of noise terms in it."""
+        return sum(1 for sign in self.signs if sign)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One vector of integers that is released together.
+
+    Args:
+        name: for people.
+        measures: indices of the measurements it holds.
+        forms: each integer as whole multiples of those measurements; for a tree, the identity.
+        readouts: one for each measurement.
+        width: how many integers each form has per group: more than one for leaves and categories.
+        sensitivity: of the vector over all groups.
+        groups: the most groups that one unit is in.
+        reason: why one unit moves it so far.
+        coefficient: relative error at a budget of one; see :mod:`tacit.query.planning.pricing`. 0 if no data
+        can change it.
+        tree: the shape, for leaves, and for the cells around places drawn.
+        fractions: of the quantiles that are drawn before, for places.
+        rows: the most values of one unit in a group, for places.
+        spread: whether a group has several integers of one measurement: leaves or categories.
+    """
+
+    name: str
+    measures: tuple[int, ...]
+    forms: tuple[tuple[int, ...], ...]
+    readouts: tuple[Readout, ...]
+    width: int
+    sensitivity: Sensitivity
+    groups: int
+    reason: str
+    coefficient: Fraction
+    tree: Tree | None = None
+    # Both follow from the query, and plans without quantiles keep their digests.
+    fractions: tuple[Fraction, ...] = field(default=(), repr=False)
+    rows: int = field(default=0, repr=False)
+    spread: bool = False
+
+    def is_mean(self, count: int, total: int) -> bool:
+        """Whether a count and a centred sum are read off two totals, as their sum and their difference."""
+        if count not in self.measures or total not in self.measures:
+            return False
+        signs = [self.readouts[self.measures.index(index)].signs for index in (count, total)]
+        return [each[:2] for each in signs] == [(1, 1), (1, -1)] and not any(any(each[2:]) for each in signs)
+
+    def movement(self, final: FinalAggregation) -> UnitMovement | None:
+        """Movement of the groups and of sums of them by one unit; None where that is known of the groups alone.
+
+        Under replace-one the bounds of the one measurement count; otherwise any vector of which a unit moves a group by
+        at most l∞ in l1 (``mechanisms/residual_basis.proof.md``).
+        """
+        relation, bounds = self.sensitivity.relation, (Fraction(0), self.sensitivity.linf)
+        if self.tree is not None or not final.group_count:
+            return None
+        if relation is not ADD_REMOVE:
+            low, high = final.measures[self.measures[0]].clamp
+            bounds = Fraction(low), Fraction(high)
+        moved = UnitMovement(self.groups, bounds, relation, self.spread)
+        single = relation is ADD_REMOVE or (len(self.measures) == 1 and bounds[0] <= 0 <= bounds[1])
+        return moved if single and moved.at(1, final.group_count) == self.sensitivity else None
+
+    def at_level(self, moved: Sensitivity, merged: int, keys: str, scale: int) -> Block:
+        """The same vector of sums over groups, ``merged`` each, times ``scale``, which one unit moves so far."""
+        many = f"; a cell here adds up {merged} groups" if merged > 1 else ""
+        many += f"; all times {scale}, so that noise is on a fine grid" if scale > 1 else ""
+        return replace(self, name=f"{self.name} by {keys}", sensitivity=moved.scaled(scale), reason=self.reason + many)
+
+    @property
+    def integers(self) -> int:
+        """Number of integers released per group."""
+        return len(self.forms) * (self.width if self.tree is None else self.tree.nodes)
+
+
+def blocks_of(
+    final: FinalAggregation, relation: Relation, *, concentrated: bool, weights: Sequence[Fraction] | None = None
+) -> tuple[Block, ...]:
+    """The blocks of a query, every measurement in exactly one.
+
+    Args:
+        final: the aggregation.
+        relation: which databases are neighbours.
+        concentrated: whether the currency is zCDP, so that Gaussian noise will be added.
+        weights: of the measurements; counts and sums of different weights are released apart.
+    """
+    own = list(weights or [Fraction(1)] * len(final.measures))
+    blocks: list[Block] = []
+    taken: set[int] = set()
+    if relation is ADD_REMOVE:
+        joint = [] if concentrated else [_joint(final, moments, own) for moments in _disjoint(_moments(final))]
+        for block in joint:
+            taken |= set(block.measures)
+        blocks += joint
+        for pair in _pairs(final, taken, own, concentrated=concentrated):
+            taken |= set(pair.measures)
+            blocks.append(pair)
+    for index, measure in enumerate(final.measures):
+        if index not in taken:
+            blocks.append(_single(final, index, measure, relation, concentrated=concentrated))
+    return tuple(sorted(blocks, key=lambda block: block.measures))
+
+
+def _groups(final: FinalAggregation) -> int:
+    return final.max_groups if final.group_count is None else min(final.max_groups, final.group_count)
+
+
+def _moments(final: FinalAggregation) -> list[tuple[int, ...]]:
+    """The (V, C) and (V, C, S) that averages and variances are made of, or begin with, the longer first."""
+    begun = {a.measures[:3] for a in final.aggregates if len(a.measures) > 1}
+    found = {indices for indices in begun if _are_moments(tuple(final.measures[i] for i in indices))}
+    return sorted(found, key=lambda indices: (-len(indices), indices))
+
+
+def _disjoint(found: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Those that share no measurement with an earlier one."""
+    taken: set[int] = set()
+    kept = []
+    for indices in found:
+        if not taken & set(indices):
+            kept.append(indices)
+            taken |= set(indices)
+    return kept
+
+
+def _are_moments(parts: tuple[Measure, ...]) -> bool:
+    """Whether they speak of the same values, with the clamps that the joint bound presumes.
+
+    Rows may be counted instead of values: there are as many or more of them.
+    """
+    kinds = (MeasureKind.CENTRED_SUM, MeasureKind.CENTRED_SQUARES)[: len(parts) - 1]
+    count, total = parts[0], parts[1]
+    half = total.reach
+    same = all((p.argument, p.where, p.rows) == (total.argument, total.where, total.rows) for p in parts[1:])
+    grid = all(
+        (p.step, p.low, p.high, p.centre) == (total.step, total.low, total.high, total.centre) for p in parts[1:]
+    )
+    clamps = [(0, total.rows), _centred_clamp(total), (0, total.rows * half**2)][: len(parts)]
+    fits = tuple(p.kind for p in parts[1:]) == kinds and [p.clamp for p in parts] == clamps and half > 0
+    return same and grid and fits and count.rows >= 1 and _counts_all(count, total)
+
+
+def _counts_all(count: Measure, part: Measure) -> bool:
+    """Whether ``count`` counts at least the rows that ``part`` reads, up to the same number of them."""
+    if count.clamp != (0, part.rows) or count.where not in (None, part.where):
+        return False
+    if count.kind is MeasureKind.UNITS:
+        return part.kind is MeasureKind.UNITS and count.argument in (None, part.argument)
+    if count.kind is MeasureKind.VALUES:
+        return part.kind is not MeasureKind.UNITS and count.argument == part.argument
+    return count.kind is MeasureKind.ROWS and count.argument is None and part.kind is not MeasureKind.UNITS
+
+
+def _pairs(final: FinalAggregation, taken: set[int], weights: Sequence[Fraction], *, concentrated: bool) -> list[Block]:
+    """Blocks of a count and a part or a sum of what it counts, each measurement in at most one."""
+    blocks: list[Block] = []
+    left = [index for index in range(len(final.measures)) if index not in taken]
+
+    def pair(part: int, made: Callable[[int, int], Block | None]) -> None:
+        for count in left:
+            block = None if count == part or weights[count] != weights[part] else made(count, part)
+            if block is not None:
+                blocks.append(block)
+                left.remove(count)
+                left.remove(part)
+                return
+
+    with_total, with_part = partial(_total_block, final, concentrated=concentrated), partial(_part_block, final)
+    for kind, made in ((_SUMMED, with_total), (_COUNTED, with_part)):
+        for index in [i for i in left if final.measures[i].kind in kind]:
+            if index in left:
+                pair(index, made)
+    return blocks
+
+
+def _part_block(final: FinalAggregation, count: int, part: int) -> Block | None:
+    """N and F, some of what N counts."""
+    whole, some = final.measures[count], final.measures[part]
+    smaller = some.kind is MeasureKind.VALUES or (some.where is not None and whole.where is None)
+    if whole.kind is MeasureKind.VALUES or some.clamp != whole.clamp or not smaller or not _counts_all(whole, some):
+        return None
+    rows = whole.clamp[1]
+    why = f"the part and the rest are at most {rows} together"
+    return _two(final, (count, part), ((0, 1), (1, -1)), (Readout((1, 1)), Readout((1, 0))), rows, why)
+
+
+def _total_block(final: FinalAggregation, count: int, total: int, *, concentrated: bool) -> Block | None:
+    """N and T, a sum over what N counts."""
+    counted, summed = final.measures[count], final.measures[total]
+    low, high, rows = summed.low, summed.high, summed.rows
+    plain = (min(0, rows * low), max(0, rows * high))
+    if summed.clamp != plain or max(-low, high) <= 0 or not _counts_all(counted, summed):
+        return None
+    if low < 0 < high:
+        if concentrated:
+            # Both totals may be large at once: nothing is gained in l2.
+            return None
+        half = max(-low, high)
+        forms, readouts = ((half, 1), (half, -1)), (Readout((1, 1), Fraction(1, 2 * half)), Readout((1, -1), _HALF))
+        why = f"a value of d steps adds {half} + d to one total and {half} - d to the other, {2 * half} in all"
+        return _two(final, (count, total), forms, readouts, 2 * half * rows, why)
+    sign, most = (1, high) if high > 0 else (-1, -low)
+    readouts = (Readout((1, 1), Fraction(1, most)), Readout((sign, 0)))
+    why = f"a value of d steps adds {'' if sign > 0 else '-'}d to one total and the rest of {most} to the other"
+    return _two(final, (count, total), ((0, sign), (most, -sign)), readouts, most * rows, why)
+
+
+def _two(
+    final: FinalAggregation,
+    measures: tuple[int, int],
+    forms: tuple[tuple[int, ...], ...],
+    readouts: tuple[Readout, ...],
+    moved: int,
+    why: str,
+) -> Block:
+    """A block of two measurements, neither form ever negative; measurements in ascending order."""
+    if measures[0] > measures[1]:
+        measures, readouts = (measures[1], measures[0]), (readouts[1], readouts[0])
+        forms = tuple((form[1], form[0]) for form in forms)
+    rows = final.measures[measures[0]].clamp[1] if final.measures[measures[0]].kind in _COUNTED else None
+    rows = final.measures[measures[1]].clamp[1] if rows is None else rows
+    why = f"{why}; one unit adds at most {rows} to a group and is in at most {_many(_groups(final), 'group')}"
+    return _joined(final, measures, forms, readouts, moved, why, Fraction(7, 5))
+
+
+def _joined(
+    final: FinalAggregation,
+    measures: tuple[int, ...],
+    forms: tuple[tuple[int, ...], ...],
+    readouts: tuple[Readout, ...],
+    moved: int,
+    why: str,
+    coefficient: Fraction,
+    slack: int = 0,
+) -> Block:
+    """A block of several measurements, of which a unit moves each group by at most ``moved`` in l1, hence in l2.
+
+    That is a multiple of its rows there, and ``slack`` for rounding.
+    """
+    groups = _groups(final)
+    l1, l2_squared = Fraction(groups * moved), Fraction(groups * moved**2)
+    if final.max_total is not None:
+        rows = max(final.measures[index].rows for index in measures)
+        l1 = min(l1, final.max_total * Fraction(moved - slack, rows) + groups * slack)
+        l2_squared = min(l2_squared, l1 * moved)
+        why = _in_all(final, why)
+    moves = Sensitivity(l1, l2_squared, Fraction(moved), ADD_REMOVE)
+    return Block(_name(final, measures), measures, forms, readouts, 1, moves, groups, why, coefficient)
+
+
+def _centred_clamp(measure: Measure) -> tuple[int, int]:
+    return (
+        min(0, measure.rows * (measure.low - measure.centre)),
+        max(0, measure.rows * (measure.high - measure.centre)),
+    )
+
+
+def _joint(final: FinalAggregation, moments: tuple[int, ...], weights: Sequence[Fraction]) -> Block:
+    total = final.measures[moments[1]]
+    half, rows, groups = total.reach, total.rows, _groups(final)
+    if len(moments) == 3:
+        plain = 4 * half**2 * rows
+        moved = plain + 4 * half + 2
+        if moved**2 <= _WORTH_SQUARED * plain**2:
+            return _variance_block(final, moments, half, moved, groups)
+    # Squares whose rounding slack would outweigh the gain are released alone; the caller does that.
+    moved = 2 * half * rows
+    why = (
+        f"a value d steps from the centre adds {half} + d to one total and {half} - d to the other, {2 * half} in all; "
+        f"one unit adds at most {rows} values to a group and is in at most {_many(groups, 'group')}"
+    )
+    forms: tuple[tuple[int, ...], ...] = ((half, 1), (half, -1))
+    readouts: tuple[Readout, ...] = (Readout((1, 1), Fraction(1, 2 * half)), Readout((1, -1), _HALF))
+    measures, coefficient = moments[:2], Fraction(7, 5)
+    rest = _rows_beside(final, moments, weights)
+    if rest is not None:
+        # The rows without a value, times 2h: all three totals add up to 2h for each row.
+        why += f"; a row without a value adds {2 * half} to a third total"
+        measures, coefficient = (*measures, rest), Fraction(7, 4)
+        forms = ((half, 1, 0), (half, -1, 0), (-2 * half, 0, 2 * half))
+        readouts = (
+            Readout((1, 1, 0), Fraction(1, 2 * half)),
+            Readout((1, -1, 0), _HALF),
+            Readout((1, 1, 1), Fraction(1, 2 * half)),
+        )
+    return _joined(final, measures, forms, readouts, moved, why, coefficient)
+
+
+def _rows_beside(final: FinalAggregation, moments: tuple[int, ...], weights: Sequence[Fraction]) -> int | None:
+    """A count of rows that no other block holds and that counts all values of a mean; None without one."""
+    values = final.measures[moments[0]]
+    others = {index for found in _moments(final) for index in found}
+    first = next((found for found in _disjoint(_moments(final)) if len(found) == 2), moments)
+    if first != moments or weights[moments[0]] != weights[moments[1]]:
+        # It joins one mean only, the first.
+        return None
+    if values.kind is not MeasureKind.VALUES:
+        return None
+    fit = [
+        i
+        for i, m in enumerate(final.measures)
+        if i not in others
+        and weights[i] == weights[moments[0]]
+        and m.kind is MeasureKind.ROWS
+        and m.clamp == values.clamp
+        and _counts_all(m, values)
+    ]
+    return fit[0] if fit else None
+
+
+def _variance_block(final: FinalAggregation, moments: tuple[int, ...], half: int, moved: int, groups: int) -> Block:
+    square = half**2
+    why = (
+        f"a value d steps from the centre adds ({half}+d)², 2({half}²-d²) and ({half}-d)² to three totals, "
+        f"{4 * square} in all, and rounding a heavy contributor's totals at most {4 * half + 2} more; one unit adds "
+        f"at most "
+        f"{final.measures[moments[1]].rows} values to a group and is in at most {_many(groups, 'group')}"
+    )
+    forms = ((square, 2 * half, 1), (2 * square, 0, -2), (square, -2 * half, 1))
+    readouts = (
+        Readout((1, 1, 1), Fraction(1, 4 * square)),
+        Readout((1, 0, -1), Fraction(1, 4 * half)),
+        Readout((1, -1, 1), Fraction(1, 4)),
+    )
+    return _joined(final, moments, forms, readouts, moved, why, Fraction(7, 4), slack=4 * half + 2)
+
+
+def _single(final: FinalAggregation, index: int, measure: Measure, relation: Relation, *, concentrated: bool) -> Block:
+    groups = _groups(final)
+    moves = measure.sensitivity(max_groups=groups, relation=relation, groups=final.group_count)
+    does = measure.kind.traits.sentence.format(low=measure.clamp[0], high=measure.clamp[1])
+    why = f"one unit {does} and is in at most {_many(groups, 'group')}"
+    if final.max_total is not None and measure.per_row is not None:
+        total = bounded_total(total=final.max_total * measure.per_row, bounds=measure.clamp, relation=relation)
+        moves = Sensitivity(min(moves.l1, total.l1), min(moves.l2_squared, total.l2_squared), moves.linf, relation)
+        why = _in_all(final, why)
+    if relation is not ADD_REMOVE:
+        why += "; replacing it takes all of that away and adds as much elsewhere"
+    tree, coefficient = None, Fraction(1)
+    fractions: tuple[Fraction, ...] = ()
+    if measure.kind is MeasureKind.PLACES:
+        fractions = tuple(sorted({a.parameter or Fraction(0) for a in final.aggregates if index in a.measures}))
+    if measure.kind in (MeasureKind.LEAVES, MeasureKind.PLACES):
+        leaves = cells(measure.width, len(fractions)) if fractions else measure.width
+        tree = best_tree(leaves, gaussian=concentrated)
+        levels = len(tree.levels)
+        moves = Sensitivity(levels * moves.l1, levels * moves.l2_squared, moves.linf, relation)
+        why += f", on each of {levels} levels of the tree" if levels > 1 else ""
+        if measure.width > 1:
+            coefficient = FOR_DRAWN_QUANTILES if fractions else MOST_FOR_A_TREE
+    return Block(
+        name=_name(final, (index,)),
+        measures=(index,),
+        forms=((1,),),
+        readouts=(Readout((1,)),),
+        width=measure.width,
+        sensitivity=moves,
+        groups=groups,
+        reason=why,
+        coefficient=coefficient if moves.l1 else Fraction(0),
+        tree=tree,
+        fractions=fractions,
+        rows=measure.rows if fractions else 0,
+        spread=measure.kind.traits.spread,
+    )
+
+
+def _in_all(final: FinalAggregation, why: str) -> str:
+    return f"{why}; at most {_many(final.max_total or 0, 'row')} of it count in all groups together"
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _name(final: FinalAggregation, measures: tuple[int, ...]) -> str:
+    labels = [a.label for a in final.aggregates if set(measures) & set(a.measures)]
+    kinds = ", ".join(final.measures[index].kind.value.replace("_", " ") for index in measures)
+    return f"{kinds} for {', '.join(dict.fromkeys(labels))}" if labels else kinds
+
+
+# -- noise of a block
+
 
 #: See :class:`Priced`.
 Asked = tuple[tuple[Fraction, ...], Fraction, str]
+
+
 #: Largest denominator of the relative precisions of levels: a coarse one costs accuracy, and no bias.
 _PRECISION: Final = 1 << 20
+
+
 #: Places of the keys of grouping sets.
 Sets = tuple[Axes, ...]
 

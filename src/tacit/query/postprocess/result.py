@@ -12,16 +12,21 @@ of the noises of those. An average or a variance of a total is the quotient of s
 the sum of equally many groups. Every one of them has *laws* of its own, appended to those of the release, so that a
 :class:`~tacit.query.postprocess.cells.Draw` names one noise. Totals and their parts share noise; where cells are added
 up, totals are therefore written as sums of the draws of the release.
+
+*Parts in turn.* A value, and a row of values, is a function of released cells alone, so that it is public once its
+parts are released. It is put into the relation of the part that reads it as constants. That part's keys, bounds, noise
+and price were fixed before; only the rows it reads depend on the values, as they would on numbers that the analyst
+types after having seen the first answer.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,15 +35,24 @@ from tacit.core.errors import InputError, InternalError
 from tacit.core.numbers import Number, exact_probability
 from tacit.mechanisms.residual_basis import Axes
 from tacit.query.aggregates import entry_of
+from tacit.query.aggregates.ranks import NoisyTree
 from tacit.query.planning.bias import bias_table
-from tacit.query.planning.noise_distribution import NoiseLaw
-from tacit.query.planning.plan import Plan
-from tacit.query.planning.quantile_tree import NoisyTree
-from tacit.query.postprocess.bounding_bias import Bias, QueryBias, bounding_biases
-from tacit.query.postprocess.cell_expressions import EndOf, Row, derive
+from tacit.query.planning.noise import NoiseLaw
+from tacit.query.planning.plan import Plan, with_values
+from tacit.query.postprocess.bias import Bias, QueryBias, bounding_biases
 from tacit.query.postprocess.cells import Cell, CellConfidence, Draw, Ends, Exact, MeasureBias, as_shown, exceeds
-from tacit.query.postprocess.public_join import PublicRows, combined, matched
-from tacit.query.postprocess.regroup import in_order, partitions, pool, window_cells
+from tacit.query.postprocess.rows import (
+    EndOf,
+    PublicRows,
+    Row,
+    combined,
+    derive,
+    in_order,
+    matched,
+    partitions,
+    pool,
+    window_cells,
+)
 from tacit.query.query import (
     Append,
     Combine,
@@ -57,13 +71,14 @@ from tacit.query.query import (
     types_after,
     with_branches,
 )
-from tacit.query.relational.algebra import UnitCall
+from tacit.query.relational.algebra import UnitCall, released_values
 from tacit.query.relational.expressions import TRUE, Expression, Reference, literal
 from tacit.query.relational.functions import call, case
-from tacit.query.release import KeyTuple, NoisyRelease
+from tacit.query.release import KeyTuple, NoisyRelease, together
 from tacit.query.types import BOOLEAN, INTEGER, Value, sort_key
 
 # -- steps
+
 
 Rows = list[Row]
 
@@ -154,6 +169,7 @@ def _call(called: UnitCall, rows: Sequence[Row], ends: EndOf) -> Cell:
 
 
 # -- answers
+
 
 #: Confidence is at most this, so that quantiles stay cheap; beyond, noise has no practical meaning.
 MOST_CONFIDENT = 1 - Fraction(1, 10**12)
@@ -548,3 +564,49 @@ def biases_of_totals(biases: Sequence[MeasureBias], totals: Sequence[int]) -> tu
     """Biases for all laws of an answer: a total lacks at most what all cells lack together."""
     whole = [MeasureBias(b.all_down, b.all_up, b.all_down, b.all_up, b.outside) for b in biases]
     return (*biases, *(whole[measure] for measure in totals))
+
+
+# -- parts in turn
+
+
+#: Intervals decide nothing in a value; the resolver refuses them there.
+_ANY: Final = Fraction(1, 2)
+
+
+def in_turn(plan: Plan, make: Callable[[int, Plan], NoisyRelease]) -> NoisyRelease:
+    """The release of a whole query.
+
+    Args:
+        plan: of the query.
+        make: makes or reads the release of a part: of its number, and of its plan with the values that it reads.
+    """
+    made: dict[int, NoisyRelease] = {}
+    queries, parts = dict(plan.query.values), plan.parts
+    waiting = {number: released_values(part.final.source) for number, part in enumerate(parts)}
+    while waiting:
+        ready = [n for n, keys in waiting.items() if all(queries[key].parts_read <= made.keys() for key in keys)]
+        if not ready:
+            raise InternalError("parts of a query wait for each other")
+        number = ready[0]
+        values = {key: _rows_of_value(queries[key], made) for key in waiting.pop(number)}
+        made[number] = make(number, with_values(parts[number], values) if values else parts[number])
+    return together(plan, [made[number] for number in range(len(parts))])
+
+
+def _rows_of_value(query: Query, made: Mapping[int, NoisyRelease]) -> Sequence[Sequence[Value | None]]:
+    """The rows of a query whose parts are released."""
+    read = sorted(query.parts_read)
+    first, *others = (made[number] for number in read)
+    released = first
+    if others:
+        whole = replace(first.plan, others=tuple(other.plan for other in others))
+        released = replace(first, plan=whole, others=tuple(others))
+    return finish(_renumbered(query, read), released, confidence=_ANY).values
+
+
+def _renumbered(query: Query, read: list[int]) -> Query:
+    steps = tuple(
+        replace(step, other=_renumbered(step.other, read)) if isinstance(step, Combine | Append) else step
+        for step in query.steps
+    )
+    return replace(query, steps=steps, part=read.index(query.part))

@@ -21,8 +21,8 @@ from fractions import Fraction
 from sqlglot import exp
 
 from tacit.query import limits
-from tacit.query.aggregate_family import AggregateCall
-from tacit.query.aggregates import AGGREGATES, SQL_NAMES, SqlName, unit_call
+from tacit.query.aggregates import AGGREGATES, SQL_NAMES, unit_call
+from tacit.query.aggregates.family import AggregateCall, SqlName
 from tacit.query.parsing.parse import Options
 from tacit.query.planning.measures import ContributionLimit, ContributionLimits, Measure
 from tacit.query.planning.work import Sizes, rows_inside

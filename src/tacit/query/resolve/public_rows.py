@@ -21,7 +21,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from tacit.query.aggregate_family import AggregateCall
+from tacit.query.aggregates.family import AggregateCall
 from tacit.query.query import FinalAggregation, Match, Slice
 from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership

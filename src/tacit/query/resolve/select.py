@@ -43,8 +43,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 from sqlglot import exp
 
 from tacit.query import limits
-from tacit.query.aggregate_family import AggregateCall
 from tacit.query.aggregates import NEVER_NULL, unit_call
+from tacit.query.aggregates.family import AggregateCall
 from tacit.query.parsing.parse import Options
 from tacit.query.parsing.spellings import DISTINCT_ON
 from tacit.query.planning.work import rows_inside

@@ -21,14 +21,14 @@ from sqlglot import exp
 
 from tacit.core.errors import InputError
 from tacit.query import limits
-from tacit.query.aggregate_family import AggregateCall
 from tacit.query.aggregates import unit_call
+from tacit.query.aggregates.family import AggregateCall
 from tacit.query.catalog import ROW, Catalog
 from tacit.query.contribution import ContributionNumber
 from tacit.query.limits import as_on_a_fresh_stack
 from tacit.query.parsing.parse import Options, parse
 from tacit.query.parsing.spellings import DISTINCT_ON
-from tacit.query.planning.set_totals import check_totals
+from tacit.query.planning.pricing import check_totals
 from tacit.query.planning.work import bound_query, bound_rows, check_public_work, rows_inside
 from tacit.query.query import FinalAggregation, OutputColumn, PublicQuery, Query, numbered
 from tacit.query.refusal import Refusal

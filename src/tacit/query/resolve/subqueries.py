@@ -26,10 +26,9 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from tacit.query.aggregate_family import AggregateCall
 from tacit.query.aggregates import AGGREGATES, unit_call
-from tacit.query.planning.join_spread import equated
-from tacit.query.planning.work import Sizes, rows_inside
+from tacit.query.aggregates.family import AggregateCall
+from tacit.query.planning.work import Sizes, equated, rows_inside
 from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import JoinKind, RelationNode, UnitCall, is_public_throughout, reference, row_bounds

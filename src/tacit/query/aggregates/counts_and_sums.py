@@ -1,26 +1,44 @@
-"""Families of aggregates: an aggregate as asked, the interface to plan its released form, and counts and sums.
+"""COUNT and SUM, also of distinct values: one released integer times a step.
 
-*COUNT and SUM*: the value is the released number itself, so that cells add up without bias; a count may come out
-negative. The interval is cut to what is publicly possible (a count is not negative) and always contains the value.
+The value is the released number itself, so that cells add up without bias; a count may come out negative. The interval
+is cut to what is publicly possible (a count is not negative) and always contains the value.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from numpy.typing import NDArray
-
-from tacit.core.errors import InternalError
 from tacit.mechanisms.residual_basis import rounded_table
+from tacit.query.aggregates.family import (
+    AggregateCall,
+    AggregateEntry,
+    Bounds,
+    Column,
+    ErrorTerms,
+    Family,
+    Measuring,
+    SqlName,
+    called,
+    names_of,
+    no_bounds,
+    noisy_numbers,
+    noisy_steps,
+    value_grid,
+)
 from tacit.query.planning.auto_bounds import provisional
-from tacit.query.planning.measures import AggregateKind, Measure, MeasureKind, count_measure, grid_step, sum_measure
-from tacit.query.planning.noise_distribution import NoiseLaw
-from tacit.query.planning.quantile_tree import NoisyTree
+from tacit.query.planning.measures import (
+    COUNT_ROWS,
+    COUNT_UNITS,
+    COUNT_VALUES,
+    Measure,
+    MeasureKind,
+    count_measure,
+    sum_measure,
+)
 from tacit.query.postprocess.cells import (
     Affine,
     Cell,
@@ -34,203 +52,24 @@ from tacit.query.postprocess.cells import (
     value_at,
     value_of_ratio,
 )
-from tacit.query.query import Aggregate, FinalAggregation, TotalOf
+from tacit.query.query import Aggregate
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode
-from tacit.query.relational.expressions import Expression, Reference, references
-from tacit.query.types import DOUBLE, INTEGER, Domain, Kind, Range, SqlType, Value, ordinal
+from tacit.query.relational.expressions import Expression, Reference
+from tacit.query.relational.functions.registry import fits_decimal
+from tacit.query.types import (
+    DOUBLE,
+    INTEGER,
+    Domain,
+    Kind,
+    Range,
+    SqlType,
+    Value,
+    ordinal,
+)
 
 if TYPE_CHECKING:
-    from tacit.query.planning.releases import Priced
     from tacit.query.postprocess.result import CellNumbers
-
-Bounds = tuple[Fraction, Fraction]
-_ZERO: Final = Fraction(0)
-
-
-@dataclass(frozen=True)
-class AggregateCall:
-    """One aggregate as asked.
-
-    Args:
-        function: a key of :data:`AGGREGATES`.
-        argument: the expression it reads; None for ``count_rows``.
-        where: the FILTER condition.
-        parameter: the fraction of a quantile, or the rank of ``mode``.
-        per_group: stated bounds on the contribution of one unit to one group.
-        per_row: stated bounds on single values.
-        auto: whether bounds are to be found privately: the argument was written ``CLAMP(x, AUTO)`` and is x.
-        second: the other expression of a statistic of pairs.
-        discrete: whether a quantile is one of the values' own type.
-    """
-
-    function: str
-    argument: Expression | None
-    where: Expression | None
-    parameter: Fraction | None
-    per_group: Bounds | None
-    per_row: Bounds | None
-    auto: bool = False
-    second: Expression | None = None
-    discrete: bool = False
-
-    @property
-    def label(self) -> str:
-        """Text of the call, for people."""
-        read = [self.argument] if self.second is None else [self.argument, self.second]
-        return f"{self.function}({', '.join('*' if part is None else getattr(part, 'name', '…') for part in read)})"
-
-    @property
-    def value(self) -> Expression:
-        """The argument of an aggregate that must have one."""
-        if self.argument is None:
-            raise AssertionError("only counts have no argument")
-        return self.argument
-
-
-class Measuring(Protocol):
-    """The final aggregation that an aggregate is added to."""
-
-    @property
-    def rows(self) -> int:
-        """The most rows of a unit that count in a group."""
-
-    def measure(self, measure: Measure, *, stated: bool = False) -> int:
-        """The index of a measurement; equal ones are taken once. ``stated``: its clamp does not follow ``rows``."""
-
-    def categories(self, argument: Expression) -> tuple[Value | None, ...] | None:
-        """The public values of an expression, if they are known."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExpectedError:
-    """The error of one cell of an aggregate.
-
-    Args:
-        label: of the aggregate.
-        bound: exceeded with probability at most 1 - confidence; None when it depends on numbers that are not known
-            beforehand.
-        kind: ``"value"``, ``"rank"`` (so many values before or after in order), ``"count"`` (so many values fewer
-            than the most common has) or ``"even"`` (in value, for values that are spread evenly over their bounds).
-        supposing: the number of values in a group for which it holds; None when it holds for any.
-        power: ``bound`` is to be multiplied by this power of the larger of the AUTO bounds, which are not found yet.
-    """
-
-    label: str
-    bound: Fraction | None
-    kind: str
-    supposing: int | None = None
-    power: int = 0
-
-    def meaning(self, bound: str) -> str:
-        """The error in words, with the bound as it is shown."""
-        words = {
-            "value": f"within {bound}",
-            "rank": f"within {bound} values in rank",
-            "count": f"at most {bound} values fewer than the true one has",
-            "even": f"within {bound} where values are spread evenly over their bounds",
-        }[self.kind]
-        return words if self.supposing is None else f"{words}, supposing {self.supposing:,} values in a group"
-
-
-class ErrorTerms(NamedTuple):
-    """The public parameters on which an error depends.
-
-    ``suppose`` is a number of values in a group, ``total`` the sum that a cell is; None for a released group.
-    """
-
-    final: FinalAggregation
-    priced: Priced
-    beta: Fraction
-    suppose: int | None
-    total: TotalOf | None = None
-
-    @property
-    def is_one_group(self) -> bool:
-        """Whether a cell is one released group."""
-        return self.total is None or self.total.copies == 1
-
-    def law(self, measure: int) -> NoiseLaw:
-        """The noise of a measurement in such a cell."""
-        release = self.priced.release_of(measure)
-        return release.law(measure) if self.total is None else release.set_law(measure, *self.total)
-
-
-#: The cell of each group, for one aggregate.
-Column = Callable[[int], Cell]
-
-
-class Family(ABC):
-    """Aggregates that are released in one way: their measurements, expected error and estimate.
-
-    Args:
-        error_kind: the unit of errors; see :class:`ExpectedError`.
-    """
-
-    error_kind = "value"
-
-    @abstractmethod
-    def measured(self, asked: AggregateCall, source: RelationNode, final: Measuring) -> Aggregate:
-        """The released column for an aggregate: its measurements, entered into the final aggregation."""
-
-    @abstractmethod
-    def error(self, aggregate: Aggregate, at: ErrorTerms) -> Fraction | None:
-        """The error of one cell that is exceeded with probability at most ``beta``; None where it is not known."""
-
-    @abstractmethod
-    def column(self, aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Column:
-        """The estimates of an aggregate; ``measure`` is the last of its measurements."""
-
-
-def noisy_steps(released: CellNumbers, measure: int) -> list[Fraction]:
-    """Released numbers in steps of their measurement."""
-    unit = released.laws[measure].unit
-    numbers = noisy_numbers(released, measure).tolist()
-    return [Fraction(number) for number in numbers] if unit == 1 else [int(number) * unit for number in numbers]
-
-
-def noisy_numbers(released: CellNumbers, measure: int) -> NDArray[Any]:
-    """Released integers of a measurement without a tree."""
-    noisy = released.noisy[measure]
-    if isinstance(noisy, NoisyTree):
-        raise InternalError("a tree where numbers were planned")
-    return noisy
-
-
-def no_bounds(asked: AggregateCall, argument: Expression, *, stated: bool = False) -> Refusal:
-    """The refusal of an aggregate whose value has no bounds; ``stated``: it takes no others."""
-    others = (
-        ""
-        if stated
-        else " or contribution_bounds_per_group => (lo, hi), let a share of the price find them by CLAMP(x, AUTO)"
-    )
-    return Refusal(
-        "bounds",
-        f"{asked.function.upper()} needs bounds for {names_of(argument)}: write CLAMP(x, lo, hi){others}, or ask the "
-        "data owner to declare bounds.",
-    )
-
-
-def names_of(argument: Expression) -> str:
-    """Columns of an expression, those without bounds if there are any."""
-    unbounded = [part.name for part in references(argument) if not part.range.is_bounded]
-    named = unbounded or [part.name for part in references(argument)]
-    return ", ".join(dict.fromkeys(named)) or "the expression"
-
-
-def value_bounds(asked: AggregateCall, argument: Expression) -> Bounds:
-    """Bounds of the values: stated, declared, or provisional ones while AUTO looks for them."""
-    if asked.auto:
-        return provisional(argument)
-    bounds = asked.per_row or asked.per_group or argument.range.ends
-    if bounds is None:
-        raise no_bounds(asked, argument)
-    return bounds
-
-
-def value_grid(asked: AggregateCall, argument: Expression, bounds: Bounds) -> Fraction:
-    """Step of the values."""
-    return Fraction(1) if asked.auto else grid_step(argument.step, argument.type, bounds)
 
 
 class OneNumber(Family):
@@ -285,13 +124,13 @@ class Counts(OneNumber):
     def measured(self, asked: AggregateCall, source: RelationNode, final: Measuring) -> Aggregate:
         """One count."""
         clamp = _count_clamp(asked)
-        kind, measure_kind, argument = AggregateKind.COUNT_ROWS, MeasureKind.ROWS, asked.argument
+        kind, measure_kind, argument = COUNT_ROWS, MeasureKind.ROWS, asked.argument
         if asked.function == "count" and argument is not None:
-            kind, measure_kind = AggregateKind.COUNT_VALUES, MeasureKind.VALUES
+            kind, measure_kind = COUNT_VALUES, MeasureKind.VALUES
         elif argument is not None and _is_unit(argument, source):
-            kind, measure_kind, argument, clamp = AggregateKind.COUNT_UNITS, MeasureKind.UNITS, None, None
+            kind, measure_kind, argument, clamp = COUNT_UNITS, MeasureKind.UNITS, None, None
         elif argument is not None:
-            kind, measure_kind = AggregateKind.COUNT_DISTINCT, MeasureKind.DISTINCT
+            kind, measure_kind = "count_distinct", MeasureKind.DISTINCT
             if argument.type.kind is Kind.DOUBLE:
                 raise Refusal(
                     "key_type", "COUNT(DISTINCT x) of a DOUBLE is a matter of rounding; use ROUND or a CAST to DECIMAL."
@@ -345,7 +184,49 @@ class Sums(OneNumber):
         )
         index = final.measure(replace(measure, auto=asked.auto), stated=asked.per_group is not None)
         kind = argument.type if argument.type.kind in (Kind.INTEGER, Kind.DECIMAL) else DOUBLE
-        return Aggregate(AggregateKind.SUM, (index,), None, kind, None, asked.label)
+        return Aggregate("sum", (index,), None, kind, None, asked.label)
+
+
+_ZERO: Final = Fraction(0)
+
+
+def distinct_value(asked: AggregateCall) -> tuple[Expression, Bounds, Fraction]:
+    """The value whose distinct values are added up, its bounds and its step."""
+    argument, shown = asked.value, asked.function.partition("_")[0].upper()
+    if asked.per_group is not None or asked.per_row is not None:
+        raise Refusal(
+            "contribution_bounds", f"{shown}(DISTINCT x) takes CLAMP(x, lo, hi) instead of contribution bounds."
+        )
+    if argument.type.kind is Kind.DOUBLE:
+        raise Refusal(
+            "key_type",
+            f"{shown}(DISTINCT x) of a DOUBLE is a matter of rounding; CAST it to DECIMAL or INTEGER.",
+        )
+    bounds = argument.range.ends
+    if bounds is None:
+        raise Refusal(
+            "bounds",
+            f"{shown}(DISTINCT x) needs bounds for {names_of(argument)}: write CLAMP(x, lo, hi), or ask the data owner "
+            "to declare bounds.",
+        )
+    return argument, bounds, value_grid(asked, argument, bounds)
+
+
+class DistinctSums(OneNumber):
+    """SUM of distinct values."""
+
+    def measured(self, asked: AggregateCall, source: RelationNode, final: Measuring) -> Aggregate:  # noqa: ARG002
+        """One sum over the union of values."""
+        argument, bounds, step = distinct_value(asked)
+        kind, rows = MeasureKind.DISTINCT_SUM, final.rows
+        made = sum_measure(kind, argument, asked.where, bounds=bounds, step=step, rows=rows, centred=False)
+        return Aggregate("sum_distinct", (final.measure(made),), None, argument.type, None, asked.label)
+
+
+APART: Final = (
+    "SUM and AVG of DISTINCT values are released over people; inside one person's rows, over public or over released "
+    "rows, take SELECT DISTINCT in a subquery first."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -431,3 +312,50 @@ class Direct(Cell):
         down, up = bias.down * self.step, bias.up_of(self.noisy) * self.step
         span = Range(None if low is None else low - down, None if high is None else high + up)
         return Domain(span, known.nullable, None, known.step)
+
+
+# -- exact, inside one unit's rows
+
+
+def number_of_rows(argument: Expression | None, rows: int | None) -> tuple[SqlType, Range]:  # noqa: ARG001
+    """Count of rows."""
+    return INTEGER, Range(_ZERO, None if rows is None else Fraction(rows))
+
+
+def number_of_values(argument: Expression, rows: int | None) -> tuple[SqlType, Range]:
+    """Count of distinct values."""
+    known = [
+        number for number in (rows, None if argument.values is None else len(argument.values)) if number is not None
+    ]
+    return INTEGER, Range(_ZERO, Fraction(min(known)) if known else None)
+
+
+def total(argument: Expression, rows: int | None) -> tuple[SqlType, Range]:
+    """Sum of values."""
+    kind, total = argument.type, argument.range * Range(Fraction(1), None if rows is None else Fraction(rows))
+    exact = kind.kind is not Kind.DECIMAL or fits_decimal(total, kind.scale)
+    return kind if exact else DOUBLE, total
+
+
+def sum_of(places: list[Fraction], _: Fraction | None = None) -> Fraction:
+    """Sum of places."""
+    return sum(places, _ZERO)
+
+
+_COUNTS: Final = Counts()
+ENTRIES: Final = {
+    "count_rows": AggregateEntry(
+        {name: SqlName("count_rows", 1, "condition") for name in ("count_if", "countif")},
+        number_of_rows, None, ("count_rows",), _COUNTS, counts=True, adds_up=True),
+    "count": AggregateEntry(
+        called("count", "count", "anon_count") | {"regr_count": SqlName("count", 2, "first")}, number_of_rows, None,
+        ("count_values",), _COUNTS, counts=True, adds_up=True),
+    "count_distinct": AggregateEntry(
+        called("count_distinct", "approx_count_distinct"), number_of_values, None,
+        ("count_units", "count_distinct"), _COUNTS, counts=True, sorts=True),
+    "sum": AggregateEntry(
+        called("sum", "sum", "anon_sum"), total, sum_of, ("sum",), Sums(), takes="number", bounded=True, linear=True,
+        adds_up=True),
+    "sum_distinct": AggregateEntry(
+        {}, None, None, ("sum_distinct",), DistinctSums(), takes="number", refusal=APART),
+}  # fmt: skip

@@ -12,16 +12,22 @@ bounded by Chernoff's inequality, which needs only that
   (cosh x - 1)/x² = Σ x^(2k-2)/(2k)! grows with x;
 * discrete Gaussian noise has E exp(λX) <= exp(λ²σ²/2) (Canonne, Kamath and Steinke 2020), and rounded normal noise
   has that of a slightly larger σ² (``mechanisms/rounded_gaussian.proof.md``).
+
+*Sums of released numbers whose noises depend on each other.* Groups that are estimated from noisy sums of groups
+(:mod:`tacit.mechanisms.residual_basis`) share the noises of these sums. A sum of such estimates is a sum of independent
+noises again once the weights of the groups are carried over to the levels; sums of several kinds of draws, and two sums
+at once for a quotient, go the same way.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,17 +40,33 @@ from tacit.mechanisms.noise_interval import interval_factor
 from tacit.mechanisms.residual_basis import LevelBasis
 from tacit.mechanisms.rounded_gaussian import RoundedNoise
 
+if TYPE_CHECKING:
+    from tacit.query.postprocess.cells import Draw
+
+
 #: Parts of the chance of failure that pay for rounding to the grid, for wrapping around it, and for float errors.
 _SPARE: Final = 256
+
+
 #: Width of a grid cell with all rounding, in standard deviations of the sum; a 0.95 quantile is about two of them.
 _RESOLUTION: Final = 0.03
+
+
 #: Longest transform, and the longest that is taken without rounding weights to a coarser grid.
 _LONGEST, _LONG_ENOUGH = 1 << 16, 1 << 12
+
+
 #: Absolute error allowed per term and per place of a transform; the proof file derives less than a half of it.
 _TRANSFORM_ERROR: Final = 2.0**-48
+
+
 #: Standard deviation from which Gaussian masses are compared with those of a rounded normal.
 _ROUNDED: Final = 64.0
+
+
 _MARGIN: Final = 1 + 1e-9
+
+
 #: More laws than these, all Gaussian of at least this variance, are compared with one normal instead of convolved.
 _FEW_TERMS, _FINE = 2, 1 << 15
 
@@ -417,3 +439,65 @@ def _beyond(kind: str, scale: float, last: NDArray[np.float64]) -> NDArray[np.fl
     sums = np.append(np.cumsum(masses[::-1])[::-1], 0.0)
     chosen: NDArray[np.float64] = sums[np.minimum(last + 1, len(masses)).astype(np.int64)]
     return chosen
+
+
+# -- sums of released numbers
+
+
+#: Kind and scale of a noise, and its weight in each of some sums.
+Weighed = tuple[str, Fraction, tuple[Fraction, ...]]
+
+
+def independent_noises(sums: Sequence[Mapping[Draw, Fraction]], laws: Sequence[NoiseLaw]) -> Counter[Weighed]:
+    """Count the independent noises that have the same law and the same weights in all sums.
+
+    Args:
+        sums: of draws, each with its weight; the vectors that they are read off are known.
+        laws: of the measurements of the draws.
+    """
+    plain: dict[tuple[int, int, int], list[Fraction]] = {}
+    kinds: dict[int, NoiseLaw] = {}
+    tables: dict[tuple[int, int], dict[int, list[tuple[int, Fraction]]]] = {}
+    for side, weights in enumerate(sums):
+        for draw, weight in weights.items():
+            law = laws[draw.measure]
+            source = -1 if law.source is None else law.source
+            kinds[source] = law
+            for place, sign in enumerate(law.signs):
+                worth = sign * weight * law.unit
+                if not worth:
+                    continue
+                if law.cells is None:
+                    own = plain.setdefault((source, place, draw.group), [Fraction(0)] * len(sums))
+                    own[side] += worth
+                else:
+                    tables.setdefault((source, place), {}).setdefault(side, []).append((draw.group, worth))
+    found: Counter[Weighed] = Counter()
+    for (source, _, _), own in plain.items():
+        for kind, scale, weight, number in kinds[source].noises:
+            found[kind, scale, tuple(weight * each for each in own)] += number if any(own) else 0
+    for (source, _), sides in tables.items():
+        found += _of_levels(kinds[source], sides, len(sums))
+    return found
+
+
+def _of_levels(law: NoiseLaw, sides: Mapping[int, Sequence[tuple[int, Fraction]]], count: int) -> Counter[Weighed]:
+    """The noises of the levels of one place of a vector."""
+    if law.cells is None:
+        raise AssertionError("only estimates have levels")
+    basis, noises = law.cells.basis, law.cells.noises
+    bottom = math.lcm(*(worth.denominator for parts in sides.values() for _, worth in parts))
+    levels: list[list[NDArray[Any]]] = []
+    for side in range(count):
+        # Python's own integers: weights may have long denominators.
+        weights = np.zeros(math.prod(basis.sizes), dtype=object)
+        for group, worth in sides.get(side, ()):
+            weights[group] += worth.numerator * (bottom // worth.denominator)
+        levels.append(basis.noise_weights(weights.reshape(basis.sizes)))
+    found: Counter[Weighed] = Counter()
+    for level, (kind, scale) in enumerate(noises):
+        columns = zip(*(side[level].ravel().tolist() for side in levels), strict=True)
+        for both, number in Counter(columns).items():
+            if any(both):
+                found[kind, scale, tuple(Fraction(int(weight), bottom) for weight in both)] += number
+    return found

@@ -1,5 +1,13 @@
 """AVG, VARIANCE and STDDEV from a noisy count, a noisy centred sum and a noisy sum of centred squares.
 
+*Expected error*, stated for a number V of values that is supposed. With noise of at most v, c, s steps in their number,
+centred sum and squares, and h the largest distance from the centre:
+
+* average: |C/V - C′/V′| <= (c + h·v)/(V - v); released jointly, at most w/V, where w bounds both noises of the block
+  (as in ``mechanisms/mean.proof.md``);
+* variance: with a the bound of the average, (s + h²·v)/(V - v) + 2h·a + a²; times V/(V-1) for the sample form;
+* standard deviation: |√x - √y| <= √|x - y|.
+
 In steps around the public centre, with n the count, s the sum, t the squares:
 
 * mean = s/n, for n >= 1, cut to the public bounds;
@@ -10,7 +18,8 @@ A noisy count below 1 (below 2 for the sample forms) gives NULL, as SQL does for
 still says what the group's mean could be. Intervals are the exact extremes of the formula over the box of integers
 that the events leave.
 
-*AVG from a count and a sum with noises of their own.* One test of their quotient (:mod:`.ratios`).
+*AVG from a count and a sum with noises of their own.* One test of their quotient
+(:mod:`tacit.query.postprocess.cells`).
 
 *AVG from two jointly released totals with Laplace noise.*
 
@@ -23,21 +32,62 @@ scale, and that this grows with a and with b. So the noise for all r of a narrow
 in the cell, and
 
     P(|aL + bM| > w) = (b²·exp(-w/(b·scale)) - a²·exp(-w/(a·scale)))/(b² - a²) for a < b.
+
+*VARIANCE and STDDEV: one test.*
+
+In units of a public H, which no value exceeds in distance from the centre: with n the count, s the sum, t the squares,
+μ = s/n the mean and ν = t/n - μ² the population variance,
+
+    t - 2μs + (μ² - ν)n = 0
+
+so that the same combination of the released numbers is noise alone: T - 2μS + (μ² - ν)N for the noises of t, s and n.
+The interval holds every ν for which some μ that the count and the sum leave possible makes this noise no larger than
+noise of chance β explains: one test at one fixed if unknown (μ, ν), and a small part of β for μ. Places are cut into
+cells as those of quotients; cells may be of any width, since each is given at least what its places need
+(``intervals.proof.md``).
 """
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
 
 from tacit.core.numbers import float_nearest, sqrt_bounds
+from tacit.mechanisms.base import per_output_beta
+from tacit.query.aggregates.counts_and_sums import (
+    APART,
+    distinct_value,
+)
+from tacit.query.aggregates.family import (
+    AggregateCall,
+    AggregateEntry,
+    Column,
+    ErrorTerms,
+    Family,
+    Measuring,
+    SpreadForm,
+    SqlName,
+    between_the_values,
+    called,
+    noisy_steps,
+    value_bounds,
+    value_grid,
+)
+from tacit.query.planning.measures import (
+    Measure,
+    MeasureKind,
+    count_measure,
+    sum_measure,
+)
+from tacit.query.planning.noise import NoiseLaw, NoiseTerm, sum_error
 from tacit.query.postprocess.cells import (
     Affine,
     Cell,
@@ -48,12 +98,155 @@ from tacit.query.postprocess.cells import (
     Event,
     MeasureBias,
     around,
+    quotient_range,
+    ratio_range,
     value_at,
     value_of_ratio,
 )
-from tacit.query.postprocess.ratios import ratio_range
-from tacit.query.postprocess.spread_test import spread_test
-from tacit.query.types import Domain, Range, SqlType, Value, hull
+from tacit.query.query import Aggregate
+from tacit.query.relational.algebra import RelationNode
+from tacit.query.relational.expressions import Expression
+from tacit.query.types import (
+    DOUBLE,
+    UNKNOWN,
+    Domain,
+    Range,
+    SqlType,
+    Value,
+    hull,
+)
+
+if TYPE_CHECKING:
+    from tacit.query.postprocess.result import CellNumbers
+
+
+class Moments(Family):
+    """AVG, VARIANCE and STDDEV: the number of values, their centred sum and their centred squares."""
+
+    def __init__(self, spread: SpreadForm | None = None) -> None:
+        self.spread = spread
+
+    def measured(self, asked: AggregateCall, source: RelationNode, final: Measuring) -> Aggregate:  # noqa: ARG002
+        """Two measurements for a mean, three for a variance."""
+        argument, spread = asked.value, self.spread
+        bounds = value_bounds(asked, argument)
+        step = value_grid(asked, argument, bounds)
+        kinds = [MeasureKind.CENTRED_SUM] + ([] if spread is None else [MeasureKind.CENTRED_SQUARES])
+        indices = [final.measure(count_measure(MeasureKind.VALUES, argument, asked.where, rows=final.rows))]
+        for kind in kinds:
+            measure = sum_measure(kind, argument, asked.where, bounds=bounds, step=step, rows=final.rows)
+            indices.append(final.measure(replace(measure, auto=asked.auto)))
+        known = bounds if spread is None else (_ZERO, spread.largest(bounds[1] - bounds[0]))
+        return Aggregate(asked.function, tuple(indices), None, DOUBLE, None if asked.auto else known, asked.label)
+
+    def error(self, aggregate: Aggregate, at: ErrorTerms) -> Fraction | None:
+        """By the formulas above, for a supposed number of values."""
+        beta, suppose = at.beta, at.suppose
+        if suppose is None:
+            return None
+        total = at.final.measures[aggregate.measures[1]]
+        half = total.reach
+        each = beta / len(aggregate.measures)
+        noises = [at.law(index).error(each) for index in aggregate.measures]
+        left = suppose - noises[0]
+        if left <= 0:
+            return None
+        mean = (noises[1] + half * noises[0]) / left
+        release, spread = at.priced.release_of(aggregate.measures[1]), self.spread
+        if spread is None:
+            if at.is_one_group and not release.levels and release.block.is_mean(*aggregate.measures):
+                law = release.law(aggregate.measures[1])
+                mean = min(mean, NoiseLaw(law.kind, law.scale).error(per_output_beta(beta, 2)) / suppose)
+            return min(mean, Fraction(2 * half)) * total.step
+        squared = (noises[2] + half**2 * noises[0]) / left + 2 * half * mean + mean**2
+        if spread.sample:
+            if suppose < 2:
+                return None
+            squared *= Fraction(suppose, suppose - 1)
+        squared *= total.step**2
+        return sqrt_bounds(squared)[1] if spread.root else squared
+
+    def column(self, aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Column:
+        """Quotients of released numbers."""
+        if self.spread is None:
+            return _means(aggregate, measure, released)
+        return _spreads(aggregate, measure, released, self.spread)
+
+
+def _means(aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Column:
+    count, total = aggregate.measures
+    counts, sums = noisy_steps(released, count), noisy_steps(released, total)
+    shared = (measure.step, aggregate.type, measure.centre, (measure.low, measure.high))
+    half = measure.reach
+    law, block = released.laws[total], released.plan.priced.release_of(count).block
+    # Whether the count and the sum were released as two totals, with Laplace noise or none.
+    joint = block.is_mean(count, total) and law.kind in ("laplace", "none") and law.copies == 1
+
+    one_by_one = QuotientMean if not joint and laws_known([released.laws[count], law]) else MeanEstimate
+
+    def cell(group: int) -> Cell:
+        parts = (counts[group], sums[group], released.draw(count, group), released.draw(total, group), *shared)
+        return JointMean(*parts, half, law.scale) if joint else one_by_one(*parts)
+
+    return cell
+
+
+def _spreads(aggregate: Aggregate, measure: Measure, released: CellNumbers, spread: SpreadForm) -> Column:
+    count, total, squares = aggregate.measures
+    counts, sums, noisy_squares = (noisy_steps(released, index) for index in aggregate.measures)
+    most = Fraction((measure.high - measure.low) ** 2, 4)
+    joint = laws_known([released.laws[index] for index in aggregate.measures])
+    return lambda group: Spread(
+        noisy_count=counts[group],
+        noisy_sum=sums[group],
+        count_draw=released.draw(count, group),
+        sum_draw=released.draw(total, group),
+        step=measure.step,
+        type=aggregate.type,
+        noisy_squares=noisy_squares[group],
+        squares_draw=released.draw(squares, group),
+        most=most,
+        sample=spread.sample,
+        root=spread.root,
+        joint=joint,
+    )
+
+
+class DistinctMeans(Moments):
+    """AVG of distinct values: their number and their centred sum, released apart."""
+
+    def measured(self, asked: AggregateCall, source: RelationNode, final: Measuring) -> Aggregate:  # noqa: ARG002
+        """Two measurements of the same union of values."""
+        argument, bounds, step = distinct_value(asked)
+        count = count_measure(MeasureKind.DISTINCT, argument, asked.where, rows=final.rows)
+        total = sum_measure(MeasureKind.DISTINCT_SUM, argument, asked.where, bounds=bounds, step=step, rows=final.rows)
+        indices = (final.measure(count), final.measure(total))
+        return Aggregate("avg_distinct", indices, None, DOUBLE, bounds, asked.label)
+
+
+# -- exact, inside one unit's rows and over released cells
+
+
+def width(argument: Expression, rows: int | None) -> tuple[SqlType, Range]:  # noqa: ARG001
+    """Standard deviation."""
+    ends = argument.range.ends
+    return DOUBLE, UNKNOWN if ends is None else Range(_ZERO, ends[1] - ends[0])
+
+
+def squared_width(argument: Expression, rows: int | None) -> tuple[SqlType, Range]:
+    """Variance."""
+    widest = width(argument, rows)[1].high
+    # The sample variance is largest for two values at the ends: width²/2.
+    return DOUBLE, UNKNOWN if widest is None else Range(_ZERO, widest**2 / 2)
+
+
+def mean_of(places: list[Fraction], _: Fraction | None = None) -> Fraction:
+    """Mean of places."""
+    return sum(places, _ZERO) / len(places)
+
+
+# -- estimates
+
 
 _Span = tuple[Fraction, Fraction]
 
@@ -306,13 +499,13 @@ def _population_extremes(counts: _Span, sums: _Span, squares: _Span) -> _Span:
 
 # -- two jointly released totals
 
+
 #: Cells of equal width into which [0, 1] is cut; each enlarges the interval by at most its width, relatively.
-_CELLS = 32
+_MEAN_CELLS = 32
+
+
 #: Rows that are looked at together.
 _AT_ONCE = 16_384
-#: Larger than the rounding of the floats below, by far.
-_MARGIN = 1 + 1e-9
-_SLACK = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,7 +572,7 @@ def _places(difference: Fraction, total: Fraction, widths: tuple[Fraction, ...])
     ends: list[float] = []
     for index, width in enumerate(_floats(widths)):
         reach = width * scale * _MARGIN + _SLACK
-        near, far = index / _CELLS, (index + 1) / _CELLS
+        near, far = index / _MEAN_CELLS, (index + 1) / _MEAN_CELLS
         for first, last in ((near, far), (-far, -near)):
             low, high = max(first, middle - reach), min(last, middle + reach)
             if low <= high:
@@ -391,8 +584,8 @@ def _places(difference: Fraction, total: Fraction, widths: tuple[Fraction, ...])
 
 def _all_places(cells: Sequence[JointMean], level: CellConfidence) -> list[tuple[float, float]]:
     """As :func:`_places`, for many cells: the same operations on the same floats, a column at a time."""
-    near = np.arange(_CELLS) / _CELLS
-    far = near + 1 / _CELLS
+    near = np.arange(_MEAN_CELLS) / _MEAN_CELLS
+    far = near + 1 / _MEAN_CELLS
     found: list[tuple[float, float]] = []
     for start in range(0, len(cells), _AT_ONCE):
         part = cells[start : start + _AT_ONCE]
@@ -438,11 +631,11 @@ def _floats(widths: tuple[Fraction, ...]) -> tuple[float, ...]:
 def half_widths(scale: Fraction, beta: Fraction) -> tuple[Fraction, ...]:
     """For each cell of |r| a w that |X(1-r) - Y(1+r)| exceeds with chance at most ``beta``, for every r in the cell."""
     if not scale:
-        return (Fraction(0),) * _CELLS
+        return (Fraction(0),) * _MEAN_CELLS
     chance = float_nearest(beta)
     widths = []
-    for index in range(_CELLS):
-        small, large = 1 - index / _CELLS, 1 + (index + 1) / _CELLS
+    for index in range(_MEAN_CELLS):
+        small, large = 1 - index / _MEAN_CELLS, 1 + (index + 1) / _MEAN_CELLS
         width = _tail_quantile(small, large, chance) * float_nearest(scale) * _MARGIN
         widths.append(Fraction(width) + Fraction((small + large) / 2))
     return tuple(widths)
@@ -461,3 +654,216 @@ def _tail_quantile(small: float, large: float, chance: float) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if tail(middle) > chance else (low, middle)
     return high
+
+
+# -- test of a variance
+
+
+#: Parts of the chance of failure: of the test, of the way through a cell (part of the test), of the mean, of the count.
+_TEST, _WAY, _MEAN, _COUNT = Fraction(96, 100), Fraction(1, 100), Fraction(2, 100), Fraction(2, 100)
+
+
+#: Width of the narrowest cell of means and of variances, and how many cells of means are looked at.
+_NARROWEST, _MOST_CELLS = 512, 4
+
+
+#: A mean range wider than this on each side leaves so many cells that a box is narrower; in units of H.
+_WIDEST_MEAN = Fraction(16, 100)
+
+
+#: Larger than the rounding of floats, by far.
+_MARGIN, _SLACK = 1 + 1e-9, 1e-12
+
+
+_Ends = tuple[float, float]
+
+
+#: Law, scale, and the weights that one independent noise has in the count, the sum and the squares.
+_Weights = tuple[str, Fraction, Fraction, Fraction, Fraction]
+
+
+_ZERO, _ONE = Fraction(0), Fraction(1)
+
+
+@lru_cache(maxsize=256)
+def spread_test(laws: tuple[NoiseLaw, NoiseLaw, NoiseLaw], reach: int, beta: Fraction) -> SpreadTest:
+    """The test for a count, a sum and squares with these laws; ``reach`` is H, in steps."""
+    units = _ONE, Fraction(1, reach), Fraction(1, reach**2)
+    found: dict[tuple[int, int], list[Fraction]] = {}
+    for index, (law, unit) in enumerate(zip(laws, units, strict=True)):
+        if law.source is None:
+            raise ValueError("noises of unknown vectors have no joint law")
+        for place, sign in enumerate(law.signs):
+            found.setdefault((law.source, place), [_ZERO] * 3)[index] += sign * law.unit * unit
+    kinds = {law.source: law for law in laws}
+    tally: Counter[_Weights] = Counter()
+    for (source, _), (count, total, squares) in found.items():
+        for kind, scale, weight, number in kinds[source].noises:
+            tally[kind, scale, weight * count, weight * total, weight * squares] += number
+    return SpreadTest(tuple(tally.items()), beta, {})
+
+
+@dataclass(frozen=True, eq=False)
+class SpreadTest:
+    """The test of variances of one public law."""
+
+    noises: tuple[tuple[_Weights, int], ...]
+    beta: Fraction
+    known: dict[tuple[int, int, int], float]
+
+    def _error(self, count: Fraction, total: Fraction, squares: Fraction, part: Fraction) -> Fraction:
+        """Bound the error of a combination of the three numbers."""
+        terms = [
+            NoiseTerm(kind, scale, count * n + total * s + squares * t, number)
+            for (kind, scale, n, s, t), number in self.noises
+        ]
+        return sum_error(terms, self.beta * part)
+
+    @cached_property
+    def count_error(self) -> Fraction:
+        """Bound on the error of the count."""
+        return self._error(_ONE, _ZERO, _ZERO, _COUNT)
+
+    @cached_property
+    def _way(self) -> tuple[Fraction, Fraction]:
+        """Bounds on the errors of count and sum, for the way from the middle of a cell to its ends."""
+        return self._error(_ONE, _ZERO, _ZERO, _WAY / 2), self._error(_ZERO, _ONE, _ZERO, _WAY / 2)
+
+    @cached_property
+    def _box(self) -> tuple[Fraction, Fraction, Fraction]:
+        """Bounds on the errors of the three, which together fail no more often than the test."""
+        part = _TEST / 3
+        return (
+            self._error(_ONE, _ZERO, _ZERO, part),
+            self._error(_ZERO, _ONE, _ZERO, part),
+            self._error(_ZERO, _ZERO, _ONE, part),
+        )
+
+    @cached_property
+    def fewest(self) -> int:
+        """Count from which the test of a variance is narrower than a box; below it a box is the test."""
+        return math.ceil(self._error(_ZERO, _ONE, _ZERO, _MEAN) / _WIDEST_MEAN)
+
+    @property
+    def box_beta(self) -> Fraction:
+        """For each of the three numbers in a box."""
+        return self.beta * (1 - _COUNT) / 3
+
+    def _width(self, mean: int, variance: int, cells: int) -> float:
+        """The largest noise that the test explains, for all places of a cell: the index-th of width 1/``cells``."""
+        key = mean, variance, cells
+        if key not in self.known:
+            half = Fraction(1, 2 * cells)
+            mu, nu = (2 * mean + 1) * half, (2 * variance + 1) * half
+            middle = self._error(mu * mu - nu, -2 * mu, _ONE, _TEST - _WAY)
+            count, total = self._way
+            # |μ² - μ′²| <= (|μ| + |μ′|)·half, and the variance moves by half as well.
+            width = middle + 2 * half * total + ((2 * abs(mu) + half) * half + half) * count
+            self.known[key] = float_nearest(width) * _MARGIN
+        return self.known[key]
+
+    @cached_property
+    def _floats(self) -> tuple[float, float, float]:
+        count, total, squares = (float_nearest(width) * _MARGIN for width in self._box)
+        return count, total, squares
+
+    def variances(self, noisy: tuple[Fraction, Fraction, Fraction]) -> _Ends:
+        """The least and the largest variance from 0 to 1 that is kept, from the released numbers in units of H."""
+        count, total, squares = map(float_nearest, noisy)
+        if count <= 0:
+            return 0.0, 1.0
+        means = self._means(noisy[0], noisy[1])
+        cells = _NARROWEST
+        while cells > 1 and (means[1] - means[0]) * cells > _MOST_CELLS:
+            cells //= 2
+        # Larger than the rounding of the floats below, by far.
+        slack = _SLACK * (count + 2 * abs(total) + abs(squares))
+        lows, highs = [], []
+        for index in range(math.floor(means[0] * cells), math.floor(means[1] * cells) + 1):
+            span = max(means[0], index / cells), min(means[1], (index + 1) / cells)
+            low, high = _squares_about(span, count, total, squares)
+            at = _Cell(index, cells, count, low - slack, high + slack)
+            wide = self._floats[2] + 2 * max(abs(span[0]), abs(span[1])) * self._floats[1] + self._floats[0]
+            least, most = max((at.low - wide) / count, 0.0), min(max((at.high + wide) / count, 0.0), 1.0)
+            if least <= most:
+                lows.append(self._low_end(at, least, most))
+                highs.append(self._high_end(at, least, most))
+        ends = [end for end in lows if end is not None], [end for end in highs if end is not None]
+        # Numbers that no group can have leave nothing; every variance is as good.
+        return (min(ends[0]), max(ends[1])) if ends[0] and ends[1] else (0.0, 1.0)
+
+    @cached_property
+    def _pairs(self) -> tuple[tuple[tuple[str, Fraction, Fraction, Fraction], int], ...]:
+        pairs: Counter[tuple[str, Fraction, Fraction, Fraction]] = Counter()
+        for (kind, scale, n, s, _), number in self.noises:
+            pairs[kind, scale, s, n] += number
+        return tuple(sorted(pairs.items()))
+
+    def _means(self, count: Fraction, total: Fraction) -> _Ends:
+        low, high = quotient_range(self._pairs, self.beta * _MEAN, total, count)
+        least, most = (-1.0 if low is None else max(float(low), -1.0)), (1.0 if high is None else min(float(high), 1.0))
+        return (least, most) if least <= most else (-1.0, 1.0)
+
+    def _low_end(self, at: _Cell, least: float, most: float) -> float | None:
+        """The least variance that is kept with a mean of one cell; 0 where less than 0 may be kept."""
+        # Rounding of heavy contributors can make the exact numbers give a little less than 0, which is shown as 0.
+        lowest = max((at.low - self._floats[2] - 2 * self._floats[1] - 2 * self._floats[0]) / at.size, -1.0)
+        for index in range(-1, math.floor(lowest * at.cells) - 1, -1):
+            if (at.low - self._width(at.mean, index, at.cells)) / at.size <= (index + 1) / at.cells:
+                return 0.0
+        for index in range(math.floor(least * at.cells), math.floor(most * at.cells) + 1):
+            place = max((at.low - self._width(at.mean, index, at.cells)) / at.size, index / at.cells, least)
+            if place <= (index + 1) / at.cells:
+                return place
+        return None
+
+    def _high_end(self, at: _Cell, least: float, most: float) -> float | None:
+        """The largest variance that is kept with a mean of one cell."""
+        for index in range(math.floor(most * at.cells), math.floor(least * at.cells) - 1, -1):
+            place = min((at.high + self._width(at.mean, index, at.cells)) / at.size, (index + 1) / at.cells, most)
+            if place >= index / at.cells:
+                return place
+        return None
+
+
+class _Cell(NamedTuple):
+    """A cell of means: its index among cells of width 1/``cells``, and the range of t - 2μs + μ²n in it."""
+
+    mean: int
+    cells: int
+    size: float
+    low: float
+    high: float
+
+
+def _squares_about(means: _Ends, count: float, total: float, squares: float) -> _Ends:
+    """The least and the largest t - 2μs + μ²n over some means, for n above 0: a parabola."""
+    ends = [squares - 2 * mu * total + mu * mu * count for mu in means]
+    vertex = total / count
+    low = squares - total * vertex if means[0] < vertex < means[1] else min(ends)
+    return low, max(ends)
+
+
+def laws_known(laws: Sequence[NoiseLaw]) -> bool:
+    """Whether the vectors of all are known, so that their noises have a joint law."""
+    return all(law.source is not None and law.kind != "none" for law in laws)
+
+
+def _variance(function: str, spread: SpreadForm, *names: str) -> AggregateEntry:
+    return AggregateEntry(
+        called(function, *names), width if spread.root else squared_width, None, (function,), Moments(spread),
+        takes="number", bounded=True, spread=spread, sorts=True, power=1 if spread.root else 2, adds_up=True,
+    )  # fmt: skip
+
+
+ENTRIES: Final = {
+    "avg": AggregateEntry(
+        called("avg", "avg", "mean", "anon_avg")
+        | {"regr_avgy": SqlName("avg", 2, "first"), "regr_avgx": SqlName("avg", 2, "second")},
+        between_the_values, mean_of, ("avg",), Moments(), takes="number", bounded=True, linear=True, adds_up=True),
+    "avg_distinct": AggregateEntry({}, None, None, ("avg_distinct",), DistinctMeans(), takes="number", refusal=APART),
+    "var_samp": _variance("var_samp", SpreadForm(True, False), "variance", "var_samp", "var"),
+    "var_pop": _variance("var_pop", SpreadForm(False, False), "var_pop", "varp", "anon_var_pop"),
+    "stddev_samp": _variance("stddev_samp", SpreadForm(True, True), "stddev", "stddev_samp", "stdev", "std"),
+    "stddev_pop": _variance("stddev_pop", SpreadForm(False, True), "stddev_pop", "stdevp", "anon_stddev_pop"),
+}  # fmt: skip

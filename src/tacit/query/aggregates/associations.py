@@ -11,7 +11,7 @@ covariance N/n or N/(n-1), correlation N/√(XY), slope N/X, intercept v̄ - slo
 *Intervals.* All draws are within their half-widths together (union bound). At every point of that box the identity
 above holds for the same α and β, so these may be the noisy means; A and B are then as small as the noise, and N and X
 are linear in the sums up to AB/n and A²/n. Interval arithmetic encloses the rest; a correlation is cut to [-1, 1].
-``association_family.proof.md`` has the steps.
+``associations.proof.md`` has the steps.
 """
 
 from __future__ import annotations
@@ -25,17 +25,25 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tacit.core.errors import InternalError
 from tacit.core.numbers import sqrt_bounds
-from tacit.query.aggregate_family import (
+from tacit.query.aggregates.family import (
     AggregateCall,
+    AggregateEntry,
     Bounds,
     Column,
     ErrorTerms,
     Family,
     Measuring,
+    SqlName,
     no_bounds,
     noisy_steps,
 )
-from tacit.query.planning.measures import AggregateKind, Measure, MeasureKind, count_measure, grid_step, sum_measure
+from tacit.query.planning.measures import (
+    Measure,
+    MeasureKind,
+    count_measure,
+    grid_step,
+    sum_measure,
+)
 from tacit.query.postprocess.cells import Cell, CellConfidence, Draw, Event, MeasureBias, value_at
 from tacit.query.query import Aggregate
 from tacit.query.relational.algebra import RelationNode
@@ -57,6 +65,7 @@ from tacit.query.types import (
 
 if TYPE_CHECKING:
     from tacit.query.postprocess.result import CellNumbers
+
 
 _ZERO, _ONE = Fraction(0), Fraction(1)
 
@@ -302,13 +311,13 @@ def association_error(
 
 
 class Covariances(Family):
-    """Covariances and sums of products of two values: ``association_family.proof.md``."""
+    """Covariances and sums of products of two values: ``associations.proof.md``."""
 
     def measured(self, asked: AggregateCall, source: RelationNode, final: Measuring) -> Aggregate:  # noqa: ARG002
         """The number of pairs, the sums of both values, of their product, and the squares that are divided by."""
         if asked.second is None:
             raise InternalError(f"{asked.function} reads pairs")
-        released = AggregateKind(asked.function)
+        released = asked.function
         indices = [final.measure(count_measure(MeasureKind.VALUES, asked.value, asked.where, rows=final.rows))]
         factors, squares, farthest, widths = [], [], Fraction(1), []
         for side in (asked.second, asked.value):
@@ -329,9 +338,9 @@ class Covariances(Family):
         indices.append(final.measure(squares[0] if same else _products(factors, farthest, asked.where, final.rows)))
         indices += [final.measure(square) for square in squares[: _SQUARES.get(released, 0)]]
         known = {
-            AggregateKind.CORR: (-Fraction(1), Fraction(1)), AggregateKind.REGR_R2: (_ZERO, Fraction(1)),
-            AggregateKind.COVAR_POP: (-widths[0] * widths[1] / 4, widths[0] * widths[1] / 4),
-            AggregateKind.COVAR_SAMP: (-widths[0] * widths[1] / 2, widths[0] * widths[1] / 2),
+            "corr": (-Fraction(1), Fraction(1)), "regr_r2": (_ZERO, Fraction(1)),
+            "covar_pop": (-widths[0] * widths[1] / 4, widths[0] * widths[1] / 4),
+            "covar_samp": (-widths[0] * widths[1] / 2, widths[0] * widths[1] / 2),
         }.get(released)  # fmt: skip
         return Aggregate(released, tuple(indices), None, DOUBLE, known, asked.label)
 
@@ -345,7 +354,7 @@ class Covariances(Family):
             at.law(index).error(each) * measure.unit_of_value
             for index, measure in zip(aggregate.measures, measures, strict=True)
         ]
-        return association_error(aggregate.kind.value, at.suppose, noises, _reach(measures), _centre(measures[1]))
+        return association_error(aggregate.kind, at.suppose, noises, _reach(measures), _centre(measures[1]))
 
     def column(self, aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Column:  # noqa: ARG002
         """Functions of the released sums."""
@@ -353,7 +362,7 @@ class Covariances(Family):
         units = tuple(part.unit_of_value for part in measures)
         sums = [noisy_steps(released, index) for index in aggregate.measures]
         return lambda group: Association(
-            form=aggregate.kind.value,
+            form=aggregate.kind,
             sums=PairSums(*(total[group] * unit for total, unit in zip(sums, units, strict=True))),
             draws=tuple(released.draw(index, group) for index in aggregate.measures),
             units=units,
@@ -371,8 +380,10 @@ class Correlations(Covariances):
 
 
 _SQUARES: Final = {
-    AggregateKind.REGR_SLOPE: 1, AggregateKind.REGR_INTERCEPT: 1, AggregateKind.CORR: 2, AggregateKind.REGR_R2: 2,
+    "regr_slope": 1, "regr_intercept": 1, "corr": 2, "regr_r2": 2,
 }  # fmt: skip
+
+
 #: Products of whole numbers up to here cannot overflow.
 _WHOLE_PRODUCTS: Final = 2**62
 
@@ -412,3 +423,24 @@ def _products(factors: list[Expression], farthest: Fraction, where: Expression |
     # Whole steps on both sides, so that the centre is 0.
     most = -(-farthest // step) * step
     return sum_measure(MeasureKind.CENTRED_SUM, product, where, bounds=(-most, most), step=step, rows=rows)
+
+
+def _association(function: str, family: Family, **others: str) -> AggregateEntry:
+    names = {function: SqlName(function, 2, "pair")} | {n: SqlName(function, 2, side) for n, side in others.items()}
+    return AggregateEntry(
+        names, None, None, (function,), family, takes="number", pairs=True,
+        refusal=f"{function.upper()} is released over people; inside one person's rows, or over released rows, ask for "
+        "the sums that it is made of.",
+    )  # fmt: skip
+
+
+_COVARIANCES, _CORRELATIONS = Covariances(), Correlations()
+ENTRIES: Final = {
+    "covar_pop": _association("covar_pop", _COVARIANCES),
+    "covar_samp": _association("covar_samp", _COVARIANCES),
+    "regr_sxy": _association("regr_sxy", _COVARIANCES, regr_syy="first", regr_sxx="second"),
+    "regr_slope": _association("regr_slope", _CORRELATIONS),
+    "regr_intercept": _association("regr_intercept", _CORRELATIONS),
+    "corr": _association("corr", _CORRELATIONS),
+    "regr_r2": _association("regr_r2", _CORRELATIONS),
+}

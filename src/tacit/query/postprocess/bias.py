@@ -28,7 +28,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from tacit.core.numbers import float_nearest
-from tacit.query.planning.auto_limits import LARGER, FoundLimits, RowsBeyond, cells_of, rows_beyond, searched_cause
+from tacit.query.planning.auto_limits import (
+    LARGER,
+    TOTAL,
+    FoundLimits,
+    RowsBeyond,
+    cells_of,
+    rows_beyond,
+    searched_cause,
+)
 from tacit.query.planning.bias import (
     CASTS,
     CLIPPING,
@@ -43,8 +51,7 @@ from tacit.query.planning.bias import (
     unread_text,
 )
 from tacit.query.planning.measures import Measure, MeasureKind
-from tacit.query.planning.noise_distribution import NoiseLaw, NoiseTerm, sum_error
-from tacit.query.planning.total_bound import TOTAL
+from tacit.query.planning.noise import NoiseLaw, NoiseTerm, sum_error
 from tacit.query.planning.work import cuts
 from tacit.query.postprocess.cells import MeasureBias
 from tacit.query.query import FinalAggregation
