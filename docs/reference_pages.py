@@ -398,7 +398,7 @@ def errors() -> Iterator[str]:
     from tacit.cli.terminal import EXIT_CODES
     from tacit.core import errors as tree
     from tacit.query.refusal import CODES
-    from tacit.server.api.errors import STATUS
+    from tacit.server.errors import STATUS
     from tacit.server.pgwire.sqlstates import STATES
 
     yield "# Errors\n"

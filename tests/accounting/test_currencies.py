@@ -26,7 +26,7 @@ from tacit.releases.batch import guarantee_in_words, load_plan, quote_batch
 from tacit.releases.receipt import charge_of, guarantee_to_plain, verify_receipt
 from tacit.server.console.amounts import as_pair, symbol
 from tacit.server.console.amounts import charge_of as shown_charge
-from tacit.server.console.history_pages import _terms
+from tacit.server.console.read_pages import _terms
 
 NUMBERS = {"epsilon": "0.5", "delta": "1e-6", "rho": "0.125", "mu": "0.75"}
 every = pytest.mark.parametrize("currency", CURRENCIES.values(), ids=list(CURRENCIES))

@@ -26,7 +26,7 @@ from tacit.query.request import ACCOUNTS, OPTIONS, OptionKind, QueryOption, Quer
 from tacit.server.api.openapi import description
 from tacit.server.api.request import ask_of, job_back, job_text
 from tacit.server.api.routes import ROUTES
-from tacit.server.console.quotes import LEVELS, AskForm
+from tacit.server.console.ask_page import LEVELS, AskForm
 from tacit.server.pgwire.variables import SessionVariables, read_option
 
 EVERY = pytest.mark.parametrize("option", OPTIONS.values(), ids=OPTIONS)

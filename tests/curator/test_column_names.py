@@ -17,7 +17,7 @@ from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import relation_text
 from tacit.query.types import INTEGER
-from tacit.server.console.editor import editor_words
+from tacit.server.console.tables import editor_words
 
 PROJECT = """
 [project]

@@ -14,7 +14,7 @@ from tacit.cli.terminal import reported
 from tacit.core.errors import BudgetError, EngineError, FailedRunError, InternalError, TacitError
 from tacit.ledger import BusyError, LedgerError
 from tacit.releases.payment import KeyLocks, hide_internal_errors
-from tacit.server.api.errors import describe, failure_json
+from tacit.server.errors import describe, failure_json
 
 
 def hidden(problem: Exception) -> TacitError:

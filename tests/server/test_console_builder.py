@@ -22,8 +22,8 @@ from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.parsing.parse import read_tree
 from tacit.query.resolve import is_accepted
 from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, TEXT, TIMESTAMP, decimal
-from tacit.server.console.builder import build, view_builder
-from tacit.server.console.quotes import AskForm, curve_of
+from tacit.server.console.ask_page import AskForm, curve_of
+from tacit.server.console.tables import build, view_builder
 
 TABLES = [TableInfo(table) for table in CATALOG.tables]
 ODD = Catalog(
@@ -55,8 +55,8 @@ def _choices(tables: list[TableInfo]) -> Iterator[str]:
     for info in tables:
         view = view_builder({"table": info.name}, tables)
         assert view is not None
-        groups = ["", *(each.value for each in view.groups[0])]
-        measures = ["", *(each.value for each in view.measures[0])]
+        groups = ["", *(value for value, *_ in view["groups"][0])]
+        measures = ["", *(value for value, *_ in view["measures"][0])]
         for group, measure in itertools.zip_longest(groups, measures, fillvalue=""):
             yield build({"table": info.name, "group0": group, "measure0": measure}, tables)
 
@@ -140,9 +140,9 @@ def test_a_filter_of_another_table_is_dropped_and_a_person_is_no_column() -> Non
     assert "WHERE" not in build({"table": "visits", "where0": "patient", "is0": "is", "value0": "1"}, TABLES)
     view = view_builder({"table": "visits", "where0": "ward", "is0": "is", "value0": "b"}, TABLES)
     assert view is not None
-    assert "patient" not in [each.value for each in view.filters[0].columns]
-    assert [each.value for each in view.filters[0].values if each.chosen] == ["b"]
-    assert len(view.filters) == 2, "one more can be chosen"
+    assert "patient" not in [name for name, *_ in view["filters"][0]["columns"]]
+    assert [name for name, _, chosen in view["filters"][0]["choices"] if chosen] == ["b"]
+    assert len(view["filters"]) == 2, "one more can be chosen"
     assert view_builder({}, []) is None
 
 

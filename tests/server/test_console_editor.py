@@ -15,7 +15,7 @@ from tacit.query.parsing.parse import is_bare_name
 from tacit.query.refusal import Refusal
 from tacit.query.resolve import is_accepted
 from tacit.query.types import DATE, TEXT
-from tacit.server.console.editor import editor_words, place_of, typed_constant, typed_name
+from tacit.server.console.tables import editor_words, place_of, typed_constant, typed_name
 
 
 def _refused(served: Served, sql: str) -> Refusal:

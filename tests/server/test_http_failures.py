@@ -17,10 +17,9 @@ from support.served import COUNT, Served, error, serve
 from tacit.core.errors import EngineError
 from tacit.ledger import LedgerError
 from tacit.releases.receipt import verify_receipt
-from tacit.server.api.errors import STATUS, describe
 from tacit.server.api.routes import ROUTES
 from tacit.server.console.page_request import PageRequest
-from tacit.server.errors import Busy
+from tacit.server.errors import STATUS, Busy, describe
 from tacit.server.identity import Job
 from tacit.server.service import CuratorService
 

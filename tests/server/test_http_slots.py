@@ -17,8 +17,8 @@ from tacit.ledger import ConflictError
 from tacit.server.api.worker_runtime import FairExecutor
 from tacit.server.errors import Busy, TooMany
 from tacit.server.rate_limit import RateLimit, network_of
-from tacit.server.response_slots import ResponseSlots
 from tacit.server.settings import Settings
+from tacit.server.timing import ResponseSlots
 
 
 def test_slots_double() -> None:

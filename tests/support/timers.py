@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from tacit.server.response_slots import ResponseSlots
+from tacit.server.timing import ResponseSlots
 
 __all__ = ["Clock", "SteppedSlots", "TestedSlots"]
 

@@ -51,8 +51,8 @@ from tacit.server.timing import LateLimit
 
 if TYPE_CHECKING:
     from tacit.releases.planner import PricedPlan
-    from tacit.server.departure import QueryDeparture
     from tacit.server.identity import Access, People
+    from tacit.server.timing import QueryDeparture
 
 #: Scopes, as :class:`tacit.server.identity.TokenScope` writes them.
 ASK: Final = "ask"

@@ -1,9 +1,7 @@
 """HTTP API: JSON or Arrow for programs.
 
 Modules:
-* :mod:`.admin_routes` — Endpoints for owners: people, tokens, quotas
 * :mod:`.app` — Application of the server: the API and, below ``/console``, the console
-* :mod:`.errors` — Error responses: one shape, without protected text
 * :mod:`.jobs` — Background queries: submit, poll, fetch
 * :mod:`.openapi` — OpenAPI description and its HTML page
 * :mod:`.request` — Requests of the API: limits, strict JSON bodies, the form of the reply, and the table entry of an

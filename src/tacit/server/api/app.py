@@ -20,7 +20,6 @@ from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tacit.core.extras import load
-from tacit.server.api.errors import describe, page
 from tacit.server.api.jobs import JobRunner
 from tacit.server.api.openapi import described
 from tacit.server.api.request import (
@@ -36,11 +35,11 @@ from tacit.server.api.request import (
 from tacit.server.api.routes import ROUTES
 from tacit.server.api.worker_runtime import WorkerRuntime
 from tacit.server.console import console
-from tacit.server.errors import Busy, RequestError
+from tacit.server.errors import Busy, RequestError, describe, page
 from tacit.server.rate_limit import Buckets
-from tacit.server.response_slots import ResponseSlots
 from tacit.server.service import CuratorService
 from tacit.server.settings import Settings
+from tacit.server.timing import ResponseSlots
 
 if TYPE_CHECKING:
     from tacit.server.identity.oidc import OpenIDProvider
@@ -143,7 +142,7 @@ class App(Starlette):
         name = call.user.person.name
         call.departure = self._runtime.departure(name)
         try:
-            return await self._runtime.asking.run_for(name, route.handle, call)
+            return await self._runtime.asking.run_for(name, route.answer, call)
         finally:
             if call.held:
                 await call.departure.hold()

@@ -21,17 +21,16 @@ from tacit.ledger import ConflictError
 from tacit.noise import entropy
 from tacit.query.request import Request
 from tacit.releases.kinds import kind_of
-from tacit.server.api.errors import describe, failure_json
 from tacit.server.api.request import ApiRequest, ApiResponse, JobRequest, job_back, job_text, json_bytes
 from tacit.server.api.worker_runtime import WorkerRuntime
-from tacit.server.errors import Busy, TooMany, Unauthenticated, Unknown
+from tacit.server.errors import Busy, TooMany, Unauthenticated, Unknown, describe, failure_json
 from tacit.server.identity.credentials import new_id
 from tacit.server.service import ADMIN, ASK
 from tacit.server.timing import LateLimit
 
 if TYPE_CHECKING:
-    from tacit.server.departure import QueryDeparture
     from tacit.server.identity import Access, Job
+    from tacit.server.timing import QueryDeparture
 
 #: Unfinished jobs of one person.
 _MOST: Final = 20

@@ -29,15 +29,14 @@ from tacit.core.numbers import MAX_DIGITS
 from tacit.query.request import Request
 from tacit.releases.api_types import RequestModel, ResponseModel
 from tacit.releases.kinds import KINDS
-from tacit.server.api.errors import describe, failure_bytes
 from tacit.server.api.worker_runtime import WorkerRuntime
-from tacit.server.errors import RequestError, Unauthenticated, Unknown
+from tacit.server.errors import RequestError, Unauthenticated, Unknown, describe, failure_bytes
 from tacit.server.settings import Settings
 
 if TYPE_CHECKING:
     from tacit.releases.answer import Answer
-    from tacit.server.departure import QueryDeparture
     from tacit.server.identity import Access, Job
+    from tacit.server.timing import QueryDeparture
 
 JSON: Final = "application/json"
 ARROW: Final = "application/vnd.apache.arrow.stream"
@@ -467,7 +466,7 @@ class Route:
         method: in capitals.
         path: with a name in braces for a part that varies, at its end.
         handle: serves a request, in a thread; the first line of its docstring is the summary.
-        gives: the bodies of its responses, by status.
+        gives: the bodies of its responses, by status; the first is that of a body without one.
         body: the bodies that it takes, told apart by their ``kind``; none for no body.
         fails: statuses of failures, beside those that any request may get.
         rate: the rate limit that counts it; empty where no token is needed.
@@ -478,7 +477,7 @@ class Route:
 
     method: str
     path: str
-    handle: Callable[[ApiRequest], ApiResponse]
+    handle: Callable[[ApiRequest], ApiResponse | ResponseModel]
     gives: Mapping[int, type[ResponseModel]] = field(default_factory=dict)
     body: tuple[type[RequestModel], ...] = ()
     fails: tuple[int, ...] = ()
@@ -501,12 +500,14 @@ class Route:
         """Authenticate the caller where that is needed, and answer."""
         if self.rate:
             call.caller(self.rate)
-        return self.handle(call)
+        return self.answer(call)
 
-
-def json_response(content: Any, status: int = 200, headers: Lines = ()) -> ApiResponse:
-    """A response in JSON."""
-    return ApiResponse(status, json_bytes(content), headers=headers)
+    def answer(self, call: ApiRequest) -> ApiResponse:
+        """The response to a caller who is authenticated."""
+        found = self.handle(call)
+        if isinstance(found, ApiResponse):
+            return found
+        return ApiResponse(next(iter(self.gives)), json_bytes(found.plain()))
 
 
 def error_response(problem: BaseException, about: dict[str, Any]) -> ApiResponse:

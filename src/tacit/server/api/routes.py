@@ -4,73 +4,50 @@ from __future__ import annotations
 
 import hashlib
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from tacit.client import account_responses as told
-from tacit.client import releases as jobs
+from tacit.client import account_responses as account
+from tacit.client import releases as release
 from tacit.client import responses as wire
 from tacit.client.account_responses import PersonRequest, QuotaRequest, TokenRequest
-from tacit.client.releases import ReleaseLineResponse, ReleaseResponse, ReleasesResponse
 from tacit.client.responses import QueryRequest
-from tacit.core.errors import InputError
+from tacit.core.errors import AccessError, InputError
+from tacit.ledger.entries import plain_name
+from tacit.releases.accounts import share_caps
 from tacit.releases.answer import Answer
+from tacit.releases.api_types import ResponseModel
 from tacit.releases.kinds import KINDS
 from tacit.releases.payment import entry_of
 from tacit.releases.release import MEDIA_TYPES
-from tacit.server.api import admin_routes as operating
 from tacit.server.api.jobs import poll, put_off
 from tacit.server.api.request import (
     ARROW,
     JSON,
     ApiRequest,
     ApiResponse,
+    Lines,
     Route,
     arrow_bytes,
     ask_of,
     chosen,
     idempotency_key,
     json_bytes,
-    json_response,
+    read_body,
     release_of,
     wants_job,
 )
+from tacit.server.errors import Unknown
+from tacit.server.identity import People, Person, Role, TokenScope
 from tacit.server.service import ADMIN, AUDIT, ONLY
-
-
-def make(call: ApiRequest) -> ApiResponse:
-    """Make a synthetic table, answer a workload or fit a model, as a job; charged once, then free."""
-    return put_off(call, release_of(call.body), idempotency_key(call.headers))
-
-
-def everything(call: ApiRequest) -> ApiResponse:
-    """Releases that were paid for."""
-    found = call.runtime.service.releases(call.user, call.query.get("kind"))
-    return json_response(ReleasesResponse(releases=[ReleaseLineResponse.of(each) for each in found]).plain())
-
-
-def one(call: ApiRequest) -> ApiResponse:
-    """A release, or one of its files; free."""
-    release, made = call.runtime.service.release(call.user, call.position("release"))
-    name = call.query.get("file")
-    if name is None:
-        return json_response(ReleaseResponse.of(release.kind, made).plain())
-    files = KINDS[release.kind].files(made)
-    if name not in files:
-        raise InputError("file", "must be one of the names that the release lists")
-    told = f"attachment; filename={release.kind}-{release.position}-{name}"
-    form = MEDIA_TYPES[name.rpartition(".")[2]]
-    return ApiResponse(200, files[name](), form, ((b"content-disposition", told.encode()),))
-
 
 _CODE: Final = re.compile(r"[0-9a-f]{64}\Z")
 
 
 def query(call: ApiRequest) -> ApiResponse:
     """Ask a query; it is charged before data is read, and a repeat is free."""
-    access, service = call.user, call.runtime.service
     form = chosen(call.headers, (JSON, ARROW))
-    key = idempotency_key(call.headers)
-    free = _free(call.headers)
+    key, free = idempotency_key(call.headers), _free(call.headers)
     ask = ask_of(call.body)
     seen = _seen(call)
     call.about["sql"] = hashlib.sha256(ask.sql.encode()).hexdigest()[:16]
@@ -78,7 +55,7 @@ def query(call: ApiRequest) -> ApiResponse:
     if wants_job(call.headers) and not free:
         return put_off(call, ask, key)
     call.held = True
-    answer = service.ask(access, ask, key=key, free=free, departure=call.departure)
+    answer = call.runtime.service.ask(call.user, ask, key=key, free=free, departure=call.departure)
     return _answered(call, answer, form, seen)
 
 
@@ -94,48 +71,41 @@ def explain(call: ApiRequest) -> ApiResponse:
         shown = json_bytes(wire.QuoteResponse.of(quote, engine=engine).plain()).rpartition(b',"queries_left":')[0]
         call.runtime.shown.put(key, shown, len(shown))
     leaves = call.runtime.leaves_after(access, quote)
-    about = (shown, b"null" if left is None else str(left).encode(), json_bytes(leaves))
+    about = (shown, json_bytes(left), json_bytes(leaves))
     return ApiResponse(200, b'%b,"queries_left":%b,"leaves_after":%b}' % about)
 
 
-def budget(call: ApiRequest) -> ApiResponse:
+def budget(call: ApiRequest) -> ResponseModel:
     """Amounts spent and left."""
     found = call.runtime.service.budget(call.user, call.query.get("population"))
-    return json_response(told.BudgetsResponse(budgets=[told.BudgetResponse.of(each) for each in found]).plain())
+    return account.BudgetsResponse(budgets=[account.BudgetResponse.of(each) for each in found])
 
 
-def tables(call: ApiRequest) -> ApiResponse:
+def tables(call: ApiRequest) -> ResponseModel:
     """Tables, as their owner declared them."""
     found = call.runtime.service.tables(call.user)
-    return json_response(told.TablesResponse(tables=[told.TableResponse.of(each) for each in found]).plain())
+    return account.TablesResponse(tables=[account.TableResponse.of(each) for each in found])
 
 
-def history(call: ApiRequest) -> ApiResponse:
+def history(call: ApiRequest) -> ResponseModel:
     """Charges, newest first."""
-    words = call.query
-    everyone, undelivered = (_truth(name, words.get(name, "false")) for name in ("everyone", "undelivered"))
+    everyone, undelivered = (_truth(name, call.query.get(name, "false")) for name in ("everyone", "undelivered"))
+    before, limit = (_whole(name, call.query.get(name)) for name in ("before", "limit"))
     page = call.runtime.service.history(
-        call.user,
-        before=_whole("before", words.get("before")),
-        limit=_whole("limit", words.get("limit")),
-        everyone=everyone,
-        undelivered=undelivered,
+        call.user, before=before, limit=limit, everyone=everyone, undelivered=undelivered
     )
-    return json_response(
-        told.HistoryResponse(
-            entries=[told.EntryResponse.of(entry_of(record)) for record in page.records], next=page.next
-        ).plain()
-    )
+    entries = [account.EntryResponse.of(entry_of(record)) for record in page.records]
+    return account.HistoryResponse(entries=entries, next=page.next)
 
 
-def deliver(call: ApiRequest) -> ApiResponse:
+def deliver(call: ApiRequest) -> ApiResponse | ResponseModel:
     """Run what a charge has paid for and nobody was given, and answer: a query, or a workload; free."""
     position = call.position("charge")
     call.held = True
     found = call.runtime.service.deliver(call.user, position, departure=call.departure)
     if isinstance(found, Answer):
         return _answered(call, found, JSON, ())
-    return json_response(jobs.ReleaseResponse.of("workload", found).plain())
+    return release.ReleaseResponse.of("workload", found)
 
 
 def receipt(call: ApiRequest) -> ApiResponse:
@@ -145,33 +115,59 @@ def receipt(call: ApiRequest) -> ApiResponse:
 
 def key(call: ApiRequest) -> ApiResponse:
     """The key that receipts are signed with, and the newest entry."""
-    return json_response(told.KeyResponse.of(call.runtime.service.curator.ledger).plain(), headers=_seen(call))
+    found = account.KeyResponse.of(call.runtime.service.curator.ledger)
+    return ApiResponse(200, json_bytes(found.plain()), headers=_seen(call))
 
 
-def whoami(call: ApiRequest) -> ApiResponse:
+def whoami(call: ApiRequest) -> ResponseModel:
     """Person that the token stands for."""
     access = call.user
     audits = bool({AUDIT, ADMIN} & set(access.scopes))
-    return json_response(told.MeResponse.from_domain(access.person, scopes=access.scopes, audits=audits).plain())
+    return account.MeResponse.from_domain(access.person, scopes=access.scopes, audits=audits)
 
 
-def health(call: ApiRequest) -> ApiResponse:
+def health(call: ApiRequest) -> ResponseModel:
     """Whether queries can be answered: the ledger and the files of the sources are where they were."""
     context = call.runtime.service.curator.context
     _ = context.ledger.head
     context.check_sources()
-    return json_response(wire.HealthResponse(status="ok").plain())
+    return wire.HealthResponse(status="ok")
 
 
-def _seen(call: ApiRequest) -> tuple[tuple[bytes, bytes], ...]:
+def make_release(call: ApiRequest) -> ApiResponse:
+    """Make a synthetic table, answer a workload or fit a model, as a job; charged once, then free."""
+    return put_off(call, release_of(call.body), idempotency_key(call.headers))
+
+
+def list_releases(call: ApiRequest) -> ResponseModel:
+    """Releases that were paid for."""
+    found = call.runtime.service.releases(call.user, call.query.get("kind"))
+    return release.ReleasesResponse(releases=[release.ReleaseLineResponse.of(each) for each in found])
+
+
+def read_release(call: ApiRequest) -> ApiResponse | ResponseModel:
+    """A release, or one of its files; free."""
+    found, made = call.runtime.service.release(call.user, call.position("release"))
+    name = call.query.get("file")
+    if name is None:
+        return release.ReleaseResponse.of(found.kind, made)
+    files = KINDS[found.kind].files(made)
+    if name not in files:
+        raise InputError("file", "must be one of the names that the release lists")
+    disposition = f"attachment; filename={found.kind}-{found.position}-{name}"
+    form = MEDIA_TYPES[name.rpartition(".")[2]]
+    return ApiResponse(200, files[name](), form, ((b"content-disposition", disposition.encode()),))
+
+
+def _seen(call: ApiRequest) -> Lines:
     """The entry that the caller has seen before, as the ledger has it; refused where the ledger lacks it."""
     said = call.headers.get(b"tacit-seen")
     if said is None:
         return ()
-    return ((b"tacit-seen", told.seen_text(call.runtime.service.curator.ledger, said.decode("latin-1")).encode()),)
+    return ((b"tacit-seen", account.seen_text(call.runtime.service.curator.ledger, said.decode("latin-1")).encode()),)
 
 
-def _answered(call: ApiRequest, answer: Answer, form: str, seen: tuple[tuple[bytes, bytes], ...]) -> ApiResponse:
+def _answered(call: ApiRequest, answer: Answer, form: str, seen: Lines) -> ApiResponse:
     call.about |= wire.about_answer(answer)
     headers = ((b"tacit-repeat", b"true" if answer.charge.repeated else b"false"), *seen)
     if not answer.is_public:
@@ -223,17 +219,133 @@ def _whole(name: str, text: str | None) -> int | None:
     return int(text)
 
 
+# Of owners ------------------------------------------------------------------------------------------------------------
+
+
+def list_people(call: ApiRequest) -> ResponseModel:
+    """All people ever added, with their shares and spending."""
+    return account.PeopleResponse(people=[_person(call, person) for person in _people(call).everyone()])
+
+
+def add_person(call: ApiRequest) -> ResponseModel:
+    """Add a person, change their role, or admit them again."""
+    found = _people(call)
+    said = read_body(PersonRequest, call.body)
+    if "populations" in said.model_fields_set:
+        known = {each.name for each in call.runtime.service.curator.context.catalog.populations}
+        populations = None if said.populations is None else frozenset(said.populations)
+        if populations is not None and not populations <= known:
+            raise InputError("populations", f"there are {', '.join(sorted(known))}")
+    else:
+        # A change of role alone does not show more.
+        before = found.person(said.name)
+        populations = None if before is None else before.populations
+    return _person(call, found.add(said.name, Role(said.role), populations=populations, operator=call.user.person.name))
+
+
+def revoke_person(call: ApiRequest) -> ResponseModel:
+    """Revoke a person; their charges stay."""
+    person = _named(call, call.part)
+    if person.name == call.user.person.name:
+        raise InputError("name", "you cannot revoke yourself; another owner can")
+    _people(call).revoke(person.name, operator=call.user.person.name)
+    return account.RevokedResponse(name=person.name, active=False)
+
+
+def list_tokens(call: ApiRequest) -> ResponseModel:
+    """All tokens, without their secrets."""
+    found = _people(call).tokens()
+    return account.TokensResponse(
+        tokens=[account.TokenResponse.from_domain(each, used=each.used and each.used.isoformat()) for each in found]
+    )
+
+
+def issue_token(call: ApiRequest) -> ResponseModel:
+    """A new token; its text is shown this once."""
+    found = _people(call)
+    said = read_body(TokenRequest, call.body)
+    issued = found.issue(
+        said.name,
+        label=said.label or "",
+        scopes=frozenset(map(TokenScope, said.scopes)) if "scopes" in said.stated else None,
+        expires=datetime.now(UTC) + timedelta(days=said.days),
+        operator=call.user.person.name,
+        share=None if "share" not in said.stated else str(said.share),
+    )
+    return account.NewTokenResponse.from_domain(issued, token=issued.text)
+
+
+def withdraw_token(call: ApiRequest) -> ResponseModel:
+    """End a token at once."""
+    found = _people(call)
+    if call.part not in {each.id for each in found.tokens()}:
+        raise Unknown("token")
+    found.withdraw(call.part, operator=call.user.person.name)
+    return account.WithdrawnResponse(id=call.part, alive=False)
+
+
+def set_quota(call: ApiRequest) -> ResponseModel:
+    """Limit a person's share of a budget, earlier spending included; without caps the limit is removed."""
+    _people(call)
+    service, said = call.runtime.service, read_body(QuotaRequest, call.body)
+    person = _named(call, said.name)
+    (found,) = service.budget(call.user, said.population)
+    ledger = service.curator.ledger
+    shares = share_caps(ledger.filter(found.population), said.caps) if said.caps else None
+    ledger.set_quota(found.population, shares, analyst=person.name, operator=call.user.person.name)
+    return account.BudgetResponse.of(service.curator.budget(population=found.population, analyst=person.name))
+
+
+def running_queries(call: ApiRequest) -> ResponseModel:
+    """Queries that read data now."""
+    _people(call)
+    found = [account.RunningQueryResponse.from_domain(each) for each in call.runtime.running.listed()]
+    return account.RunningQueriesResponse(queries=found)
+
+
+def stop_query(call: ApiRequest) -> ResponseModel:
+    """Stop a query; its charge waits."""
+    _people(call)
+    if not call.runtime.running.ask_to_stop(call.part):
+        raise Unknown("query")
+    return account.StoppedQueryResponse(id=call.part)
+
+
+def _people(call: ApiRequest) -> People:
+    if ADMIN not in call.user.scopes:
+        raise AccessError("this needs the scope admin, which your token does not have")
+    return call.runtime.service.people
+
+
+def _named(call: ApiRequest, text: str) -> Person:
+    """A person by name; text that cannot be a name is unknown."""
+    found = _people(call)
+    try:
+        person = found.person(plain_name(text, "name"))
+    except InputError:
+        person = None
+    if person is None:
+        raise Unknown("person")
+    return person
+
+
+def _person(call: ApiRequest, person: Person) -> account.PersonResponse:
+    curator = call.runtime.service.curator
+    budgets = [curator.budget(population=name, analyst=person.name) for name in curator.ledger.accounts()]
+    return account.PersonResponse.from_domain(person, budgets=[account.BudgetResponse.of(each) for each in budgets])
+
+
 _MAKES: Final = tuple(kind.request for kind in KINDS.values())
 ROUTES: Final = (
     Route(
-        "POST", "/v1/query", query, {200: wire.AnswerResponse, 202: jobs.JobAcceptedResponse}, (QueryRequest,),
+        "POST", "/v1/query", query, {200: wire.AnswerResponse, 202: release.JobAcceptedResponse}, (QueryRequest,),
         (402, 403, 406, 409, 422), rate="asks", asks=True,
     ),
     Route("POST", "/v1/explain", explain, {200: wire.QuoteResponse}, (QueryRequest,), (403, 406, 422), rate="quotes"),
-    Route("GET", "/v1/budget", budget, {200: told.BudgetsResponse}, fails=(404,), query=("population",)),
-    Route("GET", "/v1/tables", tables, {200: told.TablesResponse}),
+    Route("GET", "/v1/budget", budget, {200: account.BudgetsResponse}, fails=(404,), query=("population",)),
+    Route("GET", "/v1/tables", tables, {200: account.TablesResponse}),
     Route(
-        "GET", "/v1/history", history, {200: told.HistoryResponse}, fails=(403,),
+        "GET", "/v1/history", history, {200: account.HistoryResponse}, fails=(403,),
         query=("before", "limit", "everyone", "undelivered"),
     ),
     Route(
@@ -241,28 +353,28 @@ ROUTES: Final = (
         asks=True,
     ),
     Route("GET", "/v1/receipts/{position}", receipt, {200: wire.ReceiptResponse}, fails=(404,)),
-    Route("GET", "/v1/jobs/{id}", poll, {200: jobs.JobResponse}, fails=(404,)),
-    Route("GET", "/v1/key", key, {200: told.KeyResponse}, fails=(409,)),
-    Route("GET", "/v1/me", whoami, {200: told.MeResponse}),
+    Route("GET", "/v1/jobs/{id}", poll, {200: release.JobResponse}, fails=(404,)),
+    Route("GET", "/v1/key", key, {200: account.KeyResponse}, fails=(409,)),
+    Route("GET", "/v1/me", whoami, {200: account.MeResponse}),
     Route("GET", "/v1/health", health, {200: wire.HealthResponse}, rate=""),
     Route(
-        "POST", "/v1/releases", make, {202: jobs.JobAcceptedResponse}, _MAKES, (403, 409, 422),
+        "POST", "/v1/releases", make_release, {202: release.JobAcceptedResponse}, _MAKES, (403, 409, 422),
         rate="asks",
     ),
-    Route("GET", "/v1/releases", everything, {200: jobs.ReleasesResponse}, query=("kind",)),
+    Route("GET", "/v1/releases", list_releases, {200: release.ReleasesResponse}, query=("kind",)),
     Route(
-        "GET", "/v1/releases/{position}", one, {200: jobs.ReleaseResponse}, fails=(404,), rate="quotes",
+        "GET", "/v1/releases/{position}", read_release, {200: release.ReleaseResponse}, fails=(404,), rate="quotes",
         query=("file",),
     ),
-    Route("GET", "/v1/people", operating.everyone, {200: told.PeopleResponse}, fails=(403,)),
-    Route("POST", "/v1/people", operating.add, {201: told.PersonResponse}, (PersonRequest,), (403,)),
+    Route("GET", "/v1/people", list_people, {200: account.PeopleResponse}, fails=(403,)),
+    Route("POST", "/v1/people", add_person, {201: account.PersonResponse}, (PersonRequest,), (403,)),
     Route(
-        "DELETE", "/v1/people/{name}", operating.revoke, {200: told.RevokedResponse}, fails=(403, 404), slashes=True
+        "DELETE", "/v1/people/{name}", revoke_person, {200: account.RevokedResponse}, fails=(403, 404), slashes=True
     ),
-    Route("GET", "/v1/tokens", operating.tokens, {200: told.TokensResponse}, fails=(403,)),
-    Route("POST", "/v1/tokens", operating.issue, {201: told.NewTokenResponse}, (TokenRequest,), (403,)),
-    Route("DELETE", "/v1/tokens/{id}", operating.withdraw, {200: told.WithdrawnResponse}, fails=(403, 404)),
-    Route("GET", "/v1/queries", operating.running, {200: told.RunningQueriesResponse}, fails=(403,)),
-    Route("DELETE", "/v1/queries/{id}", operating.stop, {202: told.StoppedQueryResponse}, fails=(403, 404)),
-    Route("POST", "/v1/quotas", operating.quota, {200: told.BudgetResponse}, (QuotaRequest,), (403, 404)),
+    Route("GET", "/v1/tokens", list_tokens, {200: account.TokensResponse}, fails=(403,)),
+    Route("POST", "/v1/tokens", issue_token, {201: account.NewTokenResponse}, (TokenRequest,), (403,)),
+    Route("DELETE", "/v1/tokens/{id}", withdraw_token, {200: account.WithdrawnResponse}, fails=(403, 404)),
+    Route("GET", "/v1/queries", running_queries, {200: account.RunningQueriesResponse}, fails=(403,)),
+    Route("DELETE", "/v1/queries/{id}", stop_query, {202: account.StoppedQueryResponse}, fails=(403, 404)),
+    Route("POST", "/v1/quotas", set_quota, {200: account.BudgetResponse}, (QuotaRequest,), (403, 404)),
 )  # fmt: skip

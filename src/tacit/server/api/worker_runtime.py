@@ -17,13 +17,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar
 
 from tacit.releases.planner import WeightedLRUCache
-from tacit.server.departure import QueryDeparture, RunningQueries
 from tacit.server.errors import Busy, TooMany, Unauthenticated
 from tacit.server.rate_limit import Buckets, RateLimit, network_of
-from tacit.server.response_slots import ResponseSlots
 from tacit.server.service import CuratorService
 from tacit.server.settings import Settings
-from tacit.server.timing import DepartureSchedule, LateAnswers, ProcessorShares
+from tacit.server.timing import (
+    DepartureSchedule,
+    LateAnswers,
+    ProcessorShares,
+    QueryDeparture,
+    ResponseSlots,
+    RunningQueries,
+)
 
 if TYPE_CHECKING:
     from tacit.curator.curator import Conversation

@@ -17,7 +17,7 @@ from tacit.accounting.currencies import SYMBOLS, currency_of
 from tacit.accounting.filters import Line
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import exp_bounds, float_nearest, format_up, round_down
-from tacit.ledger import Balance
+from tacit.ledger import Balance, Record
 from tacit.releases.accounts import Budget, EpsilonSpent
 
 _DIGITS: Final = 4
@@ -57,6 +57,17 @@ def charge_text(amounts: dict[str, Fraction], typed: str) -> str:
     """A charge as text: the epsilon that was typed first, where the account counts something else."""
     counted = amounts_text(amounts)
     return f"{typed.replace('epsilon', 'ε')} ({counted})" if typed and counted else counted
+
+
+def record_charge(record: Record) -> str:
+    """The charge of a line of the history, δ last."""
+    amounts = sorted(((each.currency, each.amount) for each in record.amounts), key=lambda item: item[0] == "delta")
+    return charge_text(dict(amounts), record.typed)
+
+
+def is_spent(balance: Balance) -> bool:
+    """Whether nothing is left of an account or a share."""
+    return any(line.left == 0 and line.cap for line in balance.lines)
 
 
 def as_pair(guarantee: Guarantee) -> tuple[Fraction, Fraction]:

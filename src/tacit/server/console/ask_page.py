@@ -1,49 +1,419 @@
-"""Page for asking: query, price and answer."""
+"""Pages for asking: query, price and answer, the curve of price against error, saved queries and files of answers.
+
+A quote is a function of text and public metadata, so a curve of price against error is free and reads no data.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
-from markupsafe import escape
+from markupsafe import Markup, escape
 from starlette.responses import Response
 
 from tacit.core.errors import InputError, TacitError
-from tacit.core.numbers import exact_text
+from tacit.core.numbers import exact_text, float_nearest
+from tacit.core.text_files import csv_text, table_bytes
 from tacit.ledger import ConflictError
-from tacit.query.request import OPTIONS, Request
+from tacit.query.planning.explain import ExplainedError, ExplainedRelease, Explanation
+from tacit.query.request import OPTIONS, QueryOption, Request
 from tacit.releases.accounts import Budget
 from tacit.releases.answer import Answer
-from tacit.server.console.amounts import charge_text, left_words
+from tacit.releases.planner import Quote
+from tacit.releases.release import MEDIA_TYPES, TABLE_FORMS
+from tacit.server.console.amounts import Gauge, amounts_text, charge_of, charge_text, gauges, left_words, symbol, up
 from tacit.server.console.answers import drawing_of, sheet_of
-from tacit.server.console.builder import build, view_builder
-from tacit.server.console.charts import CATEGORY, MOST_MARKS, Drawing, draw_panels
-from tacit.server.console.datasets import view_table
-from tacit.server.console.editor import editor_words
-from tacit.server.console.page_request import PageProblem, PageRequest, problem_of
-from tacit.server.console.query_pages import opened
-from tacit.server.console.quotes import LEVELS, MORE, PAYS, AskForm, QuoteView, curve_of, view_public_quote, view_quote
+from tacit.server.console.charts import CATEGORY, MOST_MARKS, Chart, Drawing, draw_curve, draw_panels
+from tacit.server.console.page_request import PageProblem, PageRequest, problem_of, whole_number
+from tacit.server.console.tables import build, editor_words, view_builder, view_table
 from tacit.server.errors import Unknown
 from tacit.server.identity import TokenScope
+from tacit.server.identity.stored_queries import SavedQuery
 from tacit.server.service import ONLY
+
+#: Options that state a price or an accuracy; the form asks for one of them.
+PAYS: Final = sorted(
+    (name for name, option in OPTIONS.items() if option.accounts), key=lambda name: -len(OPTIONS[name].accounts)
+)
+#: Options that are rarely stated.
+MORE: Final = [option for option in OPTIONS.values() if not option.accounts and option.name != "confidence"]
+LEVELS: Final = (("0.5", "50%"), ("0.8", "80%"), ("0.9", "90%"), ("0.95", "95%"), ("0.99", "99%"), ("0.999", "99.9%"))
+#: Errors that stand beside the price.
+_BRIEFLY: Final = 3
+_NOISE: Final = {"laplace": "Laplace noise of scale", "gaussian": "Gaussian noise of σ"}
+#: Characters of a query, as the field allows.
+_MOST_SQL: Final = 20_000
+_TITLE_START: Final = 80
+_MOST_STEPS: Final = 9
+_LARGEST: Final = Fraction(5)
+#: Media types of the files of an answer, by the form in the address.
+_FORMS: Final = {form: MEDIA_TYPES[form] for form in (*TABLE_FORMS, "ipynb")} | {
+    "tsv": "text/tab-separated-values; charset=utf-8"
+}
+_NOT_BY_PLACE: Final = PageProblem(
+    "This answer cannot be shown by its place alone",
+    "More was asked for than its text says, such as weights or fewer groups.",
+    "Ask it again in the same way: that is free.",
+    status=200,
+)
+
+
+@dataclass(frozen=True)
+class AskForm:
+    """The fields of the form, as text.
+
+    Args:
+        pay: name of the option that states the price or the accuracy.
+        amount: its value.
+        said: the other options by name; see :data:`MORE`.
+    """
+
+    sql: str = ""
+    pay: str = "epsilon"
+    amount: str = ""
+    confidence: str = "0.95"
+    said: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, fields: Mapping[str, str]) -> AskForm:
+        """The form that was sent; a missing field keeps its default."""
+        sent = {name: text.strip(" \t\n") for name, text in fields.items()}
+        own = {name: sent[name] for name in ("sql", "pay", "amount", "confidence") if name in sent}
+        return cls(**own, said={option.name: text for option in MORE if (text := sent.get(option.name, ""))})
+
+    def fields(self) -> dict[str, str]:
+        """The fields as they are sent, to send them once more."""
+        own = {"sql": self.sql, "pay": self.pay, "amount": self.amount, "confidence": self.confidence}
+        return own | dict(self.said)
+
+    def ask(self) -> Request:
+        """The request that the form states.
+
+        Raises:
+            InputError: something is missing or is no number.
+        """
+        if not self.sql:
+            raise InputError("sql", "write a query")
+        if self.pay not in PAYS:
+            raise InputError("pay", f"must be one of {', '.join(PAYS)}")
+        options = {name: _typed(OPTIONS[name], text) for name, text in self.said.items()}
+        if self.amount:
+            options[self.pay] = _typed(OPTIONS[self.pay], self.amount)
+        return Request.of(self.sql, {"confidence": self.confidence, **options})
+
+
+def _typed(option: QueryOption, text: str) -> Any:
+    """The value of a field; several names are separated by commas."""
+    return option.typed(text.split(",") if option.named else [text])
+
+
+# Quotes ---------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ErrorView:
+    """Expected error of a column: a number, and the words that belong to it."""
+
+    label: str
+    bound: str
+    rest: str
+    meaning: str
+
+    @classmethod
+    def of(cls, error: ExplainedError) -> ErrorView:
+        if error.bound is None:
+            words = "depends on how many values a group has; say what you suppose under “More options”"
+            return cls(error.label, "", "", words)
+        start, _, rest = error.meaning.partition(error.bound)
+        known = start == "within "
+        return cls(error.label, error.bound if known else "", rest.strip(" ,") if known else "", error.meaning)
+
+
+@dataclass(frozen=True)
+class QuoteView:
+    """A quote for a page: what the plan explains, and what it would leave of a budget.
+
+    Args:
+        it: what the plan explains.
+        price: the charge as it was typed.
+        after: what would be left, in words.
+        side: the charge in the currencies of the account.
+        gauges: of the budget, with the charge.
+        charge: by currency.
+        free: whether the answer exists already, or reads public tables alone.
+        leaves: when its answer leaves, in words.
+        engine_sql: what the database will run, for those who may know where the data is kept.
+    """
+
+    it: Explanation
+    price: str
+    after: str
+    side: str = ""
+    gauges: tuple[Gauge, ...] = ()
+    charge: Mapping[str, Fraction] = field(default_factory=dict)
+    free: bool = False
+    leaves: str = ""
+    engine_sql: str = ""
+
+    @property
+    def errors(self) -> tuple[ErrorView, ...]:
+        return tuple(map(ErrorView.of, self.it.errors))
+
+    @property
+    def confidence(self) -> str:
+        return f"{float_nearest(100 * Fraction(self.it.confidence)):.6g}%"
+
+    @property
+    def alone(self) -> str:
+        """(ε, δ) of this charge on its own, where the account counts otherwise."""
+        return "" if self.it.alone is None or self.free else _in_letters(self.it.alone)
+
+    @property
+    def releases(self) -> list[tuple[ExplainedRelease, str, str]]:
+        """Each release, its noise and its cost."""
+        return [(each, _noise(each), _in_letters(each.cost)) for each in self.it.releases]
+
+    @property
+    def fits(self) -> bool:
+        """Whether the budget allows it."""
+        return all(gauge.fits for gauge in self.gauges)
+
+    @property
+    def briefly(self) -> str:
+        """The errors on one line, beside the price."""
+        if self.it.public:
+            return "Exact, from public tables alone."
+        told = [f"{each.label} ± {each.bound}" for each in self.errors if each.bound]
+        words = ", ".join(told[:_BRIEFLY]) + (" …" if len(told) > _BRIEFLY else "")
+        if self.free:
+            return f"Answered before: free. {words}".strip()
+        return f"{words}, {self.confidence} of the time" if words else self.after
+
+    @property
+    def said(self) -> str:
+        """Text that is read out when it changes."""
+        start = f"Price {self.price}. {self.after}"
+        errors = "; ".join(
+            f"{e.label} plus or minus {e.bound}" if e.bound else f"{e.label} {e.meaning}" for e in self.errors
+        )
+        return start if self.it.public else f"{start} Expected error: {errors}."
+
+
+def view_quote(
+    quote: Quote, budget: Budget, *, analyst: str, free: bool = False, engine: bool = False, leaves: float = 0.0
+) -> QuoteView:
+    """A quote beside what it would leave of a budget.
+
+    Args:
+        quote: the quote.
+        budget: of its population, with how many such queries fit.
+        analyst: who would ask.
+        free: whether its answer exists already.
+        engine: whether to show what the database will run, which names where the data is kept.
+        leaves: seconds after which its answer leaves; 0 where that is not decided.
+    """
+    engine_sql = (quote.explanation.engine_sql or "") if engine else ""
+    charge = {} if free else charge_of(quote.guarantee)
+    main = {name: amount for name, amount in charge.items() if name != "delta" and amount}
+    shown = gauges(budget, charge=charge, analyst=analyst)
+    typed = quote.typed.replace("epsilon", "ε")
+    delta = f"and δ {up(charge['delta'])}" if charge.get("delta") else ""
+    after = ""
+    if free:
+        after = "It was answered before, so asking it again costs nothing."
+    elif not all(gauge.fits for gauge in shown):
+        after = "That is more than is left."
+    elif budget.queries is not None:
+        more = "this one is the last that fits" if budget.queries == 1 else f"{budget.queries:,} like this still fit"
+        after = f"Of what is left, {more}."
+    return QuoteView(
+        quote.explanation,
+        "Free" if free else typed or amounts_text(main) or "Nothing",
+        after,
+        side="" if free else f"({amounts_text(charge)})" if typed else delta,
+        gauges=tuple(gauge for gauge in shown if gauge.letter != symbol("delta") or not gauge.fits),
+        charge=charge,
+        free=free,
+        leaves=f"Its answer leaves after {leaves:g} s, whatever the data." if leaves and not free else "",
+        engine_sql=engine_sql,
+    )
+
+
+def _in_letters(text: str) -> str:
+    for currency in ("epsilon", "delta", "rho", "mu"):
+        text = text.replace(currency, symbol(currency))
+    return text
+
+
+def _noise(release: ExplainedRelease) -> str:
+    if release.mechanism == "constant":
+        return "no noise: the same for any data"
+    words = _NOISE.get(release.mechanism)
+    return f"{words} {release.scale}" if words else f"{release.mechanism}, {release.scale}"
+
+
+async def _quote(visit: PageRequest, form: AskForm) -> dict[str, Any]:
+    """The quote of the query in a form and what is wrong with it, for templates."""
+    if not form.sql:
+        return {"quote": None, "quote_problem": None}
+    try:
+        wanted = form.ask()
+        quoted = await visit.runtime.quote(visit.user, wanted)
+        if quoted.is_public:
+            after = "Public tables alone: the answer is exact, and nothing is charged."
+            return {"quote": QuoteView(quoted.explanation, "Free", after, free=True), "quote_problem": None}
+        budget = (await visit.run(visit.service.budget, visit.user, quote=quoted))[0]
+        free = await visit.run(_is_free, visit, wanted)
+    except TacitError as raised:
+        return {"quote": None, "quote_problem": problem_of(raised, form.sql)}
+    owner = visit.user.has(TokenScope.ADMIN)
+    leaves = visit.runtime.leaves_after(visit.user, quoted)
+    view = view_quote(quoted, budget, analyst=visit.name, free=free, engine=owner, leaves=leaves)
+    return {"quote": view, "quote_problem": None}
+
+
+def _is_free(visit: PageRequest, wanted: Request) -> bool:
+    try:
+        visit.service.ask(visit.user, wanted, free=ONLY)
+    except TacitError:
+        return False
+    return True
+
+
+def _quote_parts(visit: PageRequest, quoted: dict[str, Any]) -> dict[str, str]:
+    """A quote in the places of the page: its details, its price, and what is wrong below the text."""
+    return {name: visit.render(f"part_{name}.html", **quoted) for name in ("quote", "price", "trouble")}
+
+
+def _stops(quoted: dict[str, Any]) -> bool:
+    """Whether the query cannot be asked like this."""
+    view = quoted["quote"]
+    return quoted["quote_problem"] is not None or (view is not None and not view.fits)
+
+
+# The curve ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CurveStep:
+    """A price, the errors that it buys, and what a screen reader says of it."""
+
+    amount: str
+    errors: str
+
+
+@dataclass(frozen=True)
+class CurveView:
+    """A curve of one error for a page.
+
+    Args:
+        steps: prices that the slider stops at.
+        chosen: number of the step next to the typed price.
+        pay: option that states the price.
+        letter: of its currency.
+    """
+
+    picture: Markup
+    steps: tuple[CurveStep, ...]
+    chosen: int
+    pay: str
+    letter: str
+
+    @property
+    def data(self) -> str:
+        """The steps for the script."""
+        return json.dumps([[step.amount, f"{self.letter} {step.amount}: {step.errors}"] for step in self.steps])
+
+
+async def curve(visit: PageRequest) -> Response:
+    """The curve of the query in the form, for the script."""
+    found = await curve_of(visit, AskForm.of(visit.form))
+    return await visit.parts(curve=visit.render("part_curve.html", curve=found))
+
+
+async def curve_of(visit: PageRequest, form: AskForm) -> CurveView | None:
+    """The curve of a query; None where its error is not known beforehand or it is refused."""
+    pay = form.pay if form.pay != "within" else "epsilon"
+    try:
+        now = await visit.runtime.quote(visit.user, form.ask())
+        amounts = await visit.run(_amounts, visit, now, form, pay)
+        asked = [replace(form, pay=pay, amount=exact_text(amount)).ask() for amount in amounts]
+        quotes = [await visit.runtime.quote(visit.user, each) for each in asked]
+    except TacitError:
+        return None
+    known = [_known_errors(quote) for quote in quotes]
+    place = next((n for n, bound in enumerate(known[-1]) if bound), None) if len(known) > 1 else None
+    if place is None:
+        return None
+    points = [
+        (float_nearest(amount), float_nearest(bounds[place]))
+        for amount, bounds in zip(amounts, known, strict=True)
+        if bounds[place]
+    ]
+    if len(points) < 2:
+        return None
+    price, letter, label = _price(now, form, pay), symbol(pay), now.explanation.errors[place].label
+    told = ([f"{e.label} ± {e.bound}" for e in quote.explanation.errors if e.bound] for quote in quotes)
+    steps = tuple(
+        CurveStep(exact_text(amount), ", ".join(words[:_BRIEFLY])) for amount, words in zip(amounts, told, strict=True)
+    )
+    words = f"Error of {label} against the price, from {letter} {steps[0].amount} to {letter} {steps[-1].amount}."
+    chosen = min(range(len(amounts)), key=lambda n: abs(float_nearest(amounts[n]) - (price or 0.0)))
+    picture = draw_curve(points, price, letter, f"{label} ±", words)
+    return CurveView(picture, steps, chosen, pay, letter)
+
+
+def _amounts(visit: PageRequest, quote: Quote, form: AskForm, pay: str) -> list[Fraction]:
+    """Round prices up to what is left, where the account counts in the same currency, and the typed one."""
+    budget = visit.service.budget(visit.user, quote=quote)[0]
+    left = [Fraction(line.left) for line in budget.lines if line.currency == pay]
+    low = OPTIONS[pay].low
+    most = max(min([_LARGEST, *left]), low)
+    rounds = (Fraction(10) ** power * each for power in range(1, -400, -1) for each in (5, 2, 1))
+    fitting: list[Fraction] = []
+    for amount in rounds:
+        if amount < low or len(fitting) == _MOST_STEPS:
+            break
+        if amount <= most:
+            fitting.append(amount)
+    typed = [amount for amount in [Fraction(form.amount)] if amount <= most] if form.pay == pay else []
+    return sorted({*fitting, *typed})
+
+
+def _known_errors(quote: Quote) -> list[Fraction]:
+    """The errors of a plan's aggregates; 0 for one that depends on the data or on bounds that are not found yet."""
+    errors = () if quote.plan is None else quote.plan.cell_errors
+    return [Fraction(0) if each.bound is None or each.power else each.bound for *_, each in errors]
+
+
+def _price(quote: Quote, form: AskForm, pay: str) -> float | None:
+    """The present price in the currency of the axis."""
+    try:
+        if form.pay == pay:
+            return float(Fraction(form.amount))
+        return float_nearest(Fraction(getattr(quote.guarantee, pay)))
+    except (ValueError, AttributeError, ZeroDivisionError, OverflowError):
+        return None
+
+
+# Asking ---------------------------------------------------------------------------------------------------------------
 
 
 async def show_ask(visit: PageRequest) -> Response:
     """An empty workbench; or one with a query that was kept, or from a link, which is quoted and not asked."""
     said = visit.request.query_params
-    note = ""
+    form, note = AskForm(amount="0.1"), ""
     if like := said.get("like", ""):
         form = await _like(visit, like)
     elif saved := said.get("saved", ""):
-        kept = await opened(visit, saved)
-        form, note = AskForm.of({"sql": kept.sql, **kept.options}), f"“{kept.title}”, saved by {kept.name}."
+        kept = await _saved(visit, saved)
+        form, note = _form(kept), f"“{kept.title}”, saved by {kept.name}."
     elif said.get("sql"):
         form, note = _linked(said), "This query came with a link. Nothing is asked before you press Ask."
-    else:
-        form = AskForm(amount="0.1")
-    quoted = await _quote(visit, form) if form.sql else _NOTHING
-    return await _bench(visit, form, quoted, note=note)
+    return await _bench(visit, form, note=note)
 
 
 def _linked(said: Mapping[str, str]) -> AskForm:
@@ -54,51 +424,71 @@ def _linked(said: Mapping[str, str]) -> AskForm:
     return AskForm.of(sent | {name: said[name] for name in names if name in said})
 
 
+async def _like(visit: PageRequest, text: str) -> AskForm:
+    """The form with a query of the person's own history."""
+    receipt = await visit.run(visit.service.receipt, visit.user, whole_number(text))
+    sql = str(receipt["answers"][0]["query"])
+    for pay in ("epsilon", "rho"):
+        if pay in receipt["charge"]:
+            amount = exact_text(Fraction(str(receipt["charge"][pay])))
+            # A charge that is no short decimal is not one that was typed.
+            return AskForm(sql=sql, pay=pay, amount=amount if "/" not in amount and len(amount) < 30 else "")
+    return AskForm(sql=sql)
+
+
 async def quote(visit: PageRequest) -> Response:
     """Effect and price of the query in the form. Free."""
     form = AskForm.of(visit.form)
-    quoted = await _quote(visit, form) if form.sql else _NOTHING
+    quoted = await _quote(visit, form)
     if not visit.partly:
         return await _bench(visit, form, quoted)
-    view = quoted["quote"]
-    budgets = await visit.budgets()
+    pending = _pending(visit, await visit.budgets(), quoted["quote"])
     return await visit.parts(
         stopped=_stops(quoted),
         **_quote_parts(visit, quoted),
-        budgets=visit.render("part_budgets.html", head_gauges=_pending(visit, budgets, view)),
+        budgets=visit.render("part_budgets.html", head_gauges=pending),
     )
+
+
+def _pending(visit: PageRequest, budgets: tuple[Budget, ...], view: QuoteView | None) -> list[Any]:
+    """The gauges of the head, hatched by what a query would add."""
+    if view is None:
+        return visit.head_gauges(budgets)
+    named = {gauge.population for gauge in view.gauges}
+    shown = [
+        gauge
+        for each in budgets
+        for gauge in visit.head_gauges((each,), view.charge if each.population in named else None)
+    ]
+    return sorted(shown, key=lambda gauge: gauge.population not in named)[:2]
 
 
 async def ask(visit: PageRequest) -> Response:
     """The answer to the query in the form."""
     form = AskForm.of(visit.form)
     shown: dict[str, Any] = {"problem": None, "sheet": None}
-    status = 200
+    status, problem = 200, None
     try:
-        answer = await visit.runtime.ask(visit.user, form.ask())
-        shown |= await answered(visit, answer, form)
+        shown |= await answered(visit, await visit.runtime.ask(visit.user, form.ask()), form)
     except TacitError as raised:
-        refused = problem_of(raised, form.sql)
-        status = refused.status
-        shown["problem"] = refused
-        if refused.code == "auth":
+        problem = problem_of(raised, form.sql)
+        status = problem.status
+        if problem.code == "auth":
             visit.access = None
-            return await visit.failed(refused, kept=form.sql)
+            return await visit.failed(problem, kept=form.sql)
     quoted = await _quote(visit, form)
-    problem = shown["problem"]
-    if problem is not None and problem == quoted["quote_problem"]:
-        # Said once, below the query, where it can be mended.
-        shown["problem"] = None
+    # Said once: below the query, where it can be mended, if the quote says the same.
+    shown["problem"] = None if problem == quoted["quote_problem"] else problem
     if not visit.partly:
         return await _bench(visit, form, quoted, status=status, **shown)
-    budgets = await visit.budgets()
+    gauges = visit.head_gauges(await visit.budgets())
     return await visit.parts(
         status,
-        problem,
+        shown["problem"],
         stopped=_stops(quoted),
         result=visit.render("part_result.html", **shown),
         **_quote_parts(visit, quoted),
-        budgets=visit.render("part_budgets.html", head_gauges=visit.head_gauges(budgets)),
+        budgets=visit.render("part_budgets.html", head_gauges=gauges),
     )
 
 
@@ -113,16 +503,14 @@ async def ask_again(visit: PageRequest) -> Response:
         shown["note"] = (
             "What was asked then is not free now: the data has changed, or more was stated. Nothing was asked."
         )
-    return await _bench(visit, form, await _quote(visit, form), **shown)
+    return await _bench(visit, form, **shown)
 
 
 async def deliver(visit: PageRequest) -> Response:
     """The answer that a charge of the history has paid for and nobody was given."""
-    text = visit.form.get("position", "")
-    if not text.isascii() or not text.isdigit() or len(text) > 15:
-        raise Unknown("page")
-    await visit.runtime.deliver(visit.user, int(text))
-    return visit.redirect(f"/console/answers/{int(text)}")
+    position = whole_number(visit.form.get("position", ""))
+    await visit.runtime.deliver(visit.user, position)
+    return visit.redirect(f"/console/answers/{position}")
 
 
 async def build_query(visit: PageRequest) -> Response:
@@ -134,13 +522,47 @@ async def build_query(visit: PageRequest) -> Response:
     except InputError as raised:
         problem = str(raised)
     view = view_builder(visit.form, tables, problem)
-    if visit.partly:
-        places = {"builder": visit.render("part_builder.html", builder=view)}
-        if sql:
-            places["sql"] = str(escape(sql))
-        return await visit.parts(200, None, stopped=False, **places)
-    form = AskForm(sql=sql, amount="0.1")
-    return await _bench(visit, form, await _quote(visit, form) if sql else _NOTHING, builder=view, built=True)
+    if not visit.partly:
+        return await _bench(visit, AskForm(sql=sql, amount="0.1"), builder=view, built=True)
+    places = {"builder": visit.render("part_builder.html", builder=view)}
+    if sql:
+        places["sql"] = str(escape(sql))
+    return await visit.parts(200, None, stopped=False, **places)
+
+
+async def _bench(
+    visit: PageRequest, form: AskForm, quoted: dict[str, Any] | None = None, *, status: int = 200, **shown: Any
+) -> Response:
+    quoted = await _quote(visit, form) if quoted is None else quoted
+    tables = await visit.run(visit.service.tables, visit.user)
+    budgets = await visit.budgets()
+    known = quoted["quote"] is not None and not quoted["quote"].it.public
+    currencies = {line.currency for each in budgets for line in each.lines}
+    rare = {"rho": "rho" in currencies, "mu": "mu squared" in currencies}
+    usual = {
+        "problem": None,
+        "sheet": None,
+        "picture": None,
+        "note": "",
+        "builder": view_builder({}, tables),
+        "built": False,
+        "curve": await curve_of(visit, form) if known else None,
+    }
+    return await visit.page(
+        "ask.html",
+        status,
+        ask=form,
+        choices=[OPTIONS[name] for name in PAYS if rare.get(name, True)],
+        more=MORE,
+        levels=LEVELS,
+        tables=[view_table(info, tables) for info in tables],
+        words=editor_words(tables),
+        budgets=budgets,
+        **usual | quoted | shown,
+    )
+
+
+# Answers --------------------------------------------------------------------------------------------------------------
 
 
 async def answer_page(visit: PageRequest) -> Response:
@@ -161,39 +583,32 @@ async def answer_page(visit: PageRequest) -> Response:
 
 async def answered(visit: PageRequest, answer: Answer, form: AskForm | None = None) -> dict[str, Any]:
     """Context of the template of an answer: to the query in a form, or without one from the history."""
-    again = form is None
+    fields = {} if form is None else form.fields()
+    result = {"public": answer.is_public, "csrf": visit.user.csrf, "fields": fields, "receipt": "", "left": ""}
+    sheet = await visit.run(sheet_of, answer)
     if answer.is_public:
-        result = {"heading": "Answer", "public": True, "words": answer.note, "receipt": "", "left": ""}
-        files = {"fields": () if form is None else tuple(form.fields().items()), "csrf": visit.user.csrf}
-        return {"sheet": await visit.run(sheet_of, answer), "picture": None, "result": result | files}
+        return {"sheet": sheet, "picture": None, "result": {**result, "words": answer.note}}
+    charge = answer.charge
     budget = await visit.run(visit.service.curator.budget, answer, analyst=visit.name)
-    code = visit.service.release_code(visit.user, answer)
-    theirs = await visit.run(_is_theirs, visit, answer.charge.number)
+    if fields:
+        fields["release"] = visit.service.release_code(visit.user, answer)
+    try:
+        await visit.run(visit.service.receipt, visit.user, charge.number)
+    except Unknown:
+        # What others paid for is not at any place of theirs.
+        result["receipt"] = answer.paid[1].to_json()
     return {
-        "sheet": await visit.run(sheet_of, answer),
-        "picture": await visit.run(lambda: picture_of(drawing_of(answer), len(answer))),
+        "sheet": sheet,
+        "picture": await visit.run(lambda: _picture(drawing_of(answer), len(answer))),
         "result": {
-            "heading": "Answer",
-            "public": False,
-            "repeated": answer.charge.repeated,
-            "charged": charge_text({each.currency: each.amount for each in answer.charge.amounts}, answer.charge.typed),
-            "words": _words(answer, again=again),
-            "position": answer.charge.number,
-            "fields": () if form is None else tuple((form.fields() | {"release": code}).items()),
-            "csrf": visit.user.csrf,
-            "receipt": "" if theirs else answer.paid[1].to_json(),
+            **result,
+            "repeated": charge.repeated,
+            "charged": charge_text({each.currency: each.amount for each in charge.amounts}, charge.typed),
+            "words": _words(answer, again=form is None),
+            "position": charge.number,
             "left": left_words(budget, visit.name),
         },
     }
-
-
-def _is_theirs(visit: PageRequest, position: int) -> bool:
-    """Whether there is a receipt for the visitor at a place; what others paid for is not at any place of theirs."""
-    try:
-        visit.service.receipt(visit.user, position)
-    except Unknown:
-        return False
-    return True
 
 
 def _words(answer: Answer, *, again: bool) -> str:
@@ -208,8 +623,8 @@ def _words(answer: Answer, *, again: bool) -> str:
     return f"{start}{found} {lost}".rstrip()
 
 
-def picture_of(drawing: Drawing | None, rows: int) -> dict[str, Any] | None:
-    """Charts and their caption, for the template; None where there is nothing to draw."""
+def _picture(drawing: Drawing | None, rows: int) -> tuple[list[Chart], str] | None:
+    """Charts and their caption; None where there is nothing to draw."""
     if drawing is None:
         return None
     shape = "Bars show the values of the table, lines on them"
@@ -224,115 +639,92 @@ def picture_of(drawing: Drawing | None, rows: int) -> dict[str, Any] | None:
         words.append(
             "Marks stand for several neighbouring rows: a value from their middle, and all of their intervals."
         )
-    return {"panels": draw_panels(drawing), "words": " ".join(words), "one": len(drawing.panels) == 1}
+    return draw_panels(drawing), " ".join(words)
 
 
-#: Characters of a query, as the field allows.
-_MOST_SQL = 20_000
-_NOTHING: dict[str, Any] = {"quote": None, "quote_problem": None}
-_NOT_BY_PLACE = PageProblem(
-    "This answer cannot be shown by its place alone",
-    "More was asked for than its text says, such as weights or fewer groups.",
-    "Ask it again in the same way: that is free.",
-    status=200,
-)
+async def answer_file(visit: PageRequest) -> Response:
+    """The answer at a place of the history as a file."""
+    position = visit.request.path_params["position"]
+    answer = await visit.run(visit.service.answer_again, visit.user, position)
+    return await _file(visit, answer, f"answer-{position}")
 
 
-def _quote_parts(visit: PageRequest, quoted: dict[str, Any]) -> dict[str, str]:
-    """A quote in the places of the page: its details, its price, and what is wrong below the text."""
-    return {name: visit.render(f"part_{name}.html", **quoted) for name in ("quote", "price", "trouble")}
+async def asked_file(visit: PageRequest) -> Response:
+    """The answer to the query in a form as a file; only if it was released before, so that nothing is charged."""
+    known = visit.form.get("release", "") or ONLY
+    answer = await visit.run(visit.service.ask, visit.user, AskForm.of(visit.form).ask(), free=known)
+    return await _file(visit, answer, "answer")
 
 
-async def _quote(visit: PageRequest, form: AskForm) -> dict[str, Any]:
-    try:
-        wanted = form.ask()
-        quoted = await visit.runtime.quote(visit.user, wanted)
-        if quoted.is_public:
-            return {"quote": view_public_quote(quoted), "quote_problem": None}
-        budget = (await visit.run(visit.service.budget, visit.user, quote=quoted))[0]
-        free = await visit.run(_is_free, visit, wanted)
-    except TacitError as raised:
-        return {"quote": None, "quote_problem": problem_of(raised, form.sql)}
-    owner = visit.user.has(TokenScope.ADMIN)
-    leaves = visit.runtime.leaves_after(visit.user, quoted)
-    view = view_quote(quoted, budget, analyst=visit.name, free=free, engine=owner, leaves=leaves)
-    return {"quote": view, "quote_problem": None}
-
-
-def _stops(quoted: dict[str, Any]) -> bool:
-    """Whether the query cannot be asked like this."""
-    view = quoted["quote"]
-    return quoted["quote_problem"] is not None or (view is not None and not view.fits)
-
-
-def _is_free(visit: PageRequest, wanted: Request) -> bool:
-    try:
-        visit.service.ask(visit.user, wanted, free=ONLY)
-    except TacitError:
-        return False
-    return True
-
-
-async def _like(visit: PageRequest, text: str) -> AskForm:
-    """The form with a query of the person's own history."""
-    if not text.isascii() or not text.isdigit() or len(text) > 15:
+async def _file(visit: PageRequest, answer: Answer, name: str) -> Response:
+    form = str(visit.request.path_params["form"])
+    if form not in _FORMS:
         raise Unknown("page")
-    receipt = await visit.run(visit.service.receipt, visit.user, int(text))
-    sql = str(receipt["answers"][0]["query"])
-    for pay in ("epsilon", "rho"):
-        if pay in receipt["charge"]:
-            amount = exact_text(Fraction(str(receipt["charge"][pay])))
-            # A charge that is no short decimal is not one that was typed.
-            return AskForm(sql=sql, pay=pay, amount=amount if "/" not in amount and len(amount) < 30 else "")
-    return AskForm(sql=sql)
+
+    def content() -> bytes:
+        if form == "ipynb":
+            return answer.to_notebook()
+        table = answer.intervals()
+        if form != "tsv":
+            return table_bytes(table, form)
+        rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+        return csv_text(table.column_names, rows, separator="\t").encode("utf-8", "replace")
+
+    return visit.file(await visit.run(content), f"{name}.{form}", _FORMS[form])
 
 
-def _pending(visit: PageRequest, budgets: tuple[Budget, ...], view: QuoteView | None) -> list[Any]:
-    """The gauges of the head, hatched by what a query would add."""
-    if view is None:
-        return visit.head_gauges(budgets)
-    named = {gauge.population for gauge in view.gauges}
-    shown = [
-        gauge
-        for each in budgets
-        for gauge in visit.head_gauges((each,), view.charge if each.population in named else None)
-    ]
-    return sorted(shown, key=lambda gauge: gauge.population not in named)[:2]
+# Saved queries --------------------------------------------------------------------------------------------------------
 
 
-async def _bench(
-    visit: PageRequest, form: AskForm, quoted: dict[str, Any], *, status: int = 200, **shown: Any
-) -> Response:
-    tables = await visit.run(visit.service.tables, visit.user)
-    budgets = await visit.budgets()
-    known = quoted["quote"] is not None and not quoted["quote"].public
-    context = {
-        "problem": None,
-        "sheet": None,
-        "picture": None,
-        "note": "",
-        "builder": view_builder({}, tables),
-        "built": False,
-        "curve": await curve_of(visit, form) if known else None,
-        **quoted,
-        **shown,
-    }
-    return await visit.page(
-        "ask.html",
-        status,
-        ask=form,
-        choices=[OPTIONS[name] for name in _pays(budgets)],
-        more=MORE,
-        levels=LEVELS,
-        tables=[view_table(info, tables) for info in tables],
-        words=editor_words(tables),
-        budgets=budgets,
-        **context,
+async def show_queries(visit: PageRequest) -> Response:
+    """Queries that the person keeps, and shared ones about what they may see."""
+    found = [(each, _form(each)) for each in await visit.run(visit.people.queries.seen, visit.user.person)]
+    return await visit.page("queries.html", queries=found)
+
+
+async def save(visit: PageRequest) -> Response:
+    """Keep the query in the form. A shared one must be a query that can be asked."""
+    form = AskForm.of(visit.form)
+    title = visit.form.get("title", "").strip() or " ".join(form.sql.split())[:_TITLE_START]
+    shared = visit.form.get("shared") == "yes"
+    options = form.fields()
+    sql = options.pop("sql")
+    populations = await _populations(visit, form) if shared else ()
+    await visit.run(
+        visit.people.queries.save, visit.user.person, title, sql, options, populations=populations, shared=shared
     )
+    return visit.redirect("/console/queries")
 
 
-def _pays(budgets: tuple[Budget, ...]) -> list[str]:
-    """Options that state a price for the accounts there are."""
-    currencies = {line.currency for each in budgets for line in each.lines}
-    rare = {"rho": "rho" in currencies, "mu": "mu squared" in currencies}
-    return [word for word in PAYS if rare.get(word, True)]
+async def share(visit: PageRequest) -> Response:
+    """Share a query of one's own, or stop sharing it."""
+    found = await _saved(visit, visit.form.get("id", ""))
+    populations = await _populations(visit, _form(found)) if visit.form.get("shared") == "yes" else None
+    if not await visit.run(visit.people.queries.share, found.id, visit.user.person, populations):
+        raise Unknown("query")
+    return visit.redirect("/console/queries")
+
+
+async def delete(visit: PageRequest) -> Response:
+    """Delete a query of one's own."""
+    if not await visit.run(visit.people.queries.delete, visit.form.get("id", ""), visit.user.person):
+        raise Unknown("query")
+    return visit.redirect("/console/queries")
+
+
+async def _saved(visit: PageRequest, identity: str) -> SavedQuery:
+    """A query that the person sees; one that others keep to themselves is not there, as if it never was."""
+    found = await visit.run(visit.people.queries.find, identity, visit.user.person)
+    if found is None:
+        raise Unknown("query")
+    return found
+
+
+def _form(found: SavedQuery) -> AskForm:
+    return AskForm.of({"sql": found.sql, **found.options})
+
+
+async def _populations(visit: PageRequest, form: AskForm) -> frozenset[str]:
+    """Populations that a query reads: those who may see all of them may see the query."""
+    quote = await visit.runtime.quote(visit.user, form.ask())
+    return frozenset(quote.populations)

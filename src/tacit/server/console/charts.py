@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -125,65 +125,34 @@ _MOST_DOTS: Final = 60
 _WIDE: Final = 640
 _NARROW: Final = 340
 _LETTER: Final = 6.9
-_DASHES: Final = ("", "6 3", "2 3", "9 3 2 3", "4 4", "1 2")
+_DASHES: Final = (None, "6 3", "2 3", "9 3 2 3", "4 4", "1 2")
+Chart = dict[str, Markup]
 
 
-def draw_panels(drawing: Drawing) -> list[dict[str, Markup]]:
+def draw_panels(drawing: Drawing) -> list[Chart]:
     """A picture of each panel: for wide and for narrow screens."""
-    widths = (_WIDE, _NARROW) if len(drawing.panels) == 1 else (_NARROW, _NARROW)
-    found = []
-    for panel in drawing.panels:
-        wide = _panel(panel, drawing, widths[0])
-        narrow = wide if widths[0] == widths[1] else _panel(panel, drawing, widths[1])
-        found.append({"wide": wide, "narrow": narrow})
-    return found
-
-
-def draw_stairs(steps: Sequence[float], cap: float, letter: str, words: str) -> dict[str, Markup]:
-    """The budget left before the first and after each charge, as stairs that go down; ``steps`` are what was spent."""
-    left = [max(cap - spent, 0.0) for spent in steps]
-    # The last stair is as wide as the others, so that what is left now can be seen.
-    heights = [*left, left[-1]]
-    return {name: _stairs(heights, cap, letter, words, width) for name, width in (("wide", _WIDE), ("narrow", _NARROW))}
-
-
-def _stairs(heights: list[float], cap: float, letter: str, words: str, width: int) -> Markup:
-    frame = _Frame(width, 220, f"{letter} left", _ticks(0, cap, 4), (0, float(len(heights) - 1)))
-    corners = [(x, y) for n, y in enumerate(heights[:-1]) for x in (n, n + 1)]
-    path = " L".join(f"{frame.x(x):.1f} {frame.y(y):.1f}" for x, y in corners)
-    base = frame.y(0)
-    charges = [float(n) for n in range(0, len(heights), max(-(-(len(heights) - 1) // 6), 1))]
-    area = f"M{frame.x(0):.1f} {base:.1f} L{path} L{frame.x(len(heights) - 1):.1f} {base:.1f} Z"
-    marks = [
-        *frame.axes(
-            "charges, in order",
-            charges,
-            "{:g}".format,
-        ),
-        _tag("path", d=area, class_="band s0"),
-        _tag("path", d=f"M{path}", class_="line s0"),
+    wide = _WIDE if len(drawing.panels) == 1 else _NARROW
+    return [
+        {"wide": _panel(panel, drawing, wide), "narrow": _panel(panel, drawing, _NARROW)} for panel in drawing.panels
     ]
-    return _svg(width, frame.height, words, marks)
 
 
 def draw_curve(points: Sequence[tuple[float, float]], now: float | None, letter: str, title: str, words: str) -> Markup:
     """The error of a column against the price, both in powers of ten; ``now`` is marked, ``words`` are read out."""
-    prices, errors = [math.log10(price) for price, _ in points], [math.log10(error) for _, error in points]
-    ticks = _decade_ticks(min(errors), max(errors))
+    spots = [(math.log10(price), math.log10(error)) for price, error in points]
+    prices, errors = zip(*spots, strict=True)
     decades = [n for n in _decade_ticks(prices[0], prices[-1]) if prices[0] - 1e-9 <= n <= prices[-1] + 1e-9]
-    frame = _Frame(_NARROW, 170, title, ticks, (min(prices), max(prices)), text=_power_text)
-    path = " L".join(f"{frame.x(x):.1f} {frame.y(y):.1f}" for x, y in zip(prices, errors, strict=True))
+    frame = _Frame(
+        _NARROW, 170, title, _decade_ticks(min(errors), max(errors)), (prices[0], prices[-1]), text=_power_text
+    )
     marks = [
         *frame.axes(f"price, in {letter}", decades, _power_text),
-        _tag("path", d=f"M{path}", class_="line s0"),
-        *(_tag("circle", cx=f"{frame.x(x):.1f}", cy=f"{frame.y(y):.1f}", r="2.5", class_="dot s0")
-          for x, y in zip(prices, errors, strict=True)),
-    ]  # fmt: skip
-    if now is not None and prices[0] <= math.log10(now) <= prices[-1]:
-        place = math.log10(now)
-        height = _between(prices, errors, place)
-        marks.append(_tag("circle", cx=f"{frame.x(place):.1f}", cy=f"{frame.y(height):.1f}", r="5.5", class_="now"))
-    return _svg(_NARROW, frame.height, words, marks)
+        _tag("path", d=frame.path(spots), class_="line s0"),
+        *(_tag("circle", cx=frame.x(x), cy=frame.y(y), r=2.5, class_="dot s0") for x, y in spots),
+    ]
+    if now is not None and prices[0] <= (place := math.log10(now)) <= prices[-1]:
+        marks.append(_tag("circle", cx=frame.x(place), cy=frame.y(_between(spots, place)), r=5.5, class_="now"))
+    return frame.svg(words, marks)
 
 
 def draw_histogram(
@@ -194,7 +163,7 @@ def draw_histogram(
     words: str,
     *,
     is_time: bool = False,
-) -> dict[str, Markup]:
+) -> Chart:
     """Bars of a histogram, and bounds as two lines; what lies beyond them is hatched.
 
     Args:
@@ -205,45 +174,22 @@ def draw_histogram(
         words: for screen readers.
         is_time: whether places are days.
     """
-    return {
-        name: _histogram(edges, counts, bounds, title, words, width, is_time=is_time)
-        for name, width in (("wide", _WIDE), ("narrow", _NARROW))
-    }
-
-
-def _histogram(
-    edges: Sequence[float],
-    counts: Sequence[int],
-    bounds: tuple[float, float] | None,
-    title: str,
-    words: str,
-    width: int,
-    *,
-    is_time: bool,
-) -> Markup:
-    span = edges[0], edges[-1]
-    frame = _Frame(width, 220, title, _ticks(0, max(*counts, 1), 4), span)
-    most = 6 if width > _NARROW else 3
-    places = _time_ticks(*span, most) if is_time else _inside(span, most)
-    marks = frame.axes(
-        "", [each for each in places if span[0] <= each <= span[1]], _time_text(*span) if is_time else tick_text
-    )
-    base = frame.y(0)
-    for start, end, count in zip(edges, edges[1:], counts, strict=False):
-        left, right, top = frame.x(start), frame.x(end), frame.y(count)
-        if count:
-            size = {"width": f"{max(right - left - 1, 0.6):.1f}", "height": f"{max(base - top, 0.8):.1f}"}
-            marks.append(_tag("rect", x=f"{left:.1f}", y=f"{min(top, base - 0.8):.1f}", class_="bar s0", **size))
-    if bounds is not None:
-        roof = frame.y(frame.ticks[-1])
-        for place, start, end in ((bounds[0], span[0], bounds[0]), (bounds[1], bounds[1], span[1])):
-            left, right = frame.x(start), frame.x(end)
+    found, span = {}, (edges[0], edges[-1])
+    for name, width in (("wide", _WIDE), ("narrow", _NARROW)):
+        frame = _Frame(width, 220, title, _ticks(0, max(*counts, 1), 4), span)
+        marks = frame.scale("", 3 if width == _NARROW else 6, is_time=is_time)
+        for start, end, count in zip(edges, edges[1:], counts, strict=False):
+            if count:
+                left = frame.x(start)
+                marks.append(frame.bar(left, max(frame.x(end) - left - 1, 0.6), count))
+        sides = () if bounds is None else ((bounds[0], span[0], bounds[0]), (bounds[1], bounds[1], span[1]))
+        for place, start, end in sides:
+            left, right, roof, base = frame.x(start), frame.x(end), frame.y(frame.ticks[-1]), frame.y(0)
             if right > left:
-                size = {"width": f"{right - left:.1f}", "height": f"{base - roof:.1f}"}
-                marks.append(_tag("rect", x=f"{left:.1f}", y=f"{roof:.1f}", class_="beyond", **size))
-            x = f"{frame.x(place):.1f}"
-            marks.append(_tag("line", x1=x, x2=x, y1=f"{roof:.1f}", y2=f"{base:.1f}", class_="bound"))
-    return _svg(width, frame.height, words, marks)
+                marks.append(_tag("rect", x=left, y=roof, width=right - left, height=base - roof, class_="beyond"))
+            marks.append(_tag("line", x1=frame.x(place), x2=frame.x(place), y1=roof, y2=base, class_="bound"))
+        found[name] = frame.svg(words, marks)
+    return found
 
 
 def tick_text(number: float) -> str:
@@ -280,9 +226,8 @@ class _Frame:
         text: Callable[[float], str] = tick_text,
         inset: float = 8,
     ) -> None:
-        self.width, self.height, self.title, self.ticks, self.text = width, height, title, ticks, text
+        self.width, self.height, self.title, self.ticks, self._text = width, height, title, ticks, text
         self._left = 14 + _LETTER * max(len(text(tick)) for tick in ticks)
-        self._top, self._bottom = 30, 44
         low, high = span
         self._span = (low, high) if high > low else (low - 0.5, high + 0.5)
         self._inset = inset
@@ -296,24 +241,40 @@ class _Frame:
     def y(self, value: float) -> float:
         """Position of a value."""
         low, high = self.ticks[0], self.ticks[-1]
-        room = self.height - self._top - self._bottom
-        return self._top + room * (high - value) / ((high - low) or 1)
+        return 30 + (self.height - 74) * (high - value) / ((high - low) or 1)
+
+    def path(self, spots: Iterable[tuple[float, float]]) -> str:
+        """A line through places and values."""
+        return "M" + " L".join(f"{self.x(x):.1f} {self.y(y):.1f}" for x, y in spots)
+
+    def bar(self, left: float, width: float, value: float, title: str = "") -> Markup:
+        """A bar from zero to a value."""
+        top, bottom = sorted((self.y(0), self.y(value)))
+        words = _tag("title", title) if title else ""
+        return _tag("rect", words, x=left, y=top, width=width, height=max(bottom - top, 0.8), class_="bar s0")
 
     def axes(self, across: str, places: list[float], text: Callable[[float], str]) -> list[Markup]:
         """Title, grid, numbers and places."""
         found = [_text(self.title, 0, 14, "title", "start", limit=int(self.width / _LETTER) - 2)]
         for tick in self.ticks:
-            y = f"{self.y(tick):.1f}"
-            found.append(_tag("line", x1=f"{self._left:.1f}", x2=str(self.width - 6), y1=y, y2=y, class_="grid"))
-            found.append(_text(self.text(tick), self._left - 6, self.y(tick) + 4, "tick", "end"))
+            y = self.y(tick)
+            found.append(_tag("line", x1=self._left, x2=self.width - 6, y1=y, y2=y, class_="grid"))
+            found.append(_text(self._text(tick), self._left - 6, y + 4, "tick", "end"))
         for place in places:
-            words = text(place)
-            half = _LETTER * len(words) / 2
+            half = _LETTER * len(text(place)) / 2
             x = min(max(self.x(place), half), self.width - half)
-            found.append(_text(words, x, self.height - 24, "tick", "middle"))
-        middle = (self._left + self.width) / 2
-        found.append(_text(across, middle, self.height - 6, "title", "middle", limit=40))
+            found.append(_text(text(place), x, self.height - 24, "tick", "middle"))
+        found.append(_text(across, (self._left + self.width) / 2, self.height - 6, "title", "middle", limit=40))
         return found
+
+    def scale(self, across: str, most: int, *, is_time: bool) -> list[Markup]:
+        """Axes with round places, of numbers or of days."""
+        if is_time:
+            return self.axes(across, _time_ticks(*self._span, most), _time_text(*self._span))
+        return self.axes(across, _inside(self._span, most), tick_text)
+
+    def svg(self, words: str, marks: Sequence[Markup]) -> Markup:
+        return _svg(self.width, self.height, words, marks)
 
 
 def _panel(panel: Panel, drawing: Drawing, width: int) -> Markup:
@@ -326,63 +287,54 @@ def _panel(panel: Panel, drawing: Drawing, width: int) -> Markup:
 
 
 def _lines(panel: Panel, drawing: Drawing, width: int, words: str) -> Markup:
-    points = panel.points
+    points, wide = panel.points, width > _NARROW
     places = [point.place or 0.0 for point in points]
-    span = min(places), max(places)
     ticks = _ticks(*_reach(points), 5)
-    frame = _Frame(width, 270 if width > _NARROW else 230, panel.title, ticks, span)
-    time = drawing.axis == TIME
-    across = _time_ticks(*span, 6 if width > _NARROW else 4) if time else _inside(span, 6 if width > _NARROW else 4)
-    marks = frame.axes(drawing.across, across, _time_text(*span) if time else tick_text)
+    frame = _Frame(width, 270 if wide else 230, panel.title, ticks, (min(places), max(places)))
+    marks = frame.scale(drawing.across, 6 if wide else 4, is_time=drawing.axis == TIME)
     for number, series in enumerate(panel.series):
         marks += _line(series, number, frame)
-    if len(panel.series) > 1:
-        return _with_names(panel.series, width, frame.height, words, marks)
-    return _svg(width, frame.height, words, marks)
-
-
-def _line(series: Series, number: int, frame: _Frame) -> list[Markup]:
-    points, _ = thinned(series.points, MOST_MARKS)
-    spots = [(frame.x(point.place or 0.0), point) for point in points]
-    style = f"s{number}"
-    found = []
-    if len(spots) > 1:
-        above = [f"{x:.1f} {frame.y(point.high):.1f}" for x, point in spots]
-        below = [f"{x:.1f} {frame.y(point.low):.1f}" for x, point in reversed(spots)]
-        found.append(_tag("path", d=f"M{' L'.join([*above, *below])} Z", class_=f"band {style}"))
-        line = " L".join(f"{x:.1f} {frame.y(point.value):.1f}" for x, point in spots)
-        dash = {"stroke_dasharray": _DASHES[number]} if _DASHES[number] else {}
-        found.append(_tag("path", d=f"M{line}", class_=f"line {style}", **dash))
-    for x, point in spots:
-        if len(spots) == 1:
-            found.append(_whisker(x, frame.y(point.low), x, frame.y(point.high), style))
-        if len(spots) <= _MOST_DOTS or point.marked:
-            found.append(_dot(x, frame.y(point.value), point, style, series.name))
-    return found
-
-
-def _with_names(series: Sequence[Series], width: int, height: int, words: str, marks: list[Markup]) -> Markup:
-    """The names of lines below the chart, each with a piece of its line."""
-    x, y = 0.0, float(height) + 12
-    for number, each in enumerate(series):
-        name = _short(each.name, 24)
+    if len(panel.series) == 1:
+        return frame.svg(words, marks)
+    # The names of lines below the chart, each with a piece of its line.
+    x, y = 0.0, frame.height + 12.0
+    for number, series in enumerate(panel.series):
+        name = _short(series.name, 24)
         if x and x + 34 + _LETTER * len(name) > width:
             x, y = 0.0, y + 18
-        dash = {"stroke_dasharray": _DASHES[number]} if _DASHES[number] else {}
-        at = f"{y - 4:.1f}"
-        marks.append(_tag("line", x1=f"{x:.1f}", x2=f"{x + 22:.1f}", y1=at, y2=at, class_=f"line s{number}", **dash))
+        marks.append(
+            _tag(
+                "line", x1=x, x2=x + 22, y1=y - 4, y2=y - 4, class_=f"line s{number}", stroke_dasharray=_DASHES[number]
+            )
+        )
         marks.append(_text(name, x + 28, y, "tick", "start"))
         x += 28 + _LETTER * len(name) + 18
     return _svg(width, int(y) + 6, words, marks)
 
 
+def _line(series: Series, number: int, frame: _Frame) -> list[Markup]:
+    points, _ = thinned(series.points, MOST_MARKS)
+    style, found = f"s{number}", []
+    if len(points) > 1:
+        above = [(point.place or 0.0, point.high) for point in points]
+        below = [(point.place or 0.0, point.low) for point in reversed(points)]
+        middle = [(point.place or 0.0, point.value) for point in points]
+        found.append(_tag("path", d=f"{frame.path([*above, *below])} Z", class_=f"band {style}"))
+        found.append(_tag("path", d=frame.path(middle), class_=f"line {style}", stroke_dasharray=_DASHES[number]))
+    for point in points:
+        x = frame.x(point.place or 0.0)
+        if len(points) == 1:
+            found.append(_whisker(x, frame.y(point.low), x, frame.y(point.high), style))
+        if len(points) <= _MOST_DOTS or point.marked:
+            found.append(_dot(x, frame.y(point.value), point, style, series.name))
+    return found
+
+
 def _bars(panel: Panel, width: int, words: str) -> Markup:
-    points = panel.points
-    wide = width > _NARROW
+    points, wide = panel.points, width > _NARROW
     letters = min(max(len(point.label) for point in points), 24 if wide else 15)
     left, row, top = 12 + _LETTER * letters, 26, 30
-    low, high = _reach(points, zero=True)
-    ticks = _ticks(low, high, 5 if wide else 3)
+    ticks = _ticks(*_reach(points, zero=True), 5 if wide else 3)
     height = top + row * len(points) + 26
 
     def x(value: float) -> float:
@@ -390,16 +342,14 @@ def _bars(panel: Panel, width: int, words: str) -> Markup:
 
     marks = [_text(panel.title, 0, 14, "title", "start", limit=int(width / _LETTER) - 2)]
     for tick in ticks:
-        place = f"{x(tick):.1f}"
-        marks.append(_tag("line", x1=place, x2=place, y1=str(top - 4), y2=str(height - 22), class_="grid"))
+        marks.append(_tag("line", x1=x(tick), x2=x(tick), y1=top - 4, y2=height - 22, class_="grid"))
         half = _LETTER * len(tick_text(tick)) / 2
         marks.append(_text(tick_text(tick), min(x(tick), width - half), height - 6, "tick", "middle"))
     for n, point in enumerate(points):
         y = top + row * n
         start, end = sorted((x(0), x(point.value)))
         marks.append(_text(point.label, left - 8, y + 15, "name", "end", limit=letters))
-        size = f"{max(end - start, 0.5):.1f}"
-        marks.append(_tag("rect", x=f"{start:.1f}", y=str(y + 4), width=size, height="15", class_="bar s0"))
+        marks.append(_tag("rect", x=start, y=y + 4, width=max(end - start, 0.5), height=15, class_="bar s0"))
         marks.append(_whisker(x(point.low), y + 11.5, x(point.high), y + 11.5, "s0"))
         marks.append(_dot(x(point.value), y + 11.5, point, "s0", ""))
     return _svg(width, height, words, marks)
@@ -415,21 +365,16 @@ def _columns(panel: Panel, width: int, words: str) -> Markup:
     marks = frame.axes("", names, lambda n: _short(points[int(n)].label, 14))
     for n, point in enumerate(points):
         middle = frame.x(n)
-        top, bottom = sorted((frame.y(0), frame.y(point.value)))
-        place, size = f"{middle - 0.4 * step:.2f}", f"{max(bottom - top, 0.5):.1f}"
-        bar = {"x": place, "y": f"{top:.1f}", "width": f"{0.8 * step:.2f}", "height": size}
-        marks.append(_tag("rect", _tag("title", _told(point, "")), class_="bar s0", **bar))
+        marks.append(frame.bar(middle - 0.4 * step, 0.8 * step, point.value, _told(point, "")))
         marks.append(_whisker(middle, frame.y(point.low), middle, frame.y(point.high), "s0", ends=step > 6))
         if point.marked:
             marks.append(_dot(middle, frame.y(point.value), point, "s0", ""))
-    return _svg(width, frame.height, words, marks)
+    return frame.svg(words, marks)
 
 
 def _dot(x: float, y: float, point: Point, style: str, name: str) -> Markup:
-    kind = "dot marked" if point.marked else "dot"
-    title = _tag("title", _told(point, name))
-    size = "4.5" if point.marked else "3.2"
-    return _tag("circle", title, cx=f"{x:.1f}", cy=f"{y:.1f}", r=size, class_=f"{kind} {style}")
+    kind, size = ("dot marked", 4.5) if point.marked else ("dot", 3.2)
+    return _tag("circle", _tag("title", _told(point, name)), cx=x, cy=y, r=size, class_=f"{kind} {style}")
 
 
 def _told(point: Point, name: str) -> str:
@@ -494,11 +439,11 @@ def _power_text(power: float) -> str:
     return tick_text(float(f"{10**power:.6g}"))
 
 
-def _between(places: list[float], heights: list[float], place: float) -> float:
-    for (x1, y1), (x2, y2) in pairwise(zip(places, heights, strict=True)):
+def _between(spots: Sequence[tuple[float, float]], place: float) -> float:
+    for (x1, y1), (x2, y2) in pairwise(spots):
         if x1 <= place <= x2:
             return y1 + (y2 - y1) * ((place - x1) / ((x2 - x1) or 1))
-    return heights[-1]
+    return spots[-1][1]
 
 
 def _time_ticks(low: float, high: float, most: int) -> list[float]:
@@ -535,16 +480,21 @@ def _short(text: str, most: int) -> str:
 
 
 def _text(text: str, x: float, y: float, style: str, anchor: str, *, limit: int = 60) -> Markup:
-    return _tag("text", _short(text, limit), x=f"{x:.1f}", y=f"{y:.1f}", class_=style, text_anchor=anchor)
+    return _tag("text", _short(text, limit), x=x, y=y, class_=style, text_anchor=anchor)
 
 
-def _tag(name: str, content: str | Markup = "", **attributes: str) -> Markup:
-    """An element; text and attributes are escaped, markup is taken unchanged."""
-    said = "".join(f' {key.rstrip("_").replace("_", "-")}="{escape(text)}"' for key, text in attributes.items())
+def _tag(name: str, content: str | Markup = "", **attributes: str | float | None) -> Markup:
+    """An element; text and attributes are escaped, markup is taken unchanged, numbers have one decimal."""
+    said = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{value:.1f}"'
+        if isinstance(value, int | float)
+        else f' {key.rstrip("_").replace("_", "-")}="{escape(value)}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
     return Markup(f"<{name}{said}>{escape(content)}</{name}>")  # noqa: S704 - every part is escaped
 
 
 def _svg(width: int, height: int, words: str, marks: Sequence[Markup]) -> Markup:
-    content = Markup("").join(marks)
     size = {"viewBox": f"0 0 {width} {height}", "width": str(width), "height": str(height)}
-    return _tag("svg", content, class_="plot", role="img", aria_label=words, **size)
+    return _tag("svg", Markup("").join(marks), class_="plot", role="img", aria_label=words, **size)

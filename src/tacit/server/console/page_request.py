@@ -20,13 +20,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
 from tacit.core.errors import AccessError, InputError, TacitError
+from tacit.core.numbers import with_noun
 from tacit.noise import entropy
 from tacit.query.refusal import CODES, Proposal, Refusal
-from tacit.server.api.errors import describe
 from tacit.server.api.request import body_of
-from tacit.server.console.amounts import Gauge, gauges, tightest, when
-from tacit.server.console.editor import place_of
-from tacit.server.errors import Unauthenticated, Unknown
+from tacit.server.console.amounts import Gauge, gauges, is_spent, record_charge, tightest, when
+from tacit.server.console.tables import place_of
+from tacit.server.errors import Unauthenticated, Unknown, describe
 from tacit.server.identity import Access, TokenScope
 
 if TYPE_CHECKING:
@@ -87,6 +87,13 @@ def read_form(request: Request, body: bytes) -> dict[str, str]:
     if len(found) != len(pairs):
         raise InputError("form", "has a field that occurs twice")
     return found
+
+
+def whole_number(text: str) -> int:
+    """A number of an entry or a page, in an address or a form; other texts lead nowhere."""
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise Unknown("page")
+    return int(text)
 
 
 def same(token: str, expected: str) -> bool:
@@ -151,6 +158,7 @@ class PageProblem:
     span: tuple[int, int] | None = None
 
 
+_LOOK_UP: Final = "The owner of the data can look up the reason by its number. The same query is never charged twice."
 _WORDS: Final = {
     "query": ("This cannot be answered as written", "Nothing was charged."),
     "input": ("Something to correct", "Nothing was charged."),
@@ -169,7 +177,6 @@ _WORDS: Final = {
     "rate": ("Too many requests", "Nothing was charged. Wait a moment and try again."),
     "provider": ("Sign-in does not work now", "Try again later, or ask an owner for a one-time link."),
     "busy": ("The server is busy", "Nothing was charged. Try again in a moment."),
-    "internal.busy": ("The server is busy", "Nothing was charged. Try again in a moment."),
     "internal.ledger": (
         "The ledger has stopped",
         "No query is answered until the owner of the data has looked at it. What was released before stays valid.",
@@ -178,14 +185,8 @@ _WORDS: Final = {
         "The query failed",
         "The owner of the data can look up the reason by its number. The charge stays, and so does the failure.",
     ),
-    "engine": (
-        "The query failed",
-        "The owner of the data can look up the reason by its number. The same query is never charged twice.",
-    ),
-    "internal": (
-        "Something failed here",
-        "The owner of the data can look up the reason by its number. The same query is never charged twice.",
-    ),
+    "engine": ("The query failed", _LOOK_UP),
+    "internal": ("Something failed here", _LOOK_UP),
     "form": ("This form is out of date", "Nothing was done. Go back, reload the page, and try again."),
 }
 
@@ -194,7 +195,11 @@ def problem_of(raised: BaseException, sql: str = "") -> PageProblem:
     """A failure for a page, of a query if there is one; of one whose words might quote data, an id."""
     failure = describe(raised)
     code, rule = failure.code, CODES.get(failure.code.removeprefix("query."), "")
-    title, advice = _WORDS.get(code) or _WORDS.get(code.split(".")[0]) or ("This did not work", "Nothing was charged.")
+    title, advice = (
+        _WORDS.get("busy" if code == "internal.busy" else code)
+        or _WORDS.get(code.split(".")[0])
+        or ("This did not work", "Nothing was charged.")
+    )
     message = "" if code == "auth" else failure.message
     # The console lets people in by a form, not by a token.
     headers = tuple((name.decode(), text.decode()) for name, text in failure.headers if name != b"www-authenticate")
@@ -209,8 +214,8 @@ Result = TypeVar("Result")
 
 _MOST_HEAD_GAUGES: Final = 2
 _DOOR: Final = "tacit_door"
-_SESSION: Final = "tacit_session"
-_ENTRY: Final = "tacit_entry"
+SESSION: Final = "tacit_session"
+ENTRY: Final = "tacit_entry"
 _ENTRY_SECONDS: Final = 600
 
 
@@ -228,7 +233,8 @@ class PageContext:
             lstrip_blocks=True,
         )
         self.pages.globals |= {"static": self.statics.address, "project": project}
-        self.pages.filters["when"] = when
+        self.pages.filters |= {"when": when, "charge": record_charge, "count_of": with_noun}
+        self.pages.tests["spent"] = is_spent
 
 
 class ConsoleContext(PageContext):
@@ -291,7 +297,11 @@ class Visit(Generic[Context]):
     async def page(self, template: str, status: int = 200, **context: Any) -> Response:
         """A whole page; a ``problem`` in it brings its headers along."""
         context |= await self.head(context)
-        return self.html(self.shared.pages.get_template(template).render(context), status, context.get("problem"))
+        return self.html(self.render(template, **context), status, context.get("problem"))
+
+    def render(self, template: str, **context: Any) -> str:
+        """A template with its context, escaped."""
+        return self.shared.pages.get_template(template).render(context)
 
     def html(self, text: str, status: int = 200, problem: object = None) -> Response:
         """A response with the headers of every page."""
@@ -313,22 +323,22 @@ class PageRequest(Visit[ConsoleContext]):
 
     async def identify(self) -> None:
         """By the session that the cookie names."""
-        text = self.session_text
+        text = self.cookie(SESSION)
         self.access = await self.run(self.people.session, text) if text else None
-        self.door = self._door_cookie or new_door()
+        self.door = self.cookie(_DOOR) or new_door()
         if self.access is not None:
             self.runtime.rates["reads"].take(self.name)
 
     @property
     def csrf(self) -> str:
         """The token of the session; before sign-in the one in the cookie."""
-        return self._door_cookie if self.access is None else self.access.csrf
+        return self.cookie(_DOOR) if self.access is None else self.access.csrf
 
     async def stranger(self) -> Response:
         """Send a browser without a session to the sign-in page."""
         request = self.request
         here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        if request.headers.get("sec-fetch-site") == "cross-site" and not self.session_text:
+        if request.headers.get("sec-fetch-site") == "cross-site" and not self.cookie(SESSION):
             # Browsers keep the session back when a link elsewhere was followed; asked again from here, they send it.
             return await self.page(
                 "onward.html", here=here, words="You came from another site, so this page asks once more by itself."
@@ -411,13 +421,9 @@ class PageRequest(Visit[ConsoleContext]):
         self, status: int = 200, problem: PageProblem | None = None, /, *, stopped: bool = False, **named: str
     ) -> Response:
         """Parts of a page for the script, each with the place it belongs to."""
-        state = ' data-state="stopped"' if stopped else ' data-state=""'
-        text = "".join(f'<div data-into="{place}"{state}>{html}</div>' for place, html in named.items())
+        state = "stopped" if stopped else ""
+        text = "".join(f'<div data-into="{place}" data-state="{state}">{html}</div>' for place, html in named.items())
         return self.html(text, status, problem)
-
-    def render(self, template: str, **context: Any) -> str:
-        """A part of a page, escaped."""
-        return self.shared.pages.get_template(template).render(context)
 
     async def failed(self, problem: PageProblem, *, kept: str = "") -> Response:
         """A page that says what went wrong and where to go; for a script, the part of one."""
@@ -436,33 +442,23 @@ class PageRequest(Visit[ConsoleContext]):
         disposition = {"Content-Disposition": f'attachment; filename="{name}"'}
         return Response(content, media_type=kind, headers={**HEADERS, **disposition})
 
+    def cookie(self, name: str) -> str:
+        """The text of a cookie; empty without."""
+        return self.request.cookies.get(self.shared.cookie(name), "")
+
+    def set_cookie(self, response: Response, name: str, text: str) -> None:
+        """Set a cookie, or clear it with no text."""
+        # That of a sign-in under way has to come along with a provider's redirect.
+        is_entry = name == ENTRY
+        response.set_cookie(
+            self.shared.cookie(name), text, max_age=0 if not text else _ENTRY_SECONDS if is_entry else None, path="/",
+            secure=self.shared.settings.secure, httponly=True, samesite="lax" if is_entry else "strict",
+        )  # fmt: skip
+
     def keep_session(self, response: Response, opened: Opened) -> None:
         """Set the cookie of a new session."""
-        self._keep(response, _SESSION, opened.text)
-        response.delete_cookie(self.shared.cookie(_DOOR), path="/", secure=self.shared.settings.secure)
-
-    def keep_entry(self, response: Response, text: str) -> None:
-        """Set the cookie of a sign-in under way, which a provider's redirect has to bring along; or clear it."""
-        name, secure = self.shared.cookie(_ENTRY), self.shared.settings.secure
-        age = _ENTRY_SECONDS if text else 0
-        response.set_cookie(name, text, max_age=age, path="/", secure=secure, httponly=True, samesite="lax")
-
-    @property
-    def entry_text(self) -> str:
-        """The cookie of a sign-in under way; empty without."""
-        return self.request.cookies.get(self.shared.cookie(_ENTRY), "")
-
-    def signed_out(self, address: str) -> Response:
-        """Redirect and clear the session cookie."""
-        response = self.redirect(address)
-        name, secure = self.shared.cookie(_SESSION), self.shared.settings.secure
-        response.delete_cookie(name, path="/", secure=secure, httponly=True, samesite="strict")
-        return response
-
-    @property
-    def session_text(self) -> str:
-        """The session cookie; empty without."""
-        return self.request.cookies.get(self.shared.cookie(_SESSION), "")
+        self.set_cookie(response, SESSION, opened.text)
+        self.set_cookie(response, _DOOR, "")
 
     async def _known_budgets(self) -> tuple[Budget, ...]:
         """For the head of a page; a ledger that has stopped must not keep a page from saying so."""
@@ -472,42 +468,40 @@ class PageRequest(Visit[ConsoleContext]):
             return ()
 
     def _nav(self, budgets: tuple[Budget, ...]) -> list[dict[str, Any]]:
-        access = self.user
-        full = sum(1 for each in budgets if any(line.left == 0 and line.cap for line in each.lines))
+        """The pages that the user may see; forms of other paths lead back to the page of queries."""
+        may = self.user.has
+        asks, owns = may(TokenScope.ASK), may(TokenScope.ADMIN)
+        spent = sum(is_spent(each.balances[0]) for each in budgets)
         pages = (
-            ("Ask", "/console/ask", access.has(TokenScope.ASK), 0),
-            ("Queries", "/console/queries", access.has(TokenScope.ASK), 0),
-            ("Datasets", "/console/datasets", True, 0),
-            ("History", "/console/history", True, 0),
-            ("Budget", "/console/budget", True, 0),
-            ("Releases", "/console/releases", True, 0),
-            ("The promise", "/console/guarantee", True, 0),
-            ("People", "/console/people", access.has(TokenScope.ADMIN), 0),
-            ("Ledger", "/console/ledger", access.has(TokenScope.ADMIN) or access.has(TokenScope.AUDIT), full),
+            ("Ask", "ask", asks),
+            ("Queries", "queries", asks),
+            ("Datasets", "datasets", True),
+            ("History", "history", True),
+            ("Budget", "budget", True),
+            ("Releases", "releases", True),
+            ("The promise", "guarantee", True),
+            ("People", "people", owns),
+            ("Ledger", "ledger", owns or may(TokenScope.AUDIT)),
         )
-        path = self.request.url.path
-        # Forms that lead back to the page of queries.
-        path = "/console/ask" if path in ("/console/again", "/console/build", "/console/quote") else path
+        here = self.request.url.path.removeprefix("/console/").partition("/")[0]
+        here = "ask" if here in ("again", "build", "quote") else here
         return [
-            {"name": name, "address": where, "here": path == where or path.startswith(f"{where}/"), "count": count}
-            for name, where, shown, count in pages
+            {
+                "name": name,
+                "address": f"/console/{page}",
+                "here": page == here,
+                "count": spent if page == "ledger" else 0,
+            }
+            for name, page, shown in pages
             if shown
         ]
 
     def html(self, text: str, status: int = 200, problem: object = None) -> Response:
         """A response, with the token of its forms in a cookie before sign-in."""
         response = super().html(text, status, problem)
-        if self.access is None and self.door and self.door != self._door_cookie:
-            self._keep(response, _DOOR, self.door)
+        if self.access is None and self.door and self.door != self.cookie(_DOOR):
+            self.set_cookie(response, _DOOR, self.door)
         return response
-
-    @property
-    def _door_cookie(self) -> str:
-        return self.request.cookies.get(self.shared.cookie(_DOOR), "")
-
-    def _keep(self, response: Response, name: str, text: str) -> None:
-        secure = self.shared.settings.secure
-        response.set_cookie(self.shared.cookie(name), text, path="/", secure=secure, httponly=True, samesite="strict")
 
 
 Visited = TypeVar("Visited", bound=Visit[Any])

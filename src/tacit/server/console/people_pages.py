@@ -15,9 +15,9 @@ from starlette.responses import Response
 from tacit.core.errors import InputError
 from tacit.core.numbers import exact_text
 from tacit.server.console.amounts import amounts_text, gauges, symbol
-from tacit.server.console.page_request import PageProblem, PageRequest, from_here, problem_of
+from tacit.server.console.page_request import ENTRY, SESSION, PageProblem, PageRequest, from_here, problem_of
 from tacit.server.errors import NotSignedIn, Unknown
-from tacit.server.identity import Opened, Person, Role, TokenInfo, TokenScope
+from tacit.server.identity import Opened, Person, Role, TokenScope
 from tacit.server.identity.credentials import LINK_WORDS
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ async def go(visit: PageRequest) -> Response:
 
     text, address = await visit.runtime.enter(visit.address, begin)
     response = visit.redirect(address)
-    visit.keep_entry(response, text)
+    visit.set_cookie(response, ENTRY, text)
     return response
 
 
@@ -65,19 +65,18 @@ async def signed_in(visit: PageRequest) -> Response:
     """Take the response of a provider, and open a session for whom it identifies."""
     provider, redirect = _provider(visit)
     answer = {name: text[:_LONGEST] for name, text in visit.request.query_params.multi_items()}
-    known = visit.people.entries.has_state(visit.entry_text, answer.get("state", ""))
+    known = visit.people.entries.has_state(visit.cookie(ENTRY), answer.get("state", ""))
     if not known or len(answer) != len(visit.request.query_params.multi_items()):
         visit.runtime.failed(visit.address)
         raise NotSignedIn("this sign-in was not begun in this browser, or too long ago; sign in once more")
 
     def finish() -> tuple[Opened, str]:
-        taken = visit.people.entries.take(provider.name, visit.entry_text)
+        taken = visit.people.entries.take(provider.name, visit.cookie(ENTRY))
         if taken is None:
             raise NotSignedIn("this sign-in was used already, or took too long; sign in once more")
         entry, page = taken
         opened = visit.people.enter(provider.identify(entry, answer, redirect))
-        if visit.session_text:
-            visit.people.sign_out(visit.session_text)
+        visit.people.sign_out(visit.cookie(SESSION))
         return opened, page
 
     opened, page = await visit.runtime.enter(visit.address, finish)
@@ -85,14 +84,16 @@ async def signed_in(visit: PageRequest) -> Response:
     words = f"You are signed in as {opened.access.person.name}."
     response = await visit.page("onward.html", here=_page(page) or "/console/", words=words)
     visit.keep_session(response, opened)
-    visit.keep_entry(response, "")
+    visit.set_cookie(response, ENTRY, "")
     return response
 
 
 async def sign_out(visit: PageRequest) -> Response:
     """End the session, here and everywhere it may have been copied to."""
-    await visit.run(visit.people.sign_out, visit.session_text)
-    return visit.signed_out("/console/sign-in")
+    await visit.run(visit.people.sign_out, visit.cookie(SESSION))
+    response = visit.redirect("/console/sign-in")
+    visit.set_cookie(response, SESSION, "")
+    return response
 
 
 async def show_sessions(visit: PageRequest) -> Response:
@@ -108,13 +109,13 @@ async def end_session(visit: PageRequest) -> Response:
         raise Unknown("session")
 
     def work() -> None:
-        if visit.form.get("session", "") not in {each.id for each in visit.people.sessions(name)}:
+        session = visit.form.get("session", "")
+        if session not in {each.id for each in visit.people.sessions(name)}:
             raise Unknown("session")
-        visit.people.end_session(visit.form["session"], operator=visit.name)
+        visit.people.end_session(session, operator=visit.name)
 
     await visit.run(work)
-    own = name == visit.name
-    return visit.redirect("/console/sessions" if own else f"/console/people/one?name={quote(name, safe='')}")
+    return visit.redirect("/console/sessions" if name == visit.name else person_address(name))
 
 
 async def show_link(visit: PageRequest, *, name: str = "", problem: str = "") -> Response:
@@ -143,8 +144,7 @@ async def follow_link(visit: PageRequest) -> Response:
     if opened is None:
         visit.runtime.failed(visit.address)
         raise Unknown(_GONE)
-    if visit.session_text:
-        await visit.run(visit.people.sign_out, visit.session_text)
+    await visit.run(visit.people.sign_out, visit.cookie(SESSION))
     response = visit.redirect("/console/")
     visit.keep_session(response, opened)
     return response
@@ -195,11 +195,6 @@ _ROLES: Final = (
 )
 
 
-async def show_person(visit: PageRequest) -> Response:
-    """One person: shares, tokens, role."""
-    return await _person(visit, visit.request.query_params.get("name", ""))
-
-
 async def add(visit: PageRequest) -> Response:
     """Register a person and make a one-time link, which is shown once."""
     name = visit.form.get("name", "")
@@ -217,22 +212,19 @@ async def add(visit: PageRequest) -> Response:
 
 async def link(visit: PageRequest) -> Response:
     """Create a one-time link by which a person signs in."""
-
-    def work(name: str) -> dict[str, str]:
-        person = _person_named(visit, name)
-        return _link(visit, person, visit.people.link(person.name, operator=visit.name))
-
-    return await _change(visit, work)
+    return await _change(
+        visit, lambda person: _link(visit, person, visit.people.link(person.name, operator=visit.name))
+    )
 
 
 async def issue(visit: PageRequest) -> Response:
     """A token, shown once."""
     days = visit.form.get("days", "")
 
-    def work(name: str) -> dict[str, str]:
+    def work(person: Person) -> dict[str, str]:
         expires = None if not days else datetime.now(UTC) + timedelta(days=_days(days))
         label, share = visit.form.get("label", ""), visit.form.get("share", "").strip() or None
-        issued = visit.people.issue(name, label=label, expires=expires, operator=visit.name, share=share)
+        issued = visit.people.issue(person.name, label=label, expires=expires, operator=visit.name, share=share)
         within = "" if share is None else f", for at most epsilon {issued.share} of each population in all"
         words = (
             f"It lets a program ask as {issued.name}{within}. It is shown this once and kept nowhere; only a hash is "
@@ -246,10 +238,11 @@ async def issue(visit: PageRequest) -> Response:
 async def withdraw(visit: PageRequest) -> Response:
     """End a token at once."""
 
-    def work(name: str) -> str:
-        if visit.form.get("token", "") not in {token.id for token in visit.people.tokens(name)}:
+    def work(person: Person) -> str:
+        token = visit.form.get("token", "")
+        if token not in {each.id for each in visit.people.tokens(person.name)}:
             raise Unknown("token")
-        visit.people.withdraw(visit.form["token"], operator=visit.name)
+        visit.people.withdraw(token, operator=visit.name)
         return "The token was withdrawn and works no longer."
 
     return await _change(visit, work)
@@ -258,15 +251,11 @@ async def withdraw(visit: PageRequest) -> Response:
 async def quota(visit: PageRequest) -> Response:
     """Limit a person's share of a budget."""
 
-    def work(name: str) -> str:
-        person, population = _person_named(visit, name), visit.form.get("population", "")
+    def work(person: Person) -> str:
+        population = visit.form.get("population", "")
         if population not in _accounts(visit):
             raise Unknown("population")
-        caps = {
-            key.removeprefix("cap."): text.strip()
-            for key, text in visit.form.items()
-            if key.startswith("cap.") and text.strip()
-        }
+        caps = {key.removeprefix("cap."): text for key, text in visit.typed(*visit.form).items() if key[:4] == "cap."}
         visit.service.curator.ledger.set_quota(population, caps or None, analyst=person.name, operator=visit.name)
         return "The share is set." if caps else "Their own limit was removed."
 
@@ -276,8 +265,7 @@ async def quota(visit: PageRequest) -> Response:
 async def role(visit: PageRequest) -> Response:
     """Change a person's role."""
 
-    def work(name: str) -> str:
-        person = _person_named(visit, name)
+    def work(person: Person) -> str:
         if not person.active:
             raise InputError("role", f"{person.name} was revoked; to admit them again, add them under People")
         wanted, sees = _role(visit), _chosen(visit)
@@ -292,14 +280,25 @@ async def role(visit: PageRequest) -> Response:
 async def revoke(visit: PageRequest) -> Response:
     """Revoke a person's access."""
 
-    def work(name: str) -> str:
-        person = _person_named(visit, name)
+    def work(person: Person) -> str:
         if person.name == visit.name:
             raise InputError("name", "an owner cannot revoke themselves; let another owner do it")
         visit.people.revoke(person.name, operator=visit.name, reason=visit.form.get("reason", ""))
         return f"{person.name} was revoked: sessions and tokens have ended."
 
     return await _change(visit, work)
+
+
+async def _change(visit: PageRequest, work: Callable[[Person], str | dict[str, str]]) -> Response:
+    """Do something for a person, and show how they stand then."""
+    name = visit.form.get("name", "")
+    try:
+        told = await visit.run(lambda: work(_person_named(visit, name)))
+    except InputError as raised:
+        return await show_person(visit, name, problem=problem_of(raised))
+    if isinstance(told, str):
+        return await show_person(visit, name, done=told)
+    return await show_person(visit, name, shown=told)
 
 
 def _role(visit: PageRequest) -> Role:
@@ -320,18 +319,6 @@ def _chosen(visit: PageRequest) -> list[str] | None:
         both = "all and single ones are ticked" if everything else "nothing is ticked"
         raise InputError("may see", f"{both}; tick all populations, or those that they may see")
     return None if everything else names
-
-
-async def _change(visit: PageRequest, work: Callable[[str], str | dict[str, str]]) -> Response:
-    """Do something for a person, and show how they stand then."""
-    name = visit.form.get("name", "")
-    try:
-        told = await visit.run(work, name)
-    except InputError as raised:
-        return await _person(visit, name, problem=problem_of(raised))
-    if isinstance(told, str):
-        return await _person(visit, name, done=told)
-    return await _person(visit, name, shown=told)
 
 
 def _person_named(visit: PageRequest, name: str) -> Person:
@@ -356,7 +343,12 @@ async def show_people(
     visit: PageRequest, *, shown: dict[str, str] | None = None, problem: PageProblem | None = None
 ) -> Response:
     """Show all people, and a form to add one."""
-    people = await visit.run(lambda: [_row(visit, person) for person in visit.people.everyone()])
+    people = await visit.run(
+        lambda: [
+            (each, person_address(each.name), _sees(each), _spent(visit, each), bool(visit.people.sessions(each.name)))
+            for each in visit.people.everyone()
+        ]
+    )
     populations = await visit.run(_accounts, visit)
     # Typed values are kept in the form only where they were right.
     form = visit.form if problem else {}
@@ -372,22 +364,14 @@ async def show_people(
     )  # fmt: skip
 
 
-def _row(visit: PageRequest, person: Person) -> dict[str, Any]:
-    spent, ledger = [], visit.service.curator.ledger
+def _spent(visit: PageRequest, person: Person) -> str:
+    spent = []
     for name in _accounts(visit):
-        own = ledger.budget(name, analyst=person.name).balances[1]
+        own = visit.service.curator.ledger.budget(name, analyst=person.name).balances[1]
         amounts = {line.currency: Fraction(line.spent) for line in own.lines if line.currency != "delta"}
         if any(amounts.values()):
             spent.append(f"{amounts_text(amounts)} of {name}")
-    return {
-        "name": person.name,
-        "address": f"/console/people/one?name={quote(person.name, safe='')}",
-        "role": str(person.role),
-        "sees": _sees(person),
-        "spent": "; ".join(spent) or "–",
-        "active": person.active,
-        "state": "signed in" if visit.people.sessions(person.name) else "",
-    }
+    return "; ".join(spent) or "–"
 
 
 def _accounts(visit: PageRequest) -> list[str]:
@@ -399,24 +383,31 @@ def _sees(person: Person) -> str:
     return "everything" if person.populations is None else ", ".join(sorted(person.populations)) or "nothing"
 
 
-async def _person(
+def person_address(name: str) -> str:
+    """Address of the page of a person."""
+    return f"/console/people/one?name={quote(name, safe='')}"
+
+
+async def show_person(
     visit: PageRequest,
-    name: str,
+    name: str | None = None,
     *,
     shown: dict[str, str] | None = None,
     problem: PageProblem | None = None,
     done: str = "",
 ) -> Response:
-    person, shares, tokens = await visit.run(_about, visit, name)
-    sessions = await visit.run(visit.people.sessions, person.name)
+    """One person: shares, tokens, role."""
+    said = visit.request.query_params.get("name", "") if name is None else name
+    person = await visit.run(_person_named, visit, said)
+    shares = await visit.run(_shares, visit, person)
     return await visit.page(
         "person.html",
         problem.status if problem else 200,
         who=person,
         sees=_sees(person),
         shares=shares,
-        tokens=tokens,
-        sessions=sessions,
+        tokens=await visit.run(visit.people.tokens, person.name),
+        sessions=await visit.run(visit.people.sessions, person.name),
         own=visit.user.id,
         roles=_ROLES,
         populations=[share["population"] for share in shares],
@@ -426,36 +417,25 @@ async def _person(
     )
 
 
-def _about(visit: PageRequest, name: str) -> tuple[Person, list[dict[str, Any]], list[dict[str, Any]]]:
-    person = _person_named(visit, name)
+def _shares(visit: PageRequest, person: Person) -> list[dict[str, Any]]:
+    """What the person has spent and may spend of each budget."""
     shares = []
-    for number, population in enumerate(_accounts(visit)):
+    for population in _accounts(visit):
         budget = visit.service.curator.budget(population=population, analyst=person.name)
         balance = budget.balances[1]
         # The budget with this share alone.
         alone = replace(budget, balances=(replace(balance, owner="population"),))
-        own = [gauge for gauge in gauges(alone, analyst="") if gauge.letter != symbol("delta")]
-        currencies = [
-            {"name": each, "letter": symbol(each), "cap": exact_text(line.cap) if balance.limited else ""}
-            for line in balance.lines
-            if (each := line.currency) != "delta"
-        ]
-        told = {"population": population, "number": number, "limited": balance.limited}
-        shares.append({**told, "gauges": own, "currencies": currencies})
-    return person, shares, [_token(token) for token in visit.people.tokens(person.name)]
-
-
-def _token(token: TokenInfo) -> dict[str, Any]:
-    return {
-        "id": token.id,
-        "label": token.label,
-        "scopes": ", ".join(sorted(token.scopes)) + ("" if token.share is None else f", within epsilon {token.share}"),
-        "issued": token.issued.date().isoformat(),
-        "expires": token.expires.date().isoformat() if token.expires else "never",
-        "used": token.used.isoformat() if token.used else "–",
-        "alive": token.alive,
-        "state": "withdrawn" if token.withdrawn else "ended",
-    }
+        shares.append({
+            "population": population,
+            "limited": balance.limited,
+            "gauges": [gauge for gauge in gauges(alone) if gauge.letter != symbol("delta")],
+            "currencies": [
+                (line.currency, symbol(line.currency), exact_text(line.cap) if balance.limited else "")
+                for line in balance.lines
+                if line.currency != "delta"
+            ],
+        })  # fmt: skip
+    return shares
 
 
 def _days(text: str) -> int:

@@ -1,41 +1,54 @@
 """Pages of releases: a list, one of each for everyone who sees its population, and forms that make one.
 
-What a kind shows beside its facts, and how its form is read, is in :mod:`.release_views`; its page and its form are the
-macros of the template ``release_<kind>.html``.
+What the page of a kind shows beside its facts and how its form is read is a :class:`ReleaseView`; its page and its form
+are the macros of the template ``release_<kind>.html``. A kind without a view has a form with the fields of its request.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
 
+import numpy as np
 from starlette.responses import Response
 
 from tacit.core.errors import InputError, TacitError
 from tacit.query.request import Request
 from tacit.releases.kinds import KINDS
+from tacit.releases.model import MODEL, Fitted
 from tacit.releases.notebook import tables_notebook
-from tacit.releases.release import MEDIA_TYPES, Files, Made, Release
+from tacit.releases.profile import PROFILE, Profile
+from tacit.releases.release import MEDIA_TYPES, TABLE_FORMS, Files, Made, Release
+from tacit.releases.synthesis import SYNTHESIS
+from tacit.releases.synthetic_table import SyntheticStar, SyntheticTable
+from tacit.releases.workload import WORKLOAD, WorkloadAnswer
 from tacit.server.api.jobs import put_job
 from tacit.server.api.request import job_back, release_of
+from tacit.server.console.charts import MOST_BARS, NUMBER, Chart, Drawing, Panel, Point, Series, draw_panels
 from tacit.server.console.page_request import PageProblem, PageRequest, problem_of
-from tacit.server.console.release_views import view_of
 from tacit.server.errors import Unknown
 from tacit.server.identity import TokenScope
 
 #: Name of the notebook among the files of every release, and how many of its tables it holds.
 _NOTEBOOK, _MOST_TABLES = "notebook.ipynb", 20
-
-
-def _made_by(visit: PageRequest) -> list[str]:
-    """Kinds that the user may make."""
-    owns, asks = (visit.user.has(scope) for scope in (TokenScope.ADMIN, TokenScope.ASK))
-    return [name for name, kind in KINDS.items() if owns or (asks and kind.by_analysts)]
+#: Counts, and tables of a workload, that a page lists.
+_MOST_LISTED: Final = 200
+_MOST_PAIRS: Final = 20
+#: Attributes of a model that a page shows: one line per feature, or one column per feature.
+_BY_FEATURE: Final = {"coef_": "Coefficients", "feature_importances_": "Importance", "mean_": "Means"}
+_BY_LINE: Final = {"cluster_centers_": "Centres of clusters", "components_": "Components", "theta_": "Means by class"}
+_WIDTH: Final = 240
+_PRICES: Final = ("epsilon", "delta", "rho", "mu")
 
 
 async def show_releases(visit: PageRequest, problem: PageProblem | None = None, quote: str = "") -> Response:
     """All releases, the newest first; a form for those who may make one, and the state of its job."""
-    query, makes = visit.request.query_params, _made_by(visit)
+    query, owns, asks = visit.request.query_params, *map(visit.user.has, (TokenScope.ADMIN, TokenScope.ASK))
+    makes = [name for name, kind in KINDS.items() if owns or (asks and kind.by_analysts)]
     making = visit.form.get("kind") or query.get("make", "")
     if making not in makes:
         if making and problem is None:
@@ -59,19 +72,29 @@ async def show_releases(visit: PageRequest, problem: PageProblem | None = None, 
     )
 
 
+def _job_of(visit: PageRequest, identity: str) -> dict[str, Any] | None:
+    """The state of a job in words, and the position of what it made; None where there is none of this person."""
+    found = visit.people.jobs.find(identity, visit.name) if identity else None
+    if found is None:
+        return None
+    outcome = json.loads(found.outcome) if found.state in ("done", "failed") else None
+    message = "" if outcome is None else outcome.get("message", "")
+    request, _ = job_back(found.request)
+    if outcome is None and not isinstance(request, Request):
+        message = visit.service.release_progress(visit.user, request)
+    position = None if outcome is None else outcome.get("position")
+    return {"state": found.state, "message": message, "open": outcome is None, "position": position}
+
+
 async def make(visit: PageRequest) -> Response:
     """Quote a release, or put it down as a job; one that would be refused is refused now."""
     kind = visit.form.get("kind", "")
     try:
         if kind not in KINDS:
             raise InputError("kind", f"must be one of {', '.join(KINDS)}")
-        view = view_of(kind)
-        prices = {
-            name: text
-            for name, text in visit.typed("epsilon", "delta").items()
-            if name in KINDS[kind].request.model_fields
-        }
-        body = KINDS[kind].request.text({"kind": kind, **view.stated(visit.form)}, prices)
+        fields = KINDS[kind].request.model_fields
+        prices = {name: text for name, text in visit.typed("epsilon", "delta").items() if name in fields}
+        body = KINDS[kind].request.text({"kind": kind, **view_of(kind).stated(visit.form)}, prices)
         request = release_of(body.encode())
         quote = await visit.run(visit.service.quote_release, visit.user, request)
         if visit.form.get("do") == "quote":
@@ -93,39 +116,299 @@ async def show_release(visit: PageRequest) -> Response:
 async def download(visit: PageRequest) -> Response:
     """A file of a release."""
     release, made = await visit.run(visit.service.release, visit.user, visit.request.path_params["position"])
-    name = visit.request.path_params["file"]
+    name, start = visit.request.path_params["file"], f"{release.kind}-{release.position}"
     files = await visit.run(KINDS[release.kind].files, made)
     if name == _NOTEBOOK:
-        return visit.file(
-            await visit.run(_notebook, release, made, files), f"{release.kind}-{release.position}.ipynb",
-            MEDIA_TYPES["ipynb"],
-        )  # fmt: skip
+        return visit.file(await visit.run(_notebook, release, made, files), f"{start}.ipynb", MEDIA_TYPES["ipynb"])
     if name not in files:
         raise Unknown("page")
-    content = await visit.run(files[name])
-    return visit.file(content, f"{release.kind}-{release.position}-{name}", MEDIA_TYPES[name.rpartition(".")[2]])
+    return visit.file(await visit.run(files[name]), f"{start}-{name}", MEDIA_TYPES[name.rpartition(".")[2]])
 
 
 def _notebook(release: Release, made: Made, files: Files) -> bytes:
     """The facts, the first tables and the receipt of a release."""
     tables = {name: content() for name, content in files.items() if name.endswith(".csv")}
     about = json.dumps(KINDS[release.kind].describe(made).plain(), indent=1, ensure_ascii=False)
-    shown = dict(list(tables.items())[:_MOST_TABLES])
+    shown = dict(islice(tables.items(), _MOST_TABLES))
     return tables_notebook(f"{release.kind} {release.title}", about, shown, made.receipt)
 
 
-def _job_of(visit: PageRequest, identity: str) -> dict[str, Any] | None:
-    """The state of a job in words, and the position of what it made; None where there is none of this person."""
-    found = visit.people.jobs.find(identity, visit.name) if identity else None
-    if found is None:
-        return None
-    state: dict[str, Any] = {"state": found.state, "message": "", "open": False, "position": None}
-    request, _ = job_back(found.request)
-    if found.state == "failed":
-        state["message"] = json.loads(found.outcome).get("message", "")
-    elif found.state == "done":
-        state["position"] = json.loads(found.outcome).get("position")
-    else:
-        state["open"] = True
-        state["message"] = "" if isinstance(request, Request) else visit.service.release_progress(visit.user, request)
-    return state
+@dataclass(frozen=True)
+class ReleaseView:
+    """The page of a kind.
+
+    Args:
+        making: what its form does, in words.
+        fields: of its form.
+        choices: of a field of the form, each with words.
+        stated: fields of the request, but for the price, from those of the form.
+        shown: what its page shows of a release beside its facts, by the parameters of the address.
+    """
+
+    making: str
+    fields: tuple[str, ...]
+    choices: Sequence[tuple[str, str]]
+    stated: Callable[[Mapping[str, str]], dict[str, Any]]
+    shown: Callable[[Any, Any], dict[str, Any]]
+
+
+def view_of(kind: str) -> ReleaseView:
+    """The view of a kind."""
+    if kind in _VIEWS:
+        return _VIEWS[kind]
+    fields = tuple(name for name in KINDS[kind].request.model_fields if name != "kind")
+
+    def stated(form: Mapping[str, str]) -> dict[str, Any]:
+        return {name: form[name] for name in fields if form.get(name) and name not in _PRICES}
+
+    return ReleaseView(f"Make a {kind}", fields, (), stated, lambda _made, _query: {})
+
+
+def _whole(form: Mapping[str, str], name: str) -> dict[str, int]:
+    """A number of the form, where it is stated."""
+    text = form.get(name, "").strip()
+    if text and not (text.isascii() and text.isdigit() and len(text) <= 12):
+        raise InputError(name, "must be a whole number, or left out")
+    return {name: int(text)} if text else {}
+
+
+def _listed(text: str, separator: str) -> list[str]:
+    return [name.strip() for name in text.split(separator) if name.strip()]
+
+
+def _counts_drawn(title: str, counts: Iterable[tuple[Sequence[str], float, float, float]]) -> list[Chart]:
+    """A picture of counts with their intervals, where there are few enough for a bar each."""
+    points = tuple(Point(", ".join(labels), value, low, high) for labels, value, low, high in counts)
+    if not 1 < len(points) <= MOST_BARS:
+        return []
+    return draw_panels(Drawing((Panel(title, (Series("", points),)),), "95%"))
+
+
+# Models ---------------------------------------------------------------------------------------------------------------
+
+
+def _model_stated(form: Mapping[str, str]) -> dict[str, Any]:
+    parameters = {name: text for name in ("epsilon", "delta") if (text := form.get(name, "").strip())}
+    return {"estimator": form.get("estimator", ""), "sql": form.get("sql", ""), "parameters": parameters}
+
+
+def _model_shown(made: Fitted, _: Any) -> dict[str, Any]:
+    features = list(made.features)
+    use = "predict" if hasattr(made.model, "predict") else "transform"
+    return {"tables": _tables_of(made.model, features), "shapes": _shapes_of(made.model, features), "use": use}
+
+
+def _tables_of(model: Any, features: list[str]) -> list[dict[str, Any]]:
+    """Tables of the numbers that a model has learned."""
+    found = []
+    # Listed categories are columns of their own in linear models.
+    if getattr(model, "categories", None) is not None:
+        features = [str(each) for each in model.get_feature_names_out(features)]
+    learned = {
+        name: np.atleast_2d(np.asarray(values, dtype=float))
+        for name in (*_BY_FEATURE, *_BY_LINE)
+        if (values := getattr(model, name, None)) is not None and np.shape(values)[-1] == len(features)
+    }
+    classes = [str(each) for each in getattr(model, "classes_", ())]
+    for name, lines in learned.items():
+        if name in _BY_LINE:
+            rows = [(str(at + 1), line) for at, line in enumerate(lines)]
+            found.append({"title": _BY_LINE[name], "heads": ["", *features], "rows": rows})
+            continue
+        title = _BY_FEATURE[name]
+        heads = classes if len(classes) == len(lines) else [title] if len(lines) == 1 else []
+        rows = list(zip(features, lines.T, strict=True))
+        if name == "coef_":
+            rows.append(("constant", np.atleast_1d(np.asarray(model.intercept_, dtype=float))))
+        found.append({"title": title, "heads": ["Feature", *heads], "rows": rows})
+    return found
+
+
+def _shapes_of(model: Any, features: list[str]) -> list[tuple[str, Chart]]:
+    """Shapes of an additive model as lines with their bands."""
+    classes = [str(each) for each in getattr(model, "classes_", ())]
+    drawn = []
+    for at, shape in enumerate(getattr(model, "shapes_", None) or ()):
+        feature = features[at] if at < len(features) else str(shape.feature)
+        places = np.linspace(float(shape.edges[0]), float(shape.edges[-1]), len(shape.values))
+        for output in range(shape.values.shape[1]):
+            title = f"{feature}, class {classes[output]}" if shape.values.shape[1] > 1 else feature
+            sides = (side[:, output] for side in (shape.values, shape.lower, shape.upper))
+            points = tuple(
+                Point(f"{place:.4g}", float(value), float(low), float(high), float(place))
+                for place, value, low, high in zip(places, *sides, strict=True)
+            )
+            panel = Panel(title, (Series("", points),))
+            drawn.append((title, draw_panels(Drawing((panel,), "95%", NUMBER, feature))[0]))
+    return drawn
+
+
+# Profiles -------------------------------------------------------------------------------------------------------------
+
+
+def _profile_stated(form: Mapping[str, str]) -> dict[str, Any]:
+    return {"source": form.get("source", "").strip(), **_whole(form, "suppose")}
+
+
+def _profile_shown(made: Profile, _: Any) -> dict[str, Any]:
+    """A picture of each column: counts of its values, or its middle half and mean between its bounds."""
+    pictures = []
+    for each in made.columns:
+        counts = [
+            ([str(value)], float(count.value), float(count.low), float(count.high))
+            for value, count in each.values
+            if count.low is not None
+        ]
+        line = None
+        if each.bounds is not None and each.mean is not None:
+            marks = {name: _place(getattr(each.mean, name)) for name in ("low", "value", "high")}
+            marks |= {f"q{n}": _place(quartile.value) for n, quartile in enumerate(each.quartiles, 1)}
+            low, high = map(_place, each.bounds)
+            span = (high - low) or 1.0
+            line = {name: _WIDTH * min(max((place - low) / span, 0.0), 1.0) for name, place in marks.items()}
+        pictures.append((each.name, line, _counts_drawn("rows", counts)))
+    return {"pictures": pictures, "width": _WIDTH, "draft": made.draft(), "files": list(PROFILE.files(made))}
+
+
+def _place(value: Any) -> float:
+    return float(value.toordinal() if hasattr(value, "toordinal") else value)
+
+
+# Workloads ------------------------------------------------------------------------------------------------------------
+
+
+def _workload_stated(form: Mapping[str, str]) -> dict[str, Any]:
+    columns, ways = _listed(form.get("columns", ""), ","), form.get("ways", "")
+    if ways in ("prefixes", "ranges"):
+        if len(columns) != 1:
+            raise InputError("columns", f"must be one column for {ways}")
+        return {"source": form.get("source", ""), "workload": [{ways: columns[0]}]}
+    if ways not in ("1", "2", "3"):
+        raise InputError("ways", f"must be one of {', '.join(name for name, _ in _WAYS)}")
+    return {"source": form.get("source", ""), "workload": [{"marginals": columns, "ways": int(ways)}]}
+
+
+def _workload_shown(made: WorkloadAnswer, query: Any) -> dict[str, Any]:
+    """The tables of a workload, and the first answers of one of them, each with its interval."""
+    tables = [
+        (" × ".join(each.columns) or "all rows", len(each), each.variances.max() ** 0.5) for each in made.tables()
+    ]
+    text = query.get("table", "0")
+    if not text.isascii() or not text.isdigit() or not int(text[:9]) < len(tables):
+        raise Unknown("page")
+    place = int(text[:9])
+    table = next(islice(made.tables(), place, None))
+    rows = [
+        ([f"{each[0]} to {each[1]}" if isinstance(each, tuple) else _label(each) for each in labels], told)
+        for labels, told in islice(table.rows(), _MOST_LISTED)
+    ]
+    points = ((labels, told.value, told.low, told.high) for labels, told in rows)
+    return {
+        "place": place,
+        "columns": table.columns,
+        "rows": rows,
+        "more_rows": len(table) - len(rows),
+        "charts": _counts_drawn("answers", points) if len(table) == len(rows) else [],
+        "error": made.plan.root_mean_square_error,
+        "tables": tables[:_MOST_LISTED],
+        "more": len(tables) - _MOST_LISTED,
+        "forms": list(TABLE_FORMS),
+    }
+
+
+def _label(value: Any) -> str:
+    return "NULL" if value is None else str(value)
+
+
+# Synthetic tables -----------------------------------------------------------------------------------------------------
+
+
+def _synthesis_stated(form: Mapping[str, str]) -> dict[str, Any]:
+    """Of sets of columns such as ``ward + sex, ward + age``, a method and numbers of rows those that are stated."""
+    source, second, method = (form.get(name, "").strip() for name in ("source", "second", "method"))
+    sets = [_listed(each, "+") for each in _listed(form.get("marginals", ""), ",")]
+    said = {"method": method, "marginals": [each for each in sets if each], **_whole(form, "rows")}
+    return {"source": {source: None, second: None} if second else source} | {k: v for k, v in said.items() if v}
+
+
+def _synthesis_shown(made: SyntheticTable | SyntheticStar, query: Any) -> dict[str, Any]:
+    """The quality of one of the tables, and the counts of a marginal that was measured."""
+    name = query.get("table", "") or made.tables[0].name
+    table = next((each for each in made.tables if each.name == name), None)
+    if table is None:
+        raise Unknown("page")
+    best = table.best_quality()
+    chosen = tuple(query.getlist("column"))
+    known = [each.columns for each in best]
+    if chosen and chosen not in known:
+        raise Unknown("page")
+    missing = [" × ".join(pair) for pair in table.not_measured]
+    return {
+        "table": table,
+        "quality": best,
+        "missing": missing[:_MOST_PAIRS],
+        "more": len(missing) - _MOST_PAIRS,
+        "counts": _counts(table, chosen or min(known, key=len)) if known else None,
+        "beside": [each.name for each in made.tables if each is not table],
+        "forms": list(TABLE_FORMS),
+    }
+
+
+def _counts(table: SyntheticTable, columns: tuple[str, ...]) -> dict[str, Any]:
+    """Counts of a marginal that was measured: the model's, the noisy one and its interval."""
+    rows = [
+        ([_label(row[name]) for name in columns], row)
+        for row in table.marginal(columns).slice(0, _MOST_LISTED).to_pylist()
+    ]
+    points = ((labels, row["measured"], row["low"], row["high"]) for labels, row in rows if row["measured"] is not None)
+    cells = math.prod(len(table.columns[name]) for name in columns)
+    return {
+        "columns": columns,
+        "title": " × ".join(columns),
+        "rows": rows,
+        "more": cells - len(rows),
+        "charts": _counts_drawn("measured", points),
+    }
+
+
+_ESTIMATORS: Final = (
+    ("LogisticRegression", "classes, linear"),
+    ("AdditiveClassifier", "classes, one shape per feature"),
+    ("BoostedTreesClassifier", "classes, trees"),
+    ("GaussianNB", "classes, naive Bayes"),
+    ("LinearRegression", "a number, linear"),
+    ("AdditiveRegressor", "a number, one shape per feature"),
+    ("BoostedTreesRegressor", "a number, trees"),
+    ("PoissonRegressor", "a count"),
+    ("PCA", "principal components"),
+    ("KMeans", "eight clusters"),
+)
+_WAYS: Final = (
+    ("1", "counts by each column"),
+    ("2", "counts by each pair of columns"),
+    ("3", "counts by every three columns"),
+    ("prefixes", "cumulative counts of one column"),
+    ("ranges", "counts of every interval of one column"),
+)
+_METHODS: Final = (
+    ("aim", "best, minutes"),
+    ("mst", "good, seconds"),
+    ("marginals", "listed sets"),
+    ("independent", "columns alone"),
+)
+_VIEWS: Final[Mapping[str, ReleaseView]] = {
+    SYNTHESIS.name: ReleaseView(
+        "Make a synthetic table", ("source", "second", "method", "marginals", "rows", "epsilon", "delta"), _METHODS,
+        _synthesis_stated, _synthesis_shown,
+    ),
+    WORKLOAD.name: ReleaseView(
+        "Answer a workload", ("source", "columns", "ways", "epsilon", "delta"), _WAYS, _workload_stated,
+        _workload_shown,
+    ),
+    PROFILE.name: ReleaseView(
+        "Profile a table", ("source", "suppose", "epsilon", "delta"), (), _profile_stated, _profile_shown
+    ),
+    MODEL.name: ReleaseView(
+        "Fit a model", ("estimator", "sql", "epsilon", "delta"), _ESTIMATORS, _model_stated, _model_shown
+    ),
+}  # fmt: skip

@@ -26,8 +26,8 @@ from tacit.query.aggregates import SQL_NAMES
 from tacit.query.refusal import Proposal, Refusal
 from tacit.query.request import Request
 from tacit.releases.accounts import Budget
-from tacit.server.api.errors import describe, failure_json
 from tacit.server.api.request import read_json
+from tacit.server.errors import describe, failure_json
 from tacit.server.mcp.doors import AssistantDoor, affordable_request, is_used_up
 
 INSTRUCTIONS: Final = (

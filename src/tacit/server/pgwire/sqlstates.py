@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from tacit.server.api.errors import describe
-from tacit.server.errors import TooMany, Unauthenticated
+from tacit.server.errors import TooMany, Unauthenticated, describe
 from tacit.server.pgwire.messages import WireFault, error_response
 from tacit.server.pgwire.types import BadValue
 

@@ -1,0 +1,232 @@
+"""Pages that only show: tables, history, receipts, budgets, the promise, the ledger."""
+
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import suppress
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from tacit.accounting.currencies import currency_of
+from tacit.core.errors import TacitError
+from tacit.core.guarantees import Guarantee
+from tacit.core.relations import ADD_REMOVE
+from tacit.ledger import LedgerError
+from tacit.ledger.entries import plain_name
+from tacit.releases.accounts import Budget
+from tacit.releases.receipt import outcome_problem
+from tacit.server.console.amounts import as_pair, down, gauges, is_spent, promise, symbol, up
+from tacit.server.console.page_request import PageRequest, whole_number
+from tacit.server.console.tables import view_table
+from tacit.server.identity import Access, Job, TokenScope
+from tacit.server.identity.credentials import new_id
+
+#: Pages of history that a burn-down looks at.
+_PAGES: Final = 4
+
+
+async def show_datasets(visit: PageRequest) -> Response:
+    """Show all tables that the person may see, by population, each with its budget."""
+    tables = await visit.run(visit.service.tables, visit.user)
+    budgets = await visit.budgets()
+    return await visit.page(
+        "datasets.html",
+        groups=[
+            (gauges(budget, analyst=visit.name), budget.population,
+             [view_table(info) for info in tables if info.table.population == budget.population])
+            for budget in budgets
+        ],
+        public=[view_table(info, tables) for info in tables if info.table.public],
+        budgets=budgets,
+        can_ask=visit.user.has(TokenScope.ASK),
+    )  # fmt: skip
+
+
+async def show_history(visit: PageRequest) -> Response:
+    """Charges, newest first."""
+    before = visit.request.query_params.get("before", "")
+    everyone, undelivered = _sees_all(visit.user), visit.request.query_params.get("undelivered", "") == "1"
+    found = await visit.run(
+        visit.service.history,
+        visit.user,
+        before=whole_number(before) if before else None,
+        everyone=everyone,
+        undelivered=undelivered,
+    )
+    return await visit.page(
+        "history.html",
+        undelivered=undelivered,
+        everyone=everyone,
+        can_ask=visit.user.has(TokenScope.ASK),
+        entries=found.records,
+        older=found.next,
+    )
+
+
+async def receipt(visit: PageRequest) -> Response:
+    """A receipt to keep: ``tacit receipt verify`` and :func:`tacit.verify_receipt` read it unchanged."""
+    position = visit.request.path_params["position"]
+    found = await visit.run(visit.service.receipt, visit.user, position)
+    return visit.file(found.to_json() + "\n", f"receipt-{position}.json")
+
+
+async def show_budget(visit: PageRequest) -> Response:
+    """Show the remaining budgets, and decisions of operators about them."""
+    budgets = await visit.budgets()
+    seen = {"", *(plain_name(budget.population, "population") for budget in budgets)}
+    decided = await visit.run(visit.service.curator.ledger.overrides) if _sees_all(visit.user) else ()
+    return await visit.page(
+        "budget.html",
+        accounts=[(budget, gauges(budget, analyst=visit.name), _terms(budget.guarantee)) for budget in budgets],
+        budgets=budgets,
+        decided=[each for each in reversed(decided) if each.population in seen],
+    )
+
+
+async def show_guarantee(visit: PageRequest) -> Response:
+    """Show the meaning of the budgets for a person in the data."""
+    budgets = await visit.budgets()
+    populations = [_population(budget) for budget in budgets]
+    return await visit.page("guarantee.html", populations=populations, budgets=budgets)
+
+
+def _sees_all(access: Access) -> bool:
+    return access.has(TokenScope.AUDIT) or access.has(TokenScope.ADMIN)
+
+
+def _population(budget: Budget) -> dict[str, Any]:
+    """The meaning of a budget: now, when all of it is spent, and for two versions of a person who is there."""
+    epsilon, delta = as_pair(budget.guarantee)
+    spent = {line.currency: Fraction(line.spent) for line in budget.lines}
+    return {
+        "name": budget.population,
+        "whole": promise(epsilon, delta),
+        "now": promise(*as_pair(currency_of(budget.guarantee).from_amounts(spent))),
+        # One version of a person leaves and the other comes: two steps.
+        "twice": promise(2 * epsilon, delta) if budget.guarantee.relation is ADD_REMOVE else None,
+        "terms": _terms(budget.guarantee),
+    }
+
+
+def _terms(guarantee: Guarantee) -> str:
+    currency = currency_of(guarantee)
+    numbers = currency.numbers_of(guarantee)
+    if not currency.relaxed:
+        stated = " and ".join(f"{symbol(name)} = {down(number)}" for name, number in numbers.items())
+        return f"The account keeps {stated} for everything together."
+    name, number = next(iter(numbers.items()))
+    epsilon, delta = as_pair(guarantee)
+    return (
+        f"The account keeps {symbol(name)} = {down(number)} of {currency.concept} for everything together, "
+        f"which is ε = {up(epsilon)} at δ = {up(delta)}."
+    )
+
+
+_VERIFICATION: Final = "verification"
+_STOPPED: Final = {
+    "title": "The ledger has stopped",
+    "words": (
+        "It cannot be trusted or written: a storage failure, an entry that does not fit, or an old copy put in its "
+        "place. No query is answered. The operator's log says what was found; after looking, restart the server "
+        "or take the ledger over with “tacit ledger adopt”."
+    ),
+}
+
+
+_NO_CHECK: Final = {
+    "running": False, "done": 0, "total": 0, "time": "", "by": "", "entries": 0, "charges": 0, "outcomes": 0,
+    "problems": [],
+}  # fmt: skip
+
+
+class LedgerWatch:
+    """The pages of the ledger, and the one verification that may be under way in this process.
+
+    Its result is also kept under its id where every worker finds it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._last: dict[str, Any] = _NO_CHECK
+        self._id = ""
+
+    async def show(self, visit: PageRequest) -> Response:
+        """State, alerts, verification."""
+        check = await visit.run(self._check, visit)
+        alerts, ledger = await visit.run(_state, visit)
+        return await visit.page("ledger.html", alerts=alerts, check=check, ledger=ledger)
+
+    async def verify(self, visit: PageRequest) -> Response:
+        """Begin a verification, unless one is under way."""
+        with self._lock:
+            if not self._last["running"]:
+                self._last, self._id = _NO_CHECK | {"running": True}, new_id()
+                # A thread of its own: it may take minutes, and no request waits for it.
+                work = threading.Thread(target=self._run, args=(visit, self._id), name="tacit-verify", daemon=True)
+                work.start()
+        return visit.redirect(f"/console/ledger?check={self._id}")
+
+    def _run(self, visit: PageRequest, id: str) -> None:  # noqa: A002
+        ledger = visit.service.curator.ledger
+
+        def advance(done: int, total: int) -> None:
+            self._last = _NO_CHECK | {"running": True, "done": done, "total": total}
+
+        def receipt(outcome: Any) -> str | None:
+            return outcome_problem(outcome, ledger=ledger.id, public_key=outcome.key) if outcome.receipt else None
+
+        found: dict[str, Any]
+        try:
+            report = ledger.verify(progress=advance, check_outcome=receipt)
+            found = {name: getattr(report, name) for name in ("entries", "charges", "outcomes", "problems")}
+        except TacitError as problem:
+            found = {"problems": [f"it could not be verified: {problem}"]}
+        now = datetime.now(UTC)
+        self._last = _NO_CHECK | {"time": now.isoformat(), "by": visit.name} | found
+        text = json.dumps(self._last)
+        # Where it cannot be kept only this process knows; the ledger has other worries.
+        with suppress(TacitError):
+            visit.people.jobs.put(Job(id, visit.name, _VERIFICATION, now, state="done", outcome=text, finished=now))
+
+    def _check(self, visit: PageRequest) -> dict[str, Any]:
+        """The verification that the address names, wherever it ran; else the last one here."""
+        id = visit.request.query_params.get("check", "")  # noqa: A001
+        if not id or id == self._id:
+            return self._last
+        job = visit.people.jobs.find(id, visit.name)
+        if job is None or job.request != _VERIFICATION:
+            return _NO_CHECK | {"running": True}
+        found: dict[str, Any] = json.loads(job.outcome)
+        return found
+
+
+def _state(visit: PageRequest) -> tuple[list[dict[str, str]], dict[str, Any]]:
+    """Alerts, and what names the state of the ledger."""
+    ledger = visit.service.curator.ledger
+    try:
+        head, alerts = ledger.head, _alerts(visit)
+        return alerts, {"id": ledger.id, "seq": f"{head.seq:,}", "hash": head.hash, "key": ledger.public_key}
+    except LedgerError:
+        # It says nothing any more, not even which key it signs with.
+        return [_STOPPED], {"id": ledger.id, "seq": "?", "hash": "", "key": "?"}
+
+
+def _alerts(visit: PageRequest) -> list[dict[str, str]]:
+    """Budgets and shares that are used up."""
+    ledger, found = visit.service.curator.ledger, []
+    more = " Give them more on their page, if you want to." if visit.user.has(TokenScope.ADMIN) else ""
+    for budget in visit.service.budget(visit.user):
+        population = budget.population
+        if is_spent(budget.balances[0]):
+            words = f"No fresh query about {population} can be answered any more. Repeats stay free."
+            found.append({"title": f"The budget of {population} is spent", "words": words})
+        for person in visit.people.everyone():
+            balance = ledger.budget(population, analyst=person.name).balances[1]
+            if balance.limited and person.active and is_spent(balance):
+                words = f"They can repeat what was answered, and ask nothing new.{more}"
+                found.append({"title": f"{person.name} has used up their share of {population}", "words": words})
+    return found
