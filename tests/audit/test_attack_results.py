@@ -21,7 +21,8 @@ from tacit.audit.attacks import (
     link_by_steps,
 )
 from tacit.audit.attacks.counts import bounded_noise
-from tacit.audit.attacks.success_rate import below, choose, choose_evenly, largest, percent, toss
+from tacit.audit.attacks.results import below, choose, choose_evenly, largest, percent, toss
+from tacit.audit.charts import svg
 from tacit.core.errors import InputError
 
 VICTIMS = tuple((person, person % 2 == 0) for person in range(10))
@@ -49,9 +50,10 @@ def test_every_result_can_be_read_stored_and_drawn(place: int, tmp_path: Path, s
     result = results()[place]
     assert result.title in str(result) or result.title.split(";")[0] in str(result)
     assert json.loads(result.to_json()) == result.content()
-    svg = result.svg()
-    assert svg.startswith("<svg")
-    assert svg.endswith("</svg>")
+    drawn = svg(result.chart())
+    assert drawn.startswith("<svg")
+    assert drawn.endswith("</svg>")
+    assert result.headline
     result.chart(tmp_path / "chart.json")
     assert json.loads((tmp_path / "chart.json").read_text())["$schema"]
     with pytest.raises(InputError, match="must end in"):

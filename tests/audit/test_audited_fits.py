@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tacit.learn
-from tacit.audit.checks import AuditCheck, run_checks
+from tacit.audit.report import AuditCheck, run_checks
 from tacit.audit.self_audit import audited_estimators, fit_checks
 from tacit.learn import estimator
 

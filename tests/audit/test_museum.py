@@ -8,9 +8,9 @@ from __future__ import annotations
 import pytest
 
 from audit.museum import PIECES, Piece
-from tacit.audit.checks import judged
 from tacit.audit.exact import ExactLoss
 from tacit.audit.lower_bound import LowerBound
+from tacit.audit.report import judged
 from tacit.core.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("seeded")

@@ -16,8 +16,8 @@ from typer.testing import Result
 
 from support.command_line import run_command
 from support.postgres import address
-from tacit.audit.checks import CheckOutcome, run_checks
 from tacit.audit.project_audit import brought_here, neighbours_of, project_checks, rehearsed
+from tacit.audit.report import CheckOutcome, run_checks
 from tacit.core.errors import InputError, QueryError
 from tacit.curator.opening import open_project
 from tacit.engines.duckdb import DuckDBEngine

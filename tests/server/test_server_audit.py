@@ -13,7 +13,7 @@ from typer.testing import Result
 from support.command_line import run_command
 from support.serving import Server, make_clinic, make_tokens
 from tacit.audit import server_audit as audited_server
-from tacit.audit.checks import run_checks
+from tacit.audit.report import run_checks
 from tacit.audit.server_audit import AuditQuery, server_checks
 
 COUNT = "SELECT COUNT(*) AS n FROM visits"

@@ -13,15 +13,16 @@ that it proposes.
 Modules:
 * :mod:`.attacks` — Attacks: they succeed on an unprotected twin and are reduced to guessing on a curator
 * :mod:`.canaries` — One-run audit of training by canaries, each included by an independent coin
-* :mod:`.checks` — Checks of an audit: what a tool found, whether that is an objection, and lists of checks
+* :mod:`.charts` — Charts of audits and attacks in one style: red for unprotected or claimed, blue for measured, grey
+  for guessing
 * :mod:`.exact` — Exact privacy loss of a mechanism with finitely many outputs
 * :mod:`.lower_bound` — Lower bound on the privacy loss of any callable, from its outputs, with stated confidence
 * :mod:`.project_audit` — Audit of a project: queries recorded on made-up people and replayed on their neighbours
 * :mod:`.pytest` — Pytest fixture for record and replay in a user's own tests
 * :mod:`.replay` — Record and replay: dependence on one unit's data outside the inputs of mechanisms
-* :mod:`.report` — Audit report as one self-contained HTML page, with its charts
+* :mod:`.report` — Checks of an audit, and the report of their outcomes for programs and as one self-contained HTML page
 * :mod:`.search` — Neighbouring databases to try, and audits over many pairs of them
-* :mod:`.self_audit` — Self-audit: Tacit's mechanisms, fits, ledger and units checked by its own tools
+* :mod:`.self_audit` — Self-audit: Tacit's mechanisms and fits checked by its own tools
 * :mod:`.server_audit` — Audit of a running server with an analyst's access only: an address and a token
 """
 

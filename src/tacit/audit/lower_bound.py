@@ -28,6 +28,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.audit.charts import draw_lower_bound
+from tacit.core.charts import save_chart
 from tacit.core.errors import InputError, InternalError
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import Number, check_count, exact_probability
@@ -339,19 +341,6 @@ class Confirmed:
         low, high = self.bounds
         return math.log((low - delta) / high) if low > delta else -math.inf
 
-    def delta(self, epsilon: float) -> float:
-        """Lower bound on the hockey-stick divergence at a fixed ε."""
-        low, high = self.bounds
-        return max(0.0, low - math.exp(epsilon) * high)
-
-    def renyi(self, alpha: float) -> float:
-        """A lower bound on the Renyi divergence of order ``alpha``: that of the event's two probabilities."""
-        p, q = self.bounds
-        if p <= q:
-            return 0.0
-        total = p**alpha * q ** (1 - alpha) + ((1 - p) ** alpha * (1 - q) ** (1 - alpha) if p < 1 else 0.0)
-        return max(0.0, math.log(total) / (alpha - 1))
-
 
 @dataclass(frozen=True)
 class LowerBound:
@@ -381,17 +370,6 @@ class LowerBound:
     def violated(self) -> bool:
         """Whether the claim is refuted, at the confidence stated."""
         return self.claimed is not None and self.epsilon > self.claimed
-
-    def hockey_stick(self, epsilon: Number) -> float:
-        """At least this δ is needed at ``epsilon``, with the same confidence."""
-        return self.confirmed.delta(float(epsilon))
-
-    def renyi(self, alpha: Number) -> float:
-        """The Renyi divergence of order ``alpha`` is at least this, with the same confidence."""
-        order = float(alpha)
-        if not order > 1:
-            raise InputError("alpha", "a Renyi order must be greater than 1")
-        return self.confirmed.renyi(order)
 
     def growth(self) -> list[tuple[int, float]]:
         """The bound that the first n fresh samples alone would have given, for growing n."""
@@ -433,9 +411,10 @@ class LowerBound:
 
     def plot(self, path: Any = None) -> Any:
         """Loss histogram, ROC curve and growth of the bound in one Altair chart; ``path`` saves it."""
-        from tacit.audit.report import chart_lower_bound
-
-        return chart_lower_bound(self, path)
+        chart = draw_lower_bound(self)
+        if path is not None:
+            save_chart(chart, path)
+        return chart
 
 
 def lower_bound(

@@ -19,9 +19,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
-from tacit.audit.checks import AuditCheck, Verdict, judged, judged_replays
 from tacit.audit.lower_bound import lower_bound
 from tacit.audit.replay import replay
+from tacit.audit.report import AuditCheck, Verdict, judged, judged_replays
 from tacit.audit.search import Neighbours, replay_neighbours
 from tacit.core.errors import InputError, QueryError
 from tacit.core.guarantees import PureDP

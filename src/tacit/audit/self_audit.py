@@ -1,42 +1,24 @@
-"""Self-audit: Tacit's mechanisms, fits, ledger and units checked by its own tools.
+"""Self-audit: Tacit's mechanisms and fits checked by its own tools.
 
-Four queries: do exact tables of small mechanisms keep their guarantee; can black-box audits refute any mechanism's
-claim; does anything but noise move when code that uses all mechanisms is replayed on neighbours; is what is said around
-releases (order, lower ends, the price of one) true.
+Three questions: do exact tables of small mechanisms keep their guarantee; can black-box audits refute any mechanism's
+claim; does anything but noise move when code that uses all mechanisms, or fits a model, is replayed on neighbours.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from itertools import permutations, product
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from itertools import product
+from typing import Any, Final
 
-from tacit.accounting.compose import METHODS, compose
-from tacit.accounting.filters import PureFilter
-from tacit.audit.checks import AuditCheck, Verdict, judged, judged_replays
 from tacit.audit.exact import exact
 from tacit.audit.lower_bound import lower_bound
+from tacit.audit.report import AuditCheck, Verdict, judged, judged_replays
 from tacit.audit.search import Neighbours, replay_neighbours
-from tacit.client.account_responses import seen_text
-from tacit.client.http_client import TrustError
-from tacit.client.trust import Witness, head_text
-from tacit.core.divergences import approx_max_divergence
-from tacit.core.errors import AccountingError, InputError, TacitError
-from tacit.core.events import RandomizedResponseEvent
-from tacit.core.guarantees import ApproxDP, Guarantee, PureDP
+from tacit.core.guarantees import ApproxDP, Guarantee
 from tacit.core.numbers import exp_bounds
-from tacit.curator.opening import open_project
-from tacit.engines.frames import PlainFrame
-from tacit.ledger import ConflictError, Ledger, Order, Reservation
-from tacit.ledger.memory import MEMORY
 from tacit.mechanisms.counting_queries import CountingQueries
 from tacit.mechanisms.exponential import Exponential
 from tacit.mechanisms.gaussian import Gaussian
@@ -50,109 +32,6 @@ from tacit.mechanisms.randomized_response import RandomizedResponse
 from tacit.mechanisms.selection_scores import WeightedSelection
 from tacit.mechanisms.sparse_vector import SparseVector
 from tacit.mechanisms.top_k import TopK
-from tacit.project.project_file import ProjectModel, build, validate
-from tacit.project.source import Source
-from tacit.query.types import INTEGER, TEXT, SqlType
-
-if TYPE_CHECKING:
-    from tacit.project.project_file import Project
-
-#: Name, tool, and what runs it.
-Entry = tuple[str, str, Callable[[], Verdict]]
-
-_CLAIMED_DELTA: Final = Fraction(1, 100)
-
-
-def claim_checks(samples: int, confidence: float) -> Iterator[Entry]:
-    """All claims; those that sample run ``samples`` times on each of two inputs that must look alike."""
-    orders = {"a": 99, "b": 99}, {"b": 99, "a": 99}
-    forms = {1: 99, "b": 99}, {"b": 99, True: 99}
-    ties = {"a": 0, "b": 0}, {"b": 0, "a": 0}
-    # Both inputs say the same, so that next to no loss is allowed between them.
-    yield (
-        "keys in the order of a mapping",
-        "lower_bound",
-        _alike(PartitionSelection(epsilon=1, delta=_CLAIMED_DELTA), *orders, samples, confidence),
-    )
-    yield (
-        "keys in the form first seen",
-        "lower_bound",
-        _alike(PartitionSelection(epsilon=1, delta=_CLAIMED_DELTA), *forms, samples, confidence),
-    )
-    yield (
-        "ties in the order of a mapping",
-        "lower_bound",
-        _alike(NoisyMax(epsilon=6, sensitivity=1), *ties, samples, confidence),
-    )
-    yield "one release in a list of one", "exact", _one_release
-    yield "lower ends of compositions", "exact", _lower_ends
-
-
-def _alike(mechanism: Any, first: Any, second: Any, samples: int, confidence: float) -> Callable[[], Verdict]:
-    def run() -> Verdict:
-        claim = ApproxDP("0.1", "0.01")
-        return judged(
-            lower_bound(
-                lambda given: repr(mechanism.release(given)),
-                first,
-                second,
-                claimed=claim,
-                delta=claim.delta,
-                samples=samples,
-                confidence=confidence,
-            )
-        )
-
-    return run
-
-
-def _one_release() -> Verdict:
-    listed: list[Any] = [
-        Gaussian(epsilon=1, delta="1e-6", l2_sensitivity=1),
-        Gaussian(epsilon=1, delta="1e-6", l2_sensitivity=1, dimension=9),
-        Laplace(epsilon=1, l1_sensitivity=2),
-        Exponential(epsilon=1, sensitivity=1),
-        TopK(epsilon=1, k=4, sensitivity=1),
-        PartitionSelection(epsilon=1, delta="1e-6"),
-    ]
-    dearer = []
-    for mechanism in listed:
-        promise = mechanism.guarantee
-        if not isinstance(promise, PureDP | ApproxDP):
-            continue
-        for method in METHODS:
-            try:
-                cost = compose([mechanism], delta=promise.delta or Fraction(1, 10**6), method=method).epsilon
-            except AccountingError:
-                continue
-            if cost > promise.epsilon:
-                dearer.append(f"{mechanism!r} by {method}")
-    return Verdict(bool(dearer), f"dearer in a list than by itself: {', '.join(dearer) or 'nothing'}", dearer)
-
-
-def _lower_ends() -> Verdict:
-    """Randomized response of three answers, composed by enumeration; an unknown release of its ε would cost more."""
-    event = RandomizedResponseEvent(Fraction(1, 2), 3)
-    first = {0: Fraction(1, 2), 1: Fraction(1, 4), 2: Fraction(1, 4)}
-    second = {0: Fraction(1, 4), 1: Fraction(1, 2), 2: Fraction(1, 4)}
-    p: dict[tuple[int, ...], Fraction] = {(): Fraction(1)}
-    q = p
-    wrong = []
-    for times in range(1, 5):
-        p, q = (
-            {(*o, x): a * b for o, a in law.items() for x, b in one.items()} for law, one in ((p, first), (q, second))
-        )
-        truth = approx_max_divergence(p, q, delta=Fraction(1, 20)).high
-        for method in METHODS:
-            try:
-                found = compose([(event, times)], delta=Fraction(1, 20), method=method)
-            except AccountingError:
-                continue
-            slack = Fraction(1, 10**9)
-            if found.epsilon < truth - slack or (found.lower is not None and found.lower > max(truth, 0) + slack):
-                wrong.append(f"{times} by {method}")
-    return Verdict(bool(wrong), f"ends that do not enclose the enumerated epsilon: {', '.join(wrong) or 'none'}", wrong)
-
 
 #: Of each black-box audit, so that all of them together raise a false alarm less than once in five hundred runs.
 _CONFIDENCE: Final = 0.9999
@@ -163,8 +42,7 @@ _DECADES: Final = range(11)
 
 def standing_checks(samples: int = 4_000) -> list[AuditCheck]:
     """All checks of the self-audit; ``samples`` are the runs on each neighbour of every black-box audit."""
-    claims = (AuditCheck(*entry) for entry in claim_checks(samples, _CONFIDENCE))
-    return [*_exact_checks(), *_black_box_checks(samples), *_replay_checks(), *claims]
+    return [*_exact_checks(), *_black_box_checks(samples), *_replay_checks()]
 
 
 # Exact tables
@@ -401,231 +279,3 @@ def _fitted(make: Callable[[], Any], rows: Sequence[tuple[Any, Any, Any]]) -> li
         (name, f"{getattr(value, 'dtype', '')} {getattr(value, 'tolist', lambda v=value: v)()!r}")
         for name, value in values
     ]
-
-
-_ALL = Order("people", PureDP(1))
-#: By turns: what is done, and what it does to a folder with a spent ledger; returns what is wrong, or nothing.
-_Work = Callable[[Path], str]
-
-
-def ledger_checks() -> Iterator[AuditCheck]:
-    """A backup put back, a backup adopted, a deleted ledger, a copy in a child, a whole machine put back."""
-    works: dict[str, _Work] = {
-        "a backup put back": _put_back,
-        "a backup adopted": _adopted,
-        "a deleted ledger begun anew": _begun_anew,
-        "an account in memory, copied by a fork": _forked,
-        "a machine put back whole, seen by a client": _machine,
-    }
-    for name, work in works.items():
-        yield AuditCheck(f"the account after {name}", "ledger", lambda work=work: _judged(work))  # type: ignore[misc]
-
-
-def _judged(work: _Work) -> Verdict:
-    with tempfile.TemporaryDirectory(prefix="tacit-audit-") as folder:
-        problem = work(Path(folder))
-    return Verdict(bool(problem), problem or "nothing more was admitted, and every override is shown", None)
-
-
-def _open(folder: Path) -> Ledger:
-    ledger = Ledger.open(folder / "book" / "ledger", anchor=folder / "anchor")
-    ledger.ensure_account("people", PureFilter(epsilon=1))
-    return ledger
-
-
-def _spent(folder: Path, *, backup: bool = True) -> None:
-    """A ledger whose budget is spent, and a backup from before."""
-    _open(folder).close()
-    if backup:
-        shutil.copytree(folder / "book", folder / "backup")
-    with _open(folder) as ledger:
-        ledger.reserve(_ALL)
-
-
-def _restore(folder: Path) -> None:
-    shutil.rmtree(folder / "book")
-    shutil.copytree(folder / "backup", folder / "book")
-
-
-def _admits(ledger: Ledger) -> bool:
-    try:
-        return isinstance(ledger.reserve(_ALL), Reservation)
-    except TacitError:
-        return False
-
-
-def _put_back(folder: Path) -> str:
-    _spent(folder)
-    _restore(folder)
-    try:
-        with _open(folder) as ledger:
-            return "an old copy was opened" + (", and admitted a charge again" if _admits(ledger) else "")
-    except TacitError:
-        return ""
-
-
-def _adopt(folder: Path) -> Ledger:
-    return Ledger.adopt(folder / "book" / "ledger", anchor=folder / "anchor", reason="an audit", operator="audit")
-
-
-def _adopted(folder: Path) -> str:
-    _spent(folder)
-    _restore(folder)
-    with _adopt(folder) as ledger:
-        if _admits(ledger):
-            return "an adopted backup admitted what had been spent"
-        kinds = [each.kind for each in ledger.verify().overrides]
-    return "" if kinds == ["lost", "adopted"] else f"verifying shows {kinds} instead of the loss and the adoption"
-
-
-def _begun_anew(folder: Path) -> str:
-    _spent(folder, backup=False)
-    shutil.rmtree(folder / "book")
-    with _adopt(folder) as ledger:
-        ledger.ensure_account("people", PureFilter(epsilon=1))
-        return "a ledger begun anew admitted what had been spent" if _admits(ledger) else ""
-
-
-def _forked(_: Path) -> str:
-    with Ledger.open(MEMORY) as ledger:
-        ledger.ensure_account("people", PureFilter(epsilon=1))
-        pid = os.fork()
-        if pid == 0:
-            admitted = True
-            try:
-                admitted = _admits(ledger)
-            finally:
-                os._exit(1 if admitted else 0)
-        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    return "a forked child charged a copy of the account" if status else ""
-
-
-def _machine(folder: Path) -> str:
-    """Ledger and anchor are put back together; the client keeps what it saw."""
-    _open(folder).close()
-    for part in ("book", "anchor"):
-        place = folder / part
-        (shutil.copytree if place.is_dir() else shutil.copy)(place, folder / f"saved-{part}")
-    with _open(folder) as ledger:
-        held: Any = ledger.reserve(_ALL)
-        ident, seen = ledger.id, ledger.head
-    witness = _witness(folder, ident)
-    witness.advance(seen, held.previous, lambda _: True)
-    shutil.rmtree(folder / "book")
-    shutil.copytree(folder / "saved-book", folder / "book")
-    shutil.copy(folder / "saved-anchor", folder / "anchor")
-    with _open(folder) as ledger:
-        try:
-            seen_text(ledger, head_text(_witness(folder, ident).known))
-        except (ConflictError, TrustError):
-            return ""
-    return "a client that had seen a newer entry was not refused"
-
-
-def _witness(folder: Path, ledger: str) -> Witness:
-    return Witness("the server", ledger, lasting=True, folder=folder / "client")
-
-
-#: Rows of persons in two tables; some persons are in both, one has far more rows than count.
-_UNIT_ROWS: Final = [
-    *({"person": i, "table": ("visits", "letters")[i % 2], "cost": i % 9} for i in range(1, 12)),
-    *({"person": i, "table": ("letters", "visits")[i % 2], "cost": i % 9} for i in range(5, 12)),
-    *({"person": 7, "table": "visits", "cost": 9} for _ in range(20)),
-]
-_WITH: Final = "WITH v AS (SELECT id, cost FROM visits UNION ALL SELECT id, cost FROM letters) "
-_QUERIES: Final = {
-    "rows of two tables": "SELECT COUNT(*), SUM(cost) FROM v",
-    "a median over two tables": "SELECT MEDIAN(cost) FROM v",
-    "keys of two tables": "SELECT cost, COUNT(*) FROM v GROUP BY cost",
-}
-#: Declared types of ids; a table cannot have one and another table of its population another.
-_TYPES: Final = ("integer", "decimal", "text", "date", "boolean", "row")
-
-
-def unit_checks() -> Iterator[AuditCheck]:
-    """One person in two stores that write ids otherwise; kinds of ids that must be refused; a unit that moves."""
-    for name, sql in _QUERIES.items():
-        yield AuditCheck(f"SQL: {name}", "replay", partial(_replayed_query, _WITH + sql))
-    yield AuditCheck("units of two kinds in one population", "refusals", _mixed)
-    yield AuditCheck("a unit that moves after it was fixed", "refusals", _moved)
-
-
-def _replayed_query(sql: str) -> Verdict:
-    return judged_replays(replay_neighbours(_asking(sql), _UNIT_ROWS, unit="person"))
-
-
-def _asking(sql: str) -> Callable[[list[dict[str, Any]]], Any]:
-    def ask(rows: list[dict[str, Any]]) -> Any:
-        with open_project(_project(rows)) as curator:
-            answer = curator.sql(sql, epsilon=1)
-            return answer.finished.values, answer.finished.intervals(), answer.charge.text, answer.note
-
-    return ask
-
-
-def _project(rows: list[dict[str, Any]]) -> Project:
-    """Whole numbers in one table, and in the other the same persons as texts with leading zeros."""
-    here = {name: [row for row in rows if row["table"] == name] for name in ("visits", "letters")}
-    frames = {
-        "visits": _frame(INTEGER, [(row["person"], row["cost"]) for row in here["visits"]]),
-        "letters": _frame(TEXT, [(f"{row['person']:04d}", row["cost"]) for row in here["letters"]]),
-    }
-    return _made(frames, {name: {"unit": "id", "type": "integer"} for name in frames})
-
-
-def _frame(ids: SqlType, rows: Sequence[tuple[Any, int]]) -> PlainFrame:
-    return PlainFrame.of({"id": ids, "cost": INTEGER}, rows)
-
-
-def _made(frames: dict[str, PlainFrame], units: dict[str, dict[str, str]]) -> Project:
-    tables = {
-        name: {
-            "source": "frame",
-            "population": "people",
-            "unit": units[name]["unit"],
-            "max_rows": 3,
-            "max_groups": 2,
-            "columns": {"id": {"type": units[name]["type"]}, "cost": {"type": "integer", "bounds": [0, 9]}},
-        }
-        for name in frames
-    }
-    people = {"epsilon": "10", "delta": "1e-5", "accounting": "approx"}
-    model = validate(ProjectModel, {"populations": {"people": people}, "tables": tables})
-    return build(model, {name: Source.of_frame(frame) for name, frame in frames.items()})
-
-
-def _mixed() -> Verdict:
-    """Every pair of kinds must be refused; what is accepted is an objection."""
-    frame = _frame(TEXT, [("1", 1)])
-    accepted = []
-    for pair in (*permutations(_TYPES, 2), ("row", "row")):
-        units = [{"unit": "row", "type": "text"} if kind == "row" else {"unit": "id", "type": kind} for kind in pair]
-        try:
-            open_project(_made({"one": frame, "two": frame}, {"one": units[0], "two": units[1]})).close()
-        except InputError:
-            continue
-        accepted.append(" with ".join(pair))
-    return Verdict(
-        bool(accepted), f"accepted: {', '.join(accepted)}" if accepted else "all of them are refused", accepted
-    )
-
-
-def _moved() -> Verdict:
-    """An account opened for one unit must not be opened for another."""
-    frame = _frame(INTEGER, [(1, 1), (1, 2), (2, 3)])
-    kinds = {"id": {"unit": "id", "type": "integer"}, "row": {"unit": "row", "type": "integer"}}
-    kinds["cost"] = {"unit": "cost", "type": "integer"}
-    accepted = []
-    for first, second in permutations(kinds, 2):
-        with tempfile.TemporaryDirectory() as folder:
-            made = [_made({"data": frame}, {"data": kinds[name]}) for name in (first, second)]
-            anchor, ledger = str(Path(folder) / "anchor"), str(Path(folder) / "tacit.ledger")
-            projects = [replace(project, anchor=anchor, ledger=ledger) for project in made]
-            with open_project(projects[0]) as curator:
-                curator.sql("SELECT COUNT(*) FROM data", epsilon="0.1")
-            try:
-                open_project(projects[1]).close()
-            except InputError:
-                continue
-            accepted.append(f"{first} and then {second}")
-    return Verdict(bool(accepted), f"accepted: {', '.join(accepted)}" if accepted else "each is refused", accepted)

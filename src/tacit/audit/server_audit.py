@@ -19,8 +19,8 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tacit.audit.checks import AuditCheck, Verdict, judged
 from tacit.audit.lower_bound import lower_bound
+from tacit.audit.report import AuditCheck, Verdict, judged
 from tacit.client.remote_curator import RemoteCurator, connect
 from tacit.client.responses import query_body
 from tacit.core.errors import InputError

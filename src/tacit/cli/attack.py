@@ -18,9 +18,8 @@ from tacit.core.text_files import visible
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tacit.audit.attacks.report import Chapter
+    from tacit.audit.attacks.results import Chapter, Result
     from tacit.audit.attacks.scenarios import Scene, Target
-    from tacit.audit.attacks.success_rate import Result
 
 _EPSILONS: Final = ("0.1", "0.5", "2", "8")
 _WIDEST: Final = 96
@@ -53,7 +52,7 @@ def attack(
     tacit attack linkage --project tacit.toml --known birth,sex,town --html report.html
     """
     with reported("name", as_json=as_json):
-        from tacit.audit.attacks.report import report_page
+        from tacit.audit.attacks.results import report_page
         from tacit.audit.attacks.scenarios import ATTACKS, demo_target, found_people, open_scene, project_target
         from tacit.core.numbers import exact_positive
 
@@ -144,11 +143,10 @@ def _say(screen: Console, words: str, style: str = "") -> None:
 def _result(screen: Console, result: Result) -> None:
     from rich.padding import Padding
 
-    from tacit.audit.attacks.report import headline
-    from tacit.audit.attacks.success_rate import Comparison
+    from tacit.audit.attacks.results import Comparison
 
     if not isinstance(result, Comparison):
-        _say(screen, headline(result), style="bold")
+        _say(screen, result.headline, style="bold")
         return
     _say(screen, f"{result.words.measure}:", style="bold")
     screen.print(Padding(_bars(result), (0, 0, 0, 4)))
@@ -158,7 +156,7 @@ def _bars(found: Any) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    from tacit.audit.attacks.success_rate import percent
+    from tacit.audit.attacks.results import percent
     from tacit.core.numbers import format_up
 
     grid = Table.grid(padding=(0, 2))

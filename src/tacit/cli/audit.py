@@ -16,7 +16,7 @@ from tacit.core.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tacit.audit.checks import AuditCheck, CheckOutcome, Verdict
+    from tacit.audit.report import AuditCheck, CheckOutcome, Verdict
 
 
 def audit(
@@ -83,10 +83,9 @@ def audit(
             raise InputError("target", "say what to audit, or --self; and not both")
         if target is None:
             from tacit.audit.project_audit import sql_checks
-            from tacit.audit.self_audit import fit_checks, ledger_checks, standing_checks, unit_checks
+            from tacit.audit.self_audit import fit_checks, standing_checks
 
-            standing = standing_checks(samples or 8_000)
-            checks = [*standing, *sql_checks(), *unit_checks(), *ledger_checks(), *fit_checks()]
+            checks = [*standing_checks(samples or 8_000), *sql_checks(), *fit_checks()]
         elif target.endswith(".toml"):
             checks = _project_checks(Path(target), sql or [], samples or 1_000)
         elif "://" in target:
@@ -95,7 +94,7 @@ def audit(
         else:
             claim = {"claimed": claimed, "delta": delta, "samples": samples or 20_000, "confidence": confidence}
             checks = [_mechanism_check(target, words or [], first, second, relation, claim)]
-        from tacit.audit.checks import run_checks
+        from tacit.audit.report import run_checks
 
         with progress_bar(quiet=as_json) as advance:
             outcomes = list(run_checks(checks, advance))
@@ -113,8 +112,8 @@ def audit(
 
 
 def _project_checks(project: Path, queries: list[str], samples: int) -> list[AuditCheck]:
-    from tacit.audit.checks import AuditCheck
     from tacit.audit.project_audit import project_checks
+    from tacit.audit.report import AuditCheck
     from tacit.ledger import Ledger
     from tacit.project.project_file import load
 
@@ -143,7 +142,7 @@ def _ledger_of(project: Path) -> LedgerLocation | None:
 
 
 def _verified(place: LedgerLocation) -> Verdict:
-    from tacit.audit.checks import Verdict
+    from tacit.audit.report import Verdict
     from tacit.ledger import Ledger
 
     report = Ledger.examine(place.ledger, anchor=place.anchor, check_outcome=receipt_check(place))
@@ -188,8 +187,8 @@ def _server_checks(said: _ServerOptions) -> AbstractContextManager[list[AuditChe
 def _mechanism_check(
     target: str, words: list[str], first: str | None, second: str | None, relation: str, claim: dict[str, Any]
 ) -> AuditCheck:
-    from tacit.audit.checks import AuditCheck, Verdict, judged
     from tacit.audit.lower_bound import lower_bound
+    from tacit.audit.report import AuditCheck, Verdict, judged
     from tacit.audit.search import search_lower_bound
 
     mechanism, own_claim = _found(target, words)

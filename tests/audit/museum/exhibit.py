@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tacit.audit.checks import Found, Verdict, judged
+from tacit.audit.report import Found, Verdict, judged
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,9 @@ Modules:
 * :mod:`.counts` — Attacks on counts: differencing, averaging, reconstruction, collusion, and defences that fail
 * :mod:`.linkage` — Attacks on rows without names: linkage, small cells, sampling, inexact ratings
 * :mod:`.membership` — Membership inference from averages and models; why nothing protects against what a study learns
-* :mod:`.charts` — Charts of attacks in one style: red for unprotected, blue for the curator, grey for guessing
-* :mod:`.report` — Report of all attacks on one self-contained HTML page
+* :mod:`.results` — Results of attacks: success rates with intervals, one attack at several epsilons, and the page that
+  tells them
 * :mod:`.scenarios` — Each attack with its victims, its unprotected twin and the curator, on the example or a project
-* :mod:`.success_rate` — Success rate of an attack with its interval; one attack compared at several epsilons
 """
 
 from __future__ import annotations
@@ -55,10 +54,9 @@ from tacit.audit.attacks.membership import (
     ModelMembership,
     Study,
     indicators,
-    nearest_neighbour,
     ridge,
 )
-from tacit.audit.attacks.success_rate import Attack, Comparison, Result, SuccessRate, compare, most_that_any_can
+from tacit.audit.attacks.results import Attack, Comparison, Result, SuccessRate, compare, most_that_any_can
 
 __all__ = [
     "Attack",
@@ -93,7 +91,6 @@ __all__ = [
     "made_up_films",
     "modular_subsets",
     "most_that_any_can",
-    "nearest_neighbour",
     "pool",
     "random_subsets",
     "reconstruct",

@@ -11,13 +11,13 @@ import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Final, Literal, ParamSpec
+from typing import Any, Final, ParamSpec
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.audit.attacks.charts import PROTECTED, UNPROTECTED
-from tacit.audit.attacks.success_rate import (
+from tacit.audit.attacks.results import (
+    BitAttack,
     Result,
     SuccessRate,
     Words,
@@ -27,8 +27,8 @@ from tacit.audit.attacks.success_rate import (
     percent,
     toss,
 )
+from tacit.audit.charts import draw_curves
 from tacit.core.errors import BudgetError, InputError
-from tacit.core.extras import load
 from tacit.core.numbers import Number, exact_positive, float_nearest, format_up
 from tacit.mechanisms.laplace import Laplace
 
@@ -54,7 +54,7 @@ _AVERAGING: Final = Words(
 
 
 @dataclass(frozen=True)
-class Differencing:
+class Differencing(BitAttack):
     """Guess who has a secret from pairs of totals.
 
     Args:
@@ -63,8 +63,6 @@ class Differencing:
 
     victims: tuple[tuple[Hashable, bool], ...]
     words: Words = _DIFFERENCING
-    values: int = 2
-    reach: int = 1
     #: Number of paid queries about one victim.
     queries: int = 2
 
@@ -78,7 +76,7 @@ class Differencing:
 
 
 @dataclass(frozen=True)
-class Averaging:
+class Averaging(BitAttack):
     """Guess who has a secret from the mean of many differences.
 
     Args:
@@ -91,8 +89,6 @@ class Averaging:
     repeats: int
     reworded: bool = False
     words: Words = _AVERAGING
-    values: int = 2
-    reach: int = 1
 
     def __post_init__(self) -> None:
         if self.repeats < 1:
@@ -148,9 +144,6 @@ def bounded_noise(count: int, *, most: int) -> NDArray[np.int64]:
     return below(2 * most + 1, count) - most
 
 
-Method = Literal["least_squares", "linear_program"]
-#: A linear program of more unknowns takes minutes.
-_MOST_FOR_PROGRAMS: Final = 400
 _STEPS: Final = 60
 
 _RECONSTRUCTION: Final = Words(
@@ -227,23 +220,15 @@ def _is_prime(number: int) -> bool:
     return number > 1 and all(number % divisor for divisor in range(2, math.isqrt(number) + 1))
 
 
-def reconstruct(
-    masks: NDArray[np.bool_], answers: NDArray[np.float64], *, method: Method = "least_squares"
-) -> NDArray[np.float64]:
+def reconstruct(masks: NDArray[np.bool_], answers: NDArray[np.float64]) -> NDArray[np.float64]:
     """An estimate of each person's secret, 0 or 1 but for the noise, from subset counts.
 
     Args:
         masks: one row per query, one column per person.
         answers: to the queries.
-        method: ``"least_squares"``, or ``"linear_program"``, which minimises the sum of errors over estimates from 0
-            to 1 and is stronger with bounded noise, for up to 400 people.
     """
     if masks.ndim != 2 or len(masks) != len(answers):
         raise InputError("masks", "must have one row for each answer and one column for each person")
-    if method == "linear_program":
-        return _linear_program(masks, answers)
-    if method != "least_squares":
-        raise InputError("method", f"must be 'least_squares' or 'linear_program', got {method!r}")
     matrix = masks.astype(np.float32)
     # Start at the common share: with fewer queries than people, every estimate that no equation moves stays there.
     sizes, share = matrix.sum(axis=1), _common_share(masks, answers)
@@ -278,41 +263,20 @@ def _least_squares(matrix: NDArray[np.float32], answers: NDArray[np.float64]) ->
     return found.astype(np.float64)
 
 
-def _linear_program(masks: NDArray[np.bool_], answers: NDArray[np.float64]) -> NDArray[np.float64]:
-    linprog = load("scipy.optimize", "scipy", "linear programs").linprog
-    sparse = load("scipy.sparse", "scipy", "linear programs")
-    queries, people = masks.shape
-    if people > _MOST_FOR_PROGRAMS:
-        raise InputError("method", f"a linear program is for at most {_MOST_FOR_PROGRAMS} people, not {people}")
-    eye = sparse.identity(queries)
-    # masks @ x + over - under = answers; the sum of over and under is what it costs.
-    equations = sparse.hstack([sparse.csr_matrix(masks.astype(np.float64)), eye, -eye])
-    cost = np.concatenate([np.zeros(people), np.ones(2 * queries)])
-    bounds = [(0, 1)] * people + [(0, None)] * (2 * queries)
-    solved = linprog(cost, A_eq=equations, b_eq=answers, bounds=bounds, method="highs")
-    if solved.x is None:
-        raise InputError("answers", "have no solution: some are not finite")
-    return np.asarray(solved.x[:people], dtype=np.float64)
-
-
 @dataclass(frozen=True, eq=False)
-class Reconstruction:
+class Reconstruction(BitAttack):
     """Compute secrets from subset counts, as many as are answered.
 
     Args:
         secrets: who has it; says who was guessed rightly.
         subsets: what to ask about.
         judged: how many people the success is measured on, half of whom have the secret.
-        method: see :func:`reconstruct`.
     """
 
     secrets: NDArray[np.bool_]
     subsets: tuple[Subset, ...]
     judged: int = 1000
-    method: Method = "least_squares"
     words: Words = _RECONSTRUCTION
-    values: int = 2
-    reach: int = 1
 
     def run(self, ask: CountSubset) -> SuccessRate:
         """Share of people for whom the estimate lies on the true side of the middle."""
@@ -333,7 +297,7 @@ class Reconstruction:
         # With few queries estimates stay near the common share: half way between 0 and 1, moved as far as they moved.
         share, told = _common_share(masks, answers), min(1.0, masks.shape[0] / masks.shape[1])
         middle = share + told * (0.5 - share)
-        return np.asarray(reconstruct(masks, answers, method=self.method) > middle)
+        return np.asarray(reconstruct(masks, answers) > middle)
 
 
 @dataclass(frozen=True)
@@ -353,6 +317,12 @@ class ReconstructionGrid(Result):
         """A headline."""
         return f"Secrets of {self.people:,} people, computed from noisy totals"
 
+    @property
+    def headline(self) -> str:
+        best = [cell for cell in self.cells if 0 < cell[1] <= 0.5]
+        ratio, noise, share = max(best or self.cells, key=lambda cell: cell[2])
+        return f"{ratio:g} totals per person, each off by up to {noise:g}√n, give back {percent(share)} of secrets."
+
     def content(self) -> dict[str, Any]:
         """Plain figures under stable keys."""
         keys = ("queries_per_person", "noise_per_root_n", "recovered")
@@ -360,8 +330,6 @@ class ReconstructionGrid(Result):
 
     def draw(self) -> Any:
         """Recovered share against noise, a line for each number of queries."""
-        from tacit.audit.attacks.charts import draw_curves
-
         curves: dict[str, list[tuple[float, float]]] = {}
         for ratio, noise, share in self.cells:
             curves.setdefault(f"{ratio:g} totals per person", []).append((noise, share))
@@ -429,7 +397,7 @@ COLLUSION: Final = Words(
 
 
 @dataclass(frozen=True)
-class Collusion:
+class Collusion(BitAttack):
     """Guess who has a secret from the mean of what several analysts were told.
 
     Args:
@@ -440,8 +408,6 @@ class Collusion:
     victims: tuple[tuple[Hashable, bool], ...]
     analysts: int
     words: Words = COLLUSION
-    values: int = 2
-    reach: int = 1
 
     def run(self, ask: AskAs) -> SuccessRate:
         """Share of victims for whom the mean, rounded to 0 or 1, was the truth; a coin where no analyst got answers."""
@@ -478,6 +444,12 @@ class Pooling(Result):
         return COLLUSION.title
 
     @property
+    def headline(self) -> str:
+        count, own, shared = self.points[-1]
+        with_account = f"with one account: {percent(shared.share)}"
+        return f"{count} analysts with a budget each: {percent(own.share)}; {with_account}."
+
+    @property
     def limit(self) -> float:
         """The most that any attack can reach with one account, however many analysts there are."""
         return most_that_any_can(float_nearest(self.epsilon))
@@ -498,8 +470,6 @@ class Pooling(Result):
 
     def draw(self) -> Any:
         """Success against the number of analysts."""
-        from tacit.audit.attacks.charts import draw_curves
-
         curves = {
             "a budget for each analyst": [(float(count), own.share) for count, own, _ in self.points],
             "one account for all (Tacit)": [(float(count), shared.share) for count, _, shared in self.points],
@@ -509,7 +479,6 @@ class Pooling(Result):
             x="analysts who pool their answers",
             title=self.title,
             subtitle=f"{COLLUSION.measure}, ε = {format_up(self.epsilon, 3)}",
-            colours=(UNPROTECTED, PROTECTED),
             log=True,
         )
 

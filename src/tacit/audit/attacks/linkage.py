@@ -16,7 +16,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from tacit.audit.attacks.success_rate import Result, SuccessRate, Words, below, choose, largest, percent
+from tacit.audit.attacks.results import Result, SuccessRate, Words, below, choose, largest, percent
+from tacit.audit.charts import draw_curves, draw_shares
 from tacit.core.errors import InputError
 from tacit.core.numbers import float_nearest
 from tacit.noise.uniform import sample_below
@@ -79,6 +80,12 @@ class LinkageProfile(Result):
         """A headline."""
         return "Who is alone with their values?"
 
+    @property
+    def headline(self) -> str:
+        known, linked = self.steps[-1].known, self.steps[-1].linked
+        names = " and ".join([", ".join(known[:-1]), known[-1]] if len(known) > 1 else known)
+        return f"Knowing {names}, an outsider finds {percent(linked.share)} of the people."
+
     def content(self) -> dict[str, Any]:
         """Plain figures under stable keys."""
         return {
@@ -97,8 +104,6 @@ class LinkageProfile(Result):
 
     def draw(self) -> Any:
         """Bars: how many rows hide among how many, by what is known."""
-        from tacit.audit.attacks.charts import draw_shares
-
         kinds = {"alone": (1, 1), "one of 2 to 4": (2, 4), "one of 5 to 19": (5, 19), "one of 20 or more": (20, None)}
         rows = [
             (
@@ -281,6 +286,11 @@ class Exposure(Result):
         """A headline."""
         return f"A few random rows of {self.people:,}"
 
+    @property
+    def headline(self) -> str:
+        one = self.sizes[-1]
+        return f"{one.rows:,} published rows expose {one.measured:.3g} people on average."
+
     def content(self) -> dict[str, Any]:
         """Plain figures under stable keys."""
         return {
@@ -300,8 +310,6 @@ class Exposure(Result):
 
     def draw(self) -> Any:
         """Chart the number of people found by size of the sample."""
-        from tacit.audit.attacks.charts import draw_curves
-
         curve = [(float(one.rows), float_nearest(one.expected)) for one in self.sizes]
         none = [(float(one.rows), 0.0) for one in self.sizes]
         return draw_curves(
@@ -480,6 +488,10 @@ class InexactLinkage(Result):
         """A headline."""
         return "Found by a few films, remembered inexactly"
 
+    @property
+    def headline(self) -> str:
+        return f"{self.title}."
+
     def content(self) -> dict[str, Any]:
         """Plain figures under stable keys."""
         return {
@@ -493,8 +505,6 @@ class InexactLinkage(Result):
 
     def draw(self) -> Any:
         """The share of people found, by how many films are known."""
-        from tacit.audit.attacks.charts import draw_curves
-
         return draw_curves(
             {
                 "found, rightly": [(float(step.films), step.found.share) for step in self.steps],

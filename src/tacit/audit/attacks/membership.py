@@ -10,7 +10,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.audit.attacks.success_rate import Result, SuccessRate, Words, choose
+from tacit.audit.attacks.results import BitAttack, Result, SuccessRate, Words, choose
+from tacit.audit.charts import draw_shares
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, check_count, exact_positive, exp_bounds, float_nearest
 from tacit.mechanisms.laplace import Laplace
@@ -18,7 +19,7 @@ from tacit.mechanisms.laplace import Laplace
 #: Gives the published shares: for each attribute, how many of the members have it.
 PublishedShares = Callable[[], NDArray[np.float64]]
 
-_MEMBERSHIP: Final = Words(
+MEMBERSHIP: Final = Words(
     name="membership",
     title="Membership: many averages tell who was in the study",
     how="A study publishes, for many attributes, how many of its participants have each. The attacker knows a person's "
@@ -71,7 +72,7 @@ def guess_members(scores: NDArray[np.float64], members: int) -> SuccessRate:
 
 
 @dataclass(frozen=True, eq=False)
-class Membership:
+class Membership(BitAttack):
     """Tell members from others by published shares.
 
     The score of a person is the log-likelihood ratio to first order: Σ (y - p)(s - p) / (p(1 - p)) over attributes,
@@ -86,9 +87,7 @@ class Membership:
     members: NDArray[np.float64]
     outsiders: NDArray[np.float64]
     reference: NDArray[np.float64]
-    words: Words = _MEMBERSHIP
-    values: int = 2
-    reach: int = 1
+    words: Words = MEMBERSHIP
 
     def __post_init__(self) -> None:
         if self.members.shape != self.outsiders.shape or self.members.shape[1:] != self.reference.shape:
@@ -107,7 +106,7 @@ Floats = NDArray[np.float64]
 #: Asks a trained model: how badly it predicts each row's label, one loss per row.
 Losses = Callable[[Floats, NDArray[np.bool_]], Floats]
 
-_MODEL_MEMBERSHIP: Final = Words(
+MODELS: Final = Words(
     name="models",
     title="Models: what a model was trained on, it knows too well",
     how="The attacker may only use a trained model. Rows that it predicts surprisingly well were probably in its "
@@ -118,7 +117,7 @@ _MODEL_MEMBERSHIP: Final = Words(
 
 
 @dataclass(frozen=True, eq=False)
-class ModelMembership:
+class ModelMembership(BitAttack):
     """Tell the rows that trained a model from others, by their losses.
 
     Args:
@@ -132,9 +131,7 @@ class ModelMembership:
     member_labels: NDArray[np.bool_]
     outsiders: Floats
     outsider_labels: NDArray[np.bool_]
-    words: Words = _MODEL_MEMBERSHIP
-    values: int = 2
-    reach: int = 1
+    words: Words = MODELS
 
     def __post_init__(self) -> None:
         if self.members.shape != self.outsiders.shape or len(self.members) != len(self.member_labels):
@@ -145,20 +142,6 @@ class ModelMembership:
         features = np.vstack([self.members, self.outsiders])
         labels = np.concatenate([self.member_labels, self.outsider_labels])
         return guess_members(-ask(features, labels), len(self.members))
-
-
-def nearest_neighbour(features: Floats, labels: NDArray[np.bool_]) -> Losses:
-    """A model that remembers everything: it predicts the label of the nearest row, and how near that is shows."""
-
-    def losses(rows: Floats, asked: NDArray[np.bool_]) -> Floats:
-        squares = (rows**2).sum(axis=1)[:, None] + (features**2).sum(axis=1)[None, :] - 2 * rows @ features.T
-        nearest = squares.argmin(axis=1)
-        # An unsure model: the further its neighbour, the closer to one half is what it says.
-        doubt = np.sqrt(np.maximum(squares[np.arange(len(rows)), nearest], 0.0))
-        sure = 0.5 + 0.5 / (1 + doubt)
-        return np.asarray(-np.log(np.where(labels[nearest] == asked, sure, 1 - sure + 1e-9)))
-
-    return losses
 
 
 def ridge(features: Floats, labels: NDArray[np.bool_], *, penalty: float = 1e-3) -> Losses:
@@ -219,6 +202,10 @@ class Learned(Result):
         """A headline."""
         return "What a study tells about a person who is not in it"
 
+    @property
+    def headline(self) -> str:
+        return f"{self.title}."
+
     def content(self) -> dict[str, Any]:
         """Plain figures under stable keys."""
         return {
@@ -232,8 +219,6 @@ class Learned(Result):
 
     def draw(self) -> Any:
         """The belief before and after, without and with the person, exactly and privately."""
-        from tacit.audit.attacks.charts import draw_shares
-
         beliefs = {
             "before the study": self.before,
             "after it, without the person": self.without,

@@ -24,9 +24,8 @@ from numpy.typing import NDArray
 from tacit.audit import attacks
 from tacit.audit.attacks.counts import COLLUSION, AskAs, CountWithout, bounded_noise, hide_small, noise_anew
 from tacit.audit.attacks.linkage import SAMPLING, CountsBySecret, KnownRow
-from tacit.audit.attacks.membership import Losses
-from tacit.audit.attacks.report import Chapter
-from tacit.audit.attacks.success_rate import choose, choose_evenly
+from tacit.audit.attacks.membership import MEMBERSHIP, MODELS, Losses
+from tacit.audit.attacks.results import Chapter, choose, choose_evenly
 from tacit.core.errors import InputError
 from tacit.core.extras import install_command
 from tacit.engines.frames import PlainFrame
@@ -551,7 +550,7 @@ def membership(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
     """Tell who was in a study from the tables of counts that it published."""
     study = _Study(scene)
     if not study.marginals:
-        return Chapter(_MEMBERSHIP, (), "No two columns have public values to count by.")
+        return Chapter(MEMBERSHIP, (), "No two columns have public values to count by.")
     attack = attacks.Membership(study.members, study.outsiders, study.reference)
     exact = study.members.sum(axis=0)
     asks = {epsilon: study.through(epsilon) for epsilon in epsilons}
@@ -564,7 +563,7 @@ def models(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
     """Tell which rows trained a model."""
     study = _Study(scene)
     if not study.marginals:
-        return Chapter(_MODELS, (), "No two columns have public values to learn from.")
+        return Chapter(MODELS, (), "No two columns have public values to learn from.")
     attack = attacks.ModelMembership(study.members, study.labels[0], study.outsiders, study.labels[1])
     asks = {epsilon: model for epsilon in epsilons if (model := _trained(study, epsilon)) is not None}
     found = attacks.compare(attack, attacks.ridge(study.members, study.labels[0]), asks, progress=told)
@@ -673,11 +672,6 @@ def collusion(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
     )
     return Chapter(COLLUSION, (found,))
 
-
-_MEMBERSHIP = attacks.Membership(np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(0)).words
-_MODELS = attacks.ModelMembership(
-    np.zeros((0, 0)), np.zeros(0, dtype=bool), np.zeros((0, 0)), np.zeros(0, dtype=bool)
-).words
 
 #: By the name on the command line, in the order of the story.
 ATTACKS: Final[dict[str, Callable[[Scene, Epsilons, Told], Chapter]]] = {

@@ -1,13 +1,12 @@
-"""Success rate of an attack with its interval; one attack compared at several epsilons."""
+"""Results of attacks: success rates with intervals, one attack at several epsilons, and the page that tells them."""
 
 from __future__ import annotations
 
-import io
+import html
 import json
 import math
-import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -16,6 +15,8 @@ from typing import Any, Final, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.audit.charts import draw_comparison, svg
+from tacit.audit.report import html_page
 from tacit.core.charts import save_chart
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, exact_positive, float_nearest, format_up
@@ -83,6 +84,11 @@ class Result(ABC):
     def content(self) -> dict[str, Any]:
         """Plain figures under stable keys."""
 
+    @property
+    @abstractmethod
+    def headline(self) -> str:
+        """The result in one sentence."""
+
     @abstractmethod
     def draw(self) -> Any:
         """An Altair chart."""
@@ -97,13 +103,6 @@ class Result(ABC):
         if path is not None:
             save_chart(chart, path)
         return chart
-
-    def svg(self) -> str:
-        """The chart as SVG text, to stand inside a page."""
-        sink = io.StringIO()
-        self.draw().save(sink, format="svg")
-        found = re.search(r"<svg.*</svg>", sink.getvalue(), re.DOTALL)
-        return found.group(0) if found else ""
 
 
 _Ask = TypeVar("_Ask")
@@ -147,6 +146,13 @@ class Attack(Protocol[_Asked]):
 
     def run(self, ask: _Asked) -> SuccessRate:
         """Run the attack and return how often it was right."""
+
+
+class BitAttack:
+    """Guesses a secret that a person has or has not, so that two secrets are as far apart as presence and absence."""
+
+    values = 2
+    reach = 1
 
 
 def most_that_any_can(epsilon: float, *, values: int = 2, reach: int = 1) -> float:
@@ -212,10 +218,15 @@ class Comparison(Result):
             ],
         }
 
+    @property
+    def headline(self) -> str:
+        words = [f"Unprotected: {percent(self.unprotected.share)} right"]
+        for epsilon, rate in self.protected[:1]:
+            words.append(f"through Tacit at ε = {format_up(epsilon, 3)}: {percent(rate.share)}")
+        return f"{'; '.join([*words, f'a blind guess: {percent(self.chance)}'])}."
+
     def draw(self) -> Any:
         """Success against epsilon, beside the twin, blind guessing and the limit of all attacks."""
-        from tacit.audit.attacks.charts import draw_comparison
-
         return draw_comparison(self)
 
     def __str__(self) -> str:
@@ -294,3 +305,78 @@ def toss(rows: int, columns: int) -> NDArray[np.bool_]:
 def below(bound: int, count: int) -> NDArray[np.int64]:
     """``count`` independent whole numbers from 0 to ``bound`` - 1."""
     return sample_below_many(bound, count)
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One attack and all that it found.
+
+    Args:
+        words: what it is.
+        results: what came out; empty where it could not be run.
+        note: why not, or how it was run.
+    """
+
+    words: Words
+    results: tuple[Result, ...]
+    note: str = ""
+
+    def content(self) -> dict[str, Any]:
+        """Plain figures under stable keys."""
+        return {
+            "attack": self.words.name,
+            "title": self.words.title,
+            "note": self.note,
+            "moral": self.words.moral,
+            "results": [result.content() for result in self.results],
+        }
+
+
+def report_page(title: str, chapters: Sequence[Chapter], *, about: str) -> str:
+    """The page.
+
+    Args:
+        title: its headline.
+        chapters: what to show.
+        about: what was attacked.
+    """
+    body = [
+        f'<p class="quiet">{html.escape(about)}</p>',
+        (
+            "<p>Each attack below was run twice: against the bare data, protected by a usual rule such as “no names”, "
+            "“only totals” or “a little noise”, and against a curator that answers the same queries within a budget ε "
+            "for everything that is ever said about one person. Small ε is strong protection: no attack, however "
+            "clever, is right more often than the dotted line.</p>"
+        ),
+        *(line for chapter in chapters for line in _chapter(chapter)),
+        (
+            "<h2>About these figures</h2>\n<p>They are shares of many people; no one’s row is on this page. But they "
+            "were computed on the bare data, without noise: show them to those who may know the data, and do not "
+            "publish them. The page needs no network, and nothing was sent anywhere.</p>"
+        ),
+    ]
+    return html_page(title, "\n".join(body))
+
+
+def _chapter(chapter: Chapter) -> Iterator[str]:
+    yield f"<section>\n<h2>{html.escape(chapter.words.title)}</h2>\n<p>{html.escape(chapter.words.how)}</p>"
+    for result in chapter.results:
+        yield f"<p><strong>{html.escape(result.headline)}</strong></p>\n<figure>{svg(result.draw())}</figure>"
+        if isinstance(result, Comparison):
+            yield _table(result)
+    if chapter.note:
+        yield f'<p class="quiet">{html.escape(chapter.note)}</p>'
+    yield f'<p class="moral">{html.escape(chapter.words.moral)}</p>\n</section>'
+
+
+def _table(found: Comparison) -> str:
+    rows = [("unprotected", f"{found.unprotected.hits:,} of {found.unprotected.tries:,}", found.unprotected.text, "")]
+    rows += [
+        (f"ε = {format_up(epsilon, 3)}", f"{rate.hits:,} of {rate.tries:,}", rate.text, percent(limit))
+        for (epsilon, rate), limit in zip(found.protected, found.limits, strict=True)
+    ]
+    rows.append(("blind guess", "", percent(found.chance), ""))
+    cells = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return (
+        f"<table><tr><th></th><th>right</th><th>share</th><th>in the long run no attack above</th></tr>{cells}</table>"
+    )
