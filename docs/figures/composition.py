@@ -12,8 +12,8 @@ from tacit.core.events import LaplaceEvent
 from tacit.core.guarantees import PureDP
 from tacit.core.numbers import float_up
 from tacit.lab import Adversary, Move, chart_experiment, chart_profile, randomized_response, save_chart
+from tacit.lab.charts import chart_curves
 from tacit.lab.finite import release_random_row, subsample_then_count
-from tacit.lab.plots import chart_curves
 
 HERE = Path(__file__).parent
 DELTA = "1e-6"

@@ -307,7 +307,7 @@ counts = lab.geometric(ratio=2, rows=4)
 counts.postprocess(lambda noisy: "many" if noisy >= 3 else "few").ratio().value""",
             "Fraction(2, 1)",
             PAGE,
-            f"{FINITE}::test_post_processing_check_reports_both_numbers",
+            f"{FINITE}::test_postprocessing_merges_and_randomises",
             "<=",
         ),
         Row(

@@ -195,7 +195,7 @@ told = attacks.ModelMembership(rows[:20], labels[:20], rows[20:], labels[20:])
 told.run(attacks.ridge(rows[:20], labels[:20])).hits""",
             "40",
             WHY,
-            "tests/audit/test_membership_attack.py::test_overfitted_models_know_their_rows",
+            "tests/audit/test_membership_attack.py::test_an_overfitted_model_knows_its_rows",
         ),
         Row(
             "Sampling rows",

@@ -139,8 +139,6 @@ def test_moves_between_databases_that_are_not_neighbours_are_refused(move: Move)
     experiment = CompositionExperiment(Repeat(move), rounds=1)
     with pytest.raises(InputError, match="are not neighbours"):
         experiment.view(0)
-    with pytest.raises(InputError, match="are not neighbours"):
-        experiment.estimate(trials=2)
 
 
 @pytest.mark.parametrize(
@@ -230,7 +228,7 @@ def test_a_move_outside_the_family_is_refused() -> None:
         assert len(inside.view(0)) == 2
         assert inside.exact().ratio().value == 4
         outside = CompositionExperiment(Repeat(STRONG), rounds=2, family=family)
-        for run in (outside.exact, lambda: outside.view(0), lambda: outside.estimate(trials=2)):  # noqa: B023
+        for run in (outside.exact, lambda: outside.view(0)):  # noqa: B023
             with pytest.raises(InputError, match="outside the family"):
                 run()
     with pytest.raises(InputError, match="family"):

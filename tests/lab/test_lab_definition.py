@@ -53,9 +53,7 @@ def test_noise_agrees_with_the_closed_forms(left: int, right: int, epsilon: str)
     assert float(discrete.high) == pytest.approx(float(discrete_delta_bounds(e, F(4), gap)[1]), abs=1e-11)
 
 
-@pytest.mark.parametrize(
-    "law", [laws.DiscreteLaplaceLaw(scale=2), laws.GeometricLaw(scale=2), laws.DiscreteGaussianLaw(sigma=3)], ids=str
-)
+@pytest.mark.parametrize("law", [laws.DiscreteLaplaceLaw(scale=2), laws.DiscreteGaussianLaw(sigma=3)], ids=str)
 @pytest.mark.parametrize(("left", "right"), [(0, 3), (3, 0), (2, 2)])
 @pytest.mark.parametrize("epsilon", ["0", "0.5", "1", "1.5"])
 def test_discrete_noise_agrees_with_brute_force(law: laws.DiscreteLaw, left: int, right: int, epsilon: str) -> None:
@@ -92,7 +90,6 @@ def test_a_mechanism_is_drawn_with_the_noise_it_draws() -> None:
     assert "Discrete Laplace(1) around 10" in str(found)
     assert found.words == "x <= 10"
     assert definition(tacit.Laplace(epsilon=1, l1_sensitivity=1), 11, 10, epsilon="0.5").words == "x >= 11"
-    assert definition(laws.GeometricLaw(scale=1), 0, 2, epsilon=3).words == "0 <= x <= 1"
     assert definition(tacit.Laplace(epsilon=1, l1_sensitivity=1), 10, 11, epsilon=1).delta.high == 0
     with pytest.raises(InputError, match="not neighbours"):
         definition(tacit.Laplace(epsilon=1, l1_sensitivity=1), 10, 13, epsilon=1)

@@ -87,7 +87,7 @@ def test_a_bad_report_is_refused_and_nothing_is_added(protocol: LocalProtocol) -
 
 
 def test_a_refused_chunk_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tacit.local.aggregator._CHUNK", 4)
+    monkeypatch.setattr("tacit.local.collection._CHUNK", 4)
     aggregator = Aggregator(ResponseProtocol(categories=3, epsilon="1"))
     with pytest.raises(InputError, match="from 0 to 2"):
         aggregator.add(b"\x01" + bytes([0, 1, 2, 0, 1, 2, 0, 3]))

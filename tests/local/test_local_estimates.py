@@ -20,8 +20,7 @@ from tacit.local import (
     UnaryEncoding,
     output_law,
 )
-from tacit.local.frequencies import onto_simplex
-from tacit.local.frequency import FrequencyProtocol
+from tacit.local.frequency import FrequencyProtocol, onto_simplex
 from tacit.mechanisms.planning import survey_bounds
 
 PROTOCOLS: list[FrequencyProtocol] = [

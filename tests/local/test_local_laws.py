@@ -26,8 +26,8 @@ from tacit.local import (
     protocol_from,
     shuffled_delta,
 )
-from tacit.local.draws import Draws
 from tacit.local.frequency import FrequencyProtocol, SupportProtocol
+from tacit.local.protocol import Draws
 from tacit.mechanisms.randomized_response import RandomizedResponse
 from tacit.noise.bernoulli import Coin
 
@@ -226,7 +226,7 @@ def test_a_client_that_leaks_is_caught() -> None:
 
 
 def test_law_of_too_large_a_domain_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tacit.local.draws._MOST_WALKS", 50)
+    monkeypatch.setattr("tacit.local.protocol._MOST_WALKS", 50)
     with pytest.raises(InputError, match="smaller domain"):
         laws_of(UnaryEncoding(categories=40, epsilon="1"), [0])
 

@@ -18,7 +18,7 @@ from tacit.local import (
     output_law,
     protocol_from,
 )
-from tacit.local.draws import SYSTEM, Draws
+from tacit.local.protocol import SYSTEM, Draws
 
 PROTOCOL = LongitudinalResponse(categories=3, permanent="2", epsilon="0.5")
 

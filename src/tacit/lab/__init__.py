@@ -1,62 +1,63 @@
 """Laboratory: small worlds in which privacy claims are computed exactly.
 
 Modules:
-* :mod:`.adversaries` — Exact worst case of adaptive adversaries against a stopping rule
-* :mod:`.bounds` — Theorems checked in small worlds: composition from basic to exact, group privacy, post-processing
+* :mod:`.charts` — Charts of privacy loss, as Altair objects: they show in a notebook and save as SVG or PNG
 * :mod:`.definition` — The definition of (ε, δ)-DP for a pair: both output laws, e^ε times one of them, and the
   uncovered mass δ
 * :mod:`.distributions` — Distributions of noise as objects: density or mass, tail, quantile, variance
-* :mod:`.experiment` — The k-fold adaptive composition experiment, runnable: moves, adversaries, coins, views
-* :mod:`.finite` — Finite mechanisms, where every privacy query has an exact answer, and examples of them
-* :mod:`.martingale` — Proof of advanced composition in numbers: loss martingale, Azuma's inequality, set of bad
-  views
-* :mod:`.plots` — Charts of privacy loss, as Altair objects: they show in a notebook and save as SVG or PNG
+* :mod:`.experiment` — The k-fold adaptive composition experiment, runnable: moves, adversaries, coins, views; the loss
+  martingale of a view, and the worst adversary against a stopping rule
+* :mod:`.finite` — Finite mechanisms, where every privacy query has an exact answer, and theorems checked on them
 """
 
 from __future__ import annotations
 
 from tacit.core.charts import save_chart
-from tacit.lab.adversaries import WorstAdversary, admitted_by, curve_fits, worst_adversary
-from tacit.lab.bounds import (
-    CompositionBounds,
-    TheoremCheck,
-    composition_bounds,
-    group_privacy,
-    optimal_pair,
-    post_processing,
+from tacit.lab.charts import (
+    chart_azuma,
+    chart_experiment,
+    chart_profile,
 )
 from tacit.lab.definition import Definition, definition
 from tacit.lab.experiment import (
     Adversary,
+    AzumaPoint,
     CompositionExperiment,
-    EstimatedLoss,
+    LossStep,
     Move,
     RandomizedStrategy,
     Releases,
     Repeat,
     Strategy,
     Views,
+    WorstAdversary,
+    admitted_by,
+    azuma,
+    azuma_points,
     check_neighbours,
+    curve_fits,
     in_or_out,
+    loss_path,
+    loss_threshold,
     private,
     probability_bounds,
+    worst_adversary,
 )
 from tacit.lab.finite import (
+    CompositionBounds,
     FiniteMechanism,
     ProfilePoint,
+    TheoremCheck,
     Worst,
+    composition_bounds,
     geometric,
+    group_privacy,
     leak,
+    optimal_pair,
     randomized_response,
     release_random_row,
     sample_rows,
     subsample_then_count,
-)
-from tacit.lab.martingale import AzumaPoint, LossStep, azuma, azuma_points, loss_path, loss_threshold
-from tacit.lab.plots import (
-    chart_azuma,
-    chart_experiment,
-    chart_profile,
 )
 
 __all__ = [
@@ -65,7 +66,6 @@ __all__ = [
     "CompositionBounds",
     "CompositionExperiment",
     "Definition",
-    "EstimatedLoss",
     "FiniteMechanism",
     "LossStep",
     "Move",
@@ -95,7 +95,6 @@ __all__ = [
     "loss_path",
     "loss_threshold",
     "optimal_pair",
-    "post_processing",
     "private",
     "probability_bounds",
     "randomized_response",

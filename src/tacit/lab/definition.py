@@ -29,7 +29,6 @@ from tacit.lab.distributions import (
     DiscreteLaplaceLaw,
     ExponentialLaw,
     GaussianLaw,
-    GeometricLaw,
     LaplaceLaw,
     Law,
     law_of,
@@ -210,7 +209,7 @@ def _exceeds(
     gap = right - left
     if gap == 0:
         return None
-    if isinstance(law, ExponentialLaw | GeometricLaw):
+    if isinstance(law, ExponentialLaw):
         if gap > 0:
             return left, right
         return (left, None) if -gap / law.scale > epsilon else None
@@ -236,7 +235,7 @@ def _probability(law: Law, low: Fraction | None, high: Fraction | None, centre: 
     top = one if high is None else _below(law, high - centre)
     if low is None:
         return top
-    starts = isinstance(law, ExponentialLaw | GeometricLaw)
+    starts = isinstance(law, ExponentialLaw)
     bottom = _below(law, low - centre) if starts else law.cdf(low - centre)
     return Enclosure(max(top.low - bottom.high, _ZERO), min(top.high - bottom.low, Fraction(1)))
 
@@ -250,7 +249,7 @@ def _places(law: Law, left: Fraction, right: Fraction) -> list[Fraction]:
     """Range over which the laws are drawn: all but a thousandth of both."""
     far = law.quantile("0.9995")
     reach = Fraction(far if isinstance(far, int) else far.high) + 1
-    one_sided = isinstance(law, ExponentialLaw | GeometricLaw)
+    one_sided = isinstance(law, ExponentialLaw)
     low, high = min(left, right) - (1 if one_sided else reach), max(left, right) + reach
     if not isinstance(law, ContinuousLaw):
         step = max((math.floor(high) - math.ceil(low)) // _POINTS, 1)

@@ -7,7 +7,6 @@ law                       density or mass                     tail Pr[\\|X\\| >=
 :class:`ExponentialLaw`   e^(-x/b)/b, x >= 0                  e^(-w/b)                b²
 :class:`GaussianLaw`      e^(-x²/(2σ²))/(σ√(2π))              2Φ(-w/σ)                σ²
 :class:`DiscreteLaplaceLaw`  (1-q)/(1+q)·q^\\|x\\|, q = e^(-1/b)  2q^w/(1+q), w >= 1      2q/(1-q)²
-:class:`GeometricLaw`     (1-q)·q^x, x = 0, 1, 2, …           q^w                     q/(1-q)²
 :class:`DiscreteGaussianLaw`  e^(-x²/(2σ²))/Σ                 a sum                   at most σ²
 ========================= =================================== ======================= ==============================
 
@@ -49,7 +48,6 @@ from tacit.mechanisms.gaussian import GaussianNoise
 from tacit.mechanisms.gaussian_profile import discrete_upper_tail_bounds, discrete_weight_bounds
 from tacit.mechanisms.laplace import LaplaceNoise
 from tacit.noise.gaussian import DiscreteGaussian
-from tacit.noise.inversion import Geometric
 from tacit.noise.laplace import DiscreteLaplace
 
 __all__ = [
@@ -59,7 +57,6 @@ __all__ = [
     "DiscreteLaw",
     "ExponentialLaw",
     "GaussianLaw",
-    "GeometricLaw",
     "LaplaceLaw",
     "Law",
     "chart_laws",
@@ -91,16 +88,6 @@ class Law(ABC):
     @abstractmethod
     def quantile(self, probability: Number) -> Enclosure | int:
         """The smallest x with Pr[X <= x] >= ``probability``: enclosed, or an integer under a discrete law."""
-
-    @property
-    @abstractmethod
-    def mean(self) -> Enclosure:
-        """The expectation of X."""
-
-    @property
-    @abstractmethod
-    def mean_size(self) -> Enclosure:
-        """The expectation of |X|."""
 
     @property
     @abstractmethod
@@ -149,19 +136,12 @@ class DiscreteLaw(Law):
         low, high = -1, 1
         while self._is_below(low, wanted) is False:
             low *= 2
-            if low < self._least():
-                low = self._least() - 1
-                break
         while self._is_below(high, wanted):
             high *= 2
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if self._is_below(middle, wanted) else (low, middle)
         return high
-
-    def _least(self) -> int:
-        """An integer below which there is no probability, or one so low that it does not matter."""
-        return -(1 << 60)
 
     def _is_below(self, x: int, wanted: Fraction) -> bool:
         found = self.cdf(x)
@@ -232,16 +212,6 @@ class ExponentialLaw(ContinuousLaw):
         return Enclosure(-high * self.scale, -low * self.scale)
 
     @property
-    def mean(self) -> Enclosure:
-        """The scale, b."""
-        return Enclosure(self.scale, self.scale)
-
-    @property
-    def mean_size(self) -> Enclosure:
-        """The scale, b: the law has no negative part."""
-        return self.mean
-
-    @property
     def variance(self) -> Enclosure:
         """b²."""
         return Enclosure(self.scale**2, self.scale**2)
@@ -253,8 +223,8 @@ class LaplaceLaw(ContinuousLaw):
     A tail of t scales has probability e^-t, the standard deviation is √2·b.
 
     >>> law = LaplaceLaw(scale=10)
-    >>> print(law.tail(3 * law.scale), law.std, law.mean_size)
-    0.04978706837 14.14213562 10
+    >>> print(law.tail(3 * law.scale), law.std)
+    0.04978706837 14.14213562
     """
 
     def __init__(self, *, scale: Number) -> None:
@@ -287,16 +257,6 @@ class LaplaceLaw(ContinuousLaw):
         low, high = log_bounds(2 * min(p, 1 - p))
         ends = (low * self.scale, high * self.scale)
         return Enclosure(*ends) if p < Fraction(1, 2) else Enclosure(-ends[1], -ends[0])
-
-    @property
-    def mean(self) -> Enclosure:
-        """Zero."""
-        return Enclosure(Fraction(0), Fraction(0))
-
-    @property
-    def mean_size(self) -> Enclosure:
-        """The scale, b."""
-        return Enclosure(self.scale, self.scale)
 
     @property
     def variance(self) -> Enclosure:
@@ -345,16 +305,6 @@ class GaussianLaw(ContinuousLaw):
         return Enclosure(min(corners), max(corners))
 
     @property
-    def mean(self) -> Enclosure:
-        """Zero."""
-        return Enclosure(Fraction(0), Fraction(0))
-
-    @property
-    def mean_size(self) -> Enclosure:
-        """σ·√(2/π)."""
-        return Enclosure(sqrt_bounds(2 * self.sigma2 / _PI[1])[0], sqrt_bounds(2 * self.sigma2 / _PI[0])[1])
-
-    @property
     def variance(self) -> Enclosure:
         """σ²."""
         return Enclosure(self.sigma2, self.sigma2)
@@ -367,61 +317,6 @@ _SMALLEST_SCALE: Final = Fraction(1, 1000)
 _SIGMA2: Final = (Fraction(1, 200), Fraction(1 << 30))
 #: Largest σ² whose moments are summed term by term.
 _SUMMED: Final = Fraction(10_000)
-
-
-class GeometricLaw(DiscreteLaw):
-    """Mass (1-q)·q^x for x = 0, 1, 2, …, with q = e^(-1/b): an exponential law of ``scale`` b, rounded down.
-
-    >>> law = GeometricLaw(scale=1)
-    >>> print(law.mass(0), law.tail(3))
-    0.6321205588 0.04978706837
-    """
-
-    def __init__(self, *, scale: Number) -> None:
-        self.scale = _scale(scale)
-        self.name = f"Geometric({format_up(self.scale)})"
-
-    def weight(self, x: Number) -> Enclosure:
-        """The mass; nothing lies below 0."""
-        at = whole(x, "x")
-        if at < 0:
-            return Enclosure(_ZERO, _ZERO)
-        q, power = exp_bounds(-1 / self.scale), exp_bounds(-at / self.scale)
-        return enclose((1 - q[1]) * power[0], (1 - q[0]) * power[1])
-
-    def cdf(self, x: Number) -> Enclosure:
-        """1 - q^(x+1)."""
-        return self._cdf_at(math.floor(exact(x, "x")), 40)
-
-    def tail(self, w: Number) -> Enclosure:
-        """q^w, with w rounded up to a whole number."""
-        return enclose(*exp_bounds(-math.ceil(exact_nonnegative(w, "w")) / self.scale))
-
-    @property
-    def mean(self) -> Enclosure:
-        """q/(1-q)."""
-        q = exp_bounds(-1 / self.scale)
-        return Enclosure(q[0] / (1 - q[0]), q[1] / (1 - q[1]))
-
-    @property
-    def mean_size(self) -> Enclosure:
-        """The mean: the law has no negative part."""
-        return self.mean
-
-    @property
-    def variance(self) -> Enclosure:
-        """q/(1-q)²."""
-        q = exp_bounds(-1 / self.scale, 60)
-        return Enclosure(q[0] / (1 - q[0]) ** 2, q[1] / (1 - q[1]) ** 2)
-
-    def _least(self) -> int:
-        return 0
-
-    def _cdf_at(self, x: int, digits: int) -> Enclosure:
-        if x < 0:
-            return Enclosure(_ZERO, _ZERO)
-        low, high = exp_bounds(-(x + 1) / self.scale, digits)
-        return enclose(1 - high, 1 - low)
 
 
 class DiscreteLaplaceLaw(DiscreteLaw):
@@ -454,17 +349,6 @@ class DiscreteLaplaceLaw(DiscreteLaw):
             return Enclosure(Fraction(1), Fraction(1))
         low, high = self._side(at, 40)
         return enclose(2 * low, 2 * high)
-
-    @property
-    def mean(self) -> Enclosure:
-        """Zero."""
-        return Enclosure(_ZERO, _ZERO)
-
-    @property
-    def mean_size(self) -> Enclosure:
-        """2q/(1-q²)."""
-        low, high = (2 * q / (1 - q * q) for q in exp_bounds(-1 / self.scale, 60))
-        return Enclosure(low, high)
 
     @property
     def variance(self) -> Enclosure:
@@ -524,39 +408,24 @@ class DiscreteGaussianLaw(DiscreteLaw):
         return enclose(2 * low, 2 * high)
 
     @property
-    def mean(self) -> Enclosure:
-        """Zero."""
-        return Enclosure(_ZERO, _ZERO)
-
-    @property
-    def mean_size(self) -> Enclosure:
-        """The sum of |x| times its mass."""
-        if self.sigma2 <= _SUMMED:
-            return self._moment(1)
-        # The trapezoid rule for x·e^(-x²/(2σ²)), whose integral is σ², is off by at most an eighth of the variation
-        # of its derivative, which is 1 + 4e^(-3/2) < 2.
-        low, high = (2 * (self.sigma2 + off) for off in (Fraction(-1, 4), Fraction(1, 4)))
-        return Enclosure(low / self._total[1], high / self._total[0])
-
-    @property
     def variance(self) -> Enclosure:
         """The sum of x² times its mass; never more than σ²."""
         if self.sigma2 <= _SUMMED:
-            found = self._moment(2)
+            found = self._second_moment()
             return Enclosure(found.low, min(found.high, self.sigma2))
         # Poisson summation: the variance is σ²·(1 - 8π²σ²·Σ k²·e^(-2π²σ²k²)/θ) with θ >= 1, and the sum is tiny.
         return Enclosure(self.sigma2 * (1 - Fraction(1, 10**50)), self.sigma2)
 
-    def _moment(self, power: int) -> Enclosure:
-        """Σ |x|^power·mass(x), term by term up to twelve sigmas."""
+    def _second_moment(self) -> Enclosure:
+        """Σ x²·mass(x), term by term up to twelve sigmas."""
         reach = math.ceil(12 * sqrt_bounds(self.sigma2)[1]) + 12
         low = high = Fraction(0)
         for x in range(1, reach + 1):
             bottom, top = exp_bounds(-Fraction(x * x) / (2 * self.sigma2))
-            low, high = low + 2 * x**power * bottom, high + 2 * x**power * top
+            low, high = low + 2 * x * x * bottom, high + 2 * x * x * top
         # From term to term the exponential falls by e^(-x/σ²) and x² grows by (1 + 1/x)²: a geometric series.
-        ratio = exp_bounds(-Fraction(reach + 1) / self.sigma2)[1] * (1 + Fraction(1, reach + 1)) ** power
-        last = 2 * (reach + 1) ** power * exp_bounds(-Fraction((reach + 1) ** 2) / (2 * self.sigma2))[1]
+        ratio = exp_bounds(-Fraction(reach + 1) / self.sigma2)[1] * (1 + Fraction(1, reach + 1)) ** 2
+        last = 2 * (reach + 1) ** 2 * exp_bounds(-Fraction((reach + 1) ** 2) / (2 * self.sigma2))[1]
         return Enclosure(low / self._total[1], (high + last / (1 - ratio)) / self._total[0])
 
 
@@ -568,7 +437,7 @@ def _scale(scale: Number) -> Fraction:
 
 
 #: Mechanisms, and what they draw with.
-Drawn = AdditiveNoise | OnGrid | LaplaceNoise | GaussianNoise | DiscreteLaplace | DiscreteGaussian | Geometric
+Drawn = AdditiveNoise | OnGrid | LaplaceNoise | GaussianNoise | DiscreteLaplace | DiscreteGaussian
 
 
 def law_of(mechanism: Drawn) -> DiscreteLaw:
@@ -585,9 +454,7 @@ def law_of(mechanism: Drawn) -> DiscreteLaw:
             return DiscreteLaplaceLaw(scale=noise.scale)
         case GaussianNoise() | DiscreteGaussian():
             return DiscreteGaussianLaw(sigma2=noise.sigma2)
-        case Geometric():
-            return GeometricLaw(scale=1 / noise.rate)
-    raise InputError("mechanism", "must add Laplace, Gaussian or geometric noise to have a law of noise")
+    raise InputError("mechanism", "must add Laplace or Gaussian noise to have a law of noise")
 
 
 #: Colours that stay apart for colour-blind readers and in grey.

@@ -7,15 +7,28 @@ saw, its own coins R included. The query of composition is how far the laws of V
 For finite mechanisms the two laws are computed exactly, round by round. Two views with the same likelihood ratio that
 leave the adversary in the same state are merged, which loses nothing: the ratio is a sufficient statistic for b. An
 adversary that does not adapt has one state per round, and its 2^k views shrink to a few. For other mechanisms
-:meth:`CompositionExperiment.estimate` runs the experiment many times and reports a confidence bound.
+:func:`tacit.audit.lower_bound` runs :meth:`CompositionExperiment.view` many times for both bits.
 
 >>> from tacit.lab.finite import randomized_response
->>> from tacit.lab.experiment import Move
->>> from tacit.lab.experiment import Repeat
+>>> from tacit.lab.experiment import Move, Repeat
 >>> experiment = CompositionExperiment(Repeat(Move(randomized_response(ratio=2), 0, 1)), rounds=10)
 >>> views = experiment.exact()
 >>> views.delta(ratio=64).value
 Fraction(1600, 19683)
+
+*Loss martingale.* The privacy loss of a view v is L(v) = ln(P(v)/Q(v)) = Σ L_i, a sum over rounds. Given what was seen
+before, the loss of a round by an ε-DP mechanism is at most ε in size and at most β = ε(e^ε - 1) in expectation; in the
+tight form β = ε(e^ε - 1)/(e^ε + 1). So L less its drift is a martingale with bounded steps, and Azuma's inequality says
+
+    Pr[L > kβ + z·√k·ε] <= e^(-z²/2).
+
+With z = √(2 ln(1/δ')) the right side is δ', and the left side the probability of the set of bad views. Nothing is
+assumed of the adversary beyond what each round promises, so adaptive ones are included.
+
+*Stopping rules.* :class:`WorstAdversary` has a menu of moves and may order any of them, in any order, as long as a rule
+admits what has been ordered. All that matters of a view is its likelihood ratio and what has been ordered, so backward
+induction over those two finds the best strategy among all, adaptive ones included. A valid filter keeps the result at
+its promise, an invalid one not.
 """
 
 from __future__ import annotations
@@ -29,16 +42,19 @@ from fractions import Fraction
 from itertools import product
 from typing import Any, Final, NamedTuple, Protocol
 
+from tacit.accounting.filters import Filter
+from tacit.accounting.prices import Charge
 from tacit.core.divergences import (
     Enclosure,
     as_distribution,
     hockey_stick,
+    kl_bound,
     kl_divergence,
     max_ratio,
     ratio_bounds,
     renyi_divergence,
 )
-from tacit.core.errors import AccountingError, InputError
+from tacit.core.errors import AccountingError, BudgetError, InputError
 from tacit.core.float_functions import success_limit
 from tacit.core.guarantees import RDP, ApproxDP, PureDP
 from tacit.core.numbers import (
@@ -46,14 +62,15 @@ from tacit.core.numbers import (
     check_count,
     exact,
     exact_nonnegative,
+    exact_positive,
     exact_probability,
     exp_bounds,
-    float_nearest,
     format_up,
+    log_bounds,
+    sqrt_bounds,
 )
 from tacit.core.relations import Relation, as_relation, is_neighbour
-from tacit.lab.bounds import CompositionBounds, composition_bounds
-from tacit.lab.finite import FiniteMechanism
+from tacit.lab.finite import CompositionBounds, FiniteMechanism, composition_bounds
 from tacit.mechanisms.additive import AdditiveNoise
 from tacit.mechanisms.base import Mechanism
 from tacit.mechanisms.gaussian import Gaussian
@@ -200,7 +217,7 @@ def table_rows(move: Move) -> list[tuple[Hashable, Fraction, Fraction]]:
     """Every output of a move on a finite mechanism, with its exact probability in world 0 and in world 1."""
     mechanism = move.mechanism
     if not isinstance(mechanism, FiniteMechanism):
-        raise AccountingError("exact views need finite mechanisms; use estimate(…) for the others")
+        raise AccountingError("exact views need finite mechanisms; for others use tacit.audit.lower_bound")
     check_neighbours(move)
     p, q = mechanism.distribution(move.left), mechanism.distribution(move.right)
     absent = Enclosure(Fraction(0), Fraction(0))
@@ -424,22 +441,6 @@ class Views:
         return (self.left, self.right), (self.right, self.left)
 
 
-class EstimatedLoss(NamedTuple):
-    """Loss proven with confidence by many runs: the view is not (ε, δ)-DP for any ε below ``epsilon_bound``."""
-
-    epsilon_bound: float
-    delta: Fraction
-    confidence: Fraction
-    trials: int
-    event: frozenset[Hashable]
-
-    def __str__(self) -> str:
-        return (
-            f"ε >= {self.epsilon_bound:.4g} at δ = {format_up(self.delta)}, with confidence "
-            f"{float_nearest(self.confidence):g}, from {self.trials} runs of each world"
-        )
-
-
 class CompositionExperiment:
     """``rounds`` rounds between an adversary and a curator who holds the bit b.
 
@@ -490,32 +491,6 @@ class CompositionExperiment:
         """
         slack = exact_probability(step_delta, "step_delta", zero=True)
         return _Exact(self.adversary, self._family, slack).run(self.rounds, self._coins)
-
-    def estimate(
-        self,
-        *,
-        trials: int,
-        delta: Number = 0,
-        confidence: Number = "0.95",
-        summary: Callable[[View], Hashable] = lambda view: view,
-    ) -> EstimatedLoss:
-        """A lower bound on ε from ``trials`` runs of each world, for mechanisms that can only be run.
-
-        Half of the runs choose the event that tells the worlds apart best; the other half test it, with
-        Clopper-Pearson bounds on its two probabilities. ``summary`` shortens a view to what is worth comparing; as
-        post-processing it can hide a loss but never invent one.
-        """
-        n = check_count(trials, "trials", minimum=2)
-        slack, sure = exact_probability(delta, "delta", zero=True), exact_probability(confidence, "confidence")
-        worlds = [[summary(self.view(bit)) for _ in range(n)] for bit in (0, 1)]
-        trained = [Counter(world[: n // 2]) for world in worlds]
-        tested = [Counter(world[n // 2 :]) for world in worlds]
-        first, event = max(
-            ((b, _best_event(trained[b], trained[1 - b], n // 2, slack)) for b in (0, 1)),
-            key=lambda found: _loss(trained[found[0]], trained[1 - found[0]], found[1], n // 2, slack, sure),
-        )
-        bound = _loss(tested[first], tested[1 - first], event, n - n // 2, slack, sure)
-        return EstimatedLoss(max(bound, 0.0), slack, sure, n, event)
 
 
 Weights = dict[Hashable, tuple[Fraction, Fraction]]
@@ -635,29 +610,267 @@ def _add(weights: dict[Hashable, tuple[Fraction, Fraction]], p: Fraction, q: Fra
     weights[key] = old_p + p, old_q + q
 
 
-def _best_event(mine: Counter[Hashable], theirs: Counter[Hashable], runs: int, delta: Fraction) -> frozenset[Hashable]:
-    """The outcomes of largest empirical ratio, as many of them as give the largest (p - δ)/q, q smoothed."""
-    order = sorted(mine, key=lambda outcome: (mine[outcome] + 1) / (theirs[outcome] + 1), reverse=True)
-    best, size, hits, misses = Fraction(-1), 0, 0, 0
-    for index, outcome in enumerate(order, start=1):
-        hits += mine[outcome]
-        misses += theirs[outcome]
-        # A few imagined misses keep rare outcomes, which the second half would not confirm, from winning.
-        score = (Fraction(hits, runs) - delta) / Fraction(misses + 5, runs)
-        if score > best:
-            best, size = score, index
-    return frozenset(order[:size])
+def azuma(*, steps: Iterable[Number] | None = None, ranges: Iterable[Number] | None = None, above: Number) -> Enclosure:
+    """The most that Pr[S >= t] can be for a martingale S: exp(-t²/(2Σc_i²)) by steps, exp(-2t²/Σr_i²) by ranges.
+
+    Args:
+        steps: c_1, …, c_k: the i-th step is at most c_i in size.
+        ranges: instead of them r_1, …, r_k: the i-th step lies in an interval of length r_i, wherever that lies.
+        above: t, how far the sum exceeds its start.
+
+    >>> print(azuma(ranges=[2] * 100, above=20))
+    0.1353352832
+    """
+    if (steps is None) == (ranges is None):
+        raise InputError("steps", "state either steps or ranges, not both and not neither")
+    squares = sum((exact_nonnegative(step, "steps") ** 2 for step in steps or ()), Fraction(0))
+    squares += sum((exact_nonnegative(length, "ranges") ** 2 for length in ranges or ()), Fraction(0)) / 4
+    t = exact_nonnegative(above, "above")
+    if squares == 0:
+        sure = Fraction(int(t == 0))
+        return Enclosure(sure, sure)
+    return Enclosure(*exp_bounds(-(t * t) / (2 * squares)))
 
 
-def _loss(
-    mine: Counter[Hashable],
-    theirs: Counter[Hashable],
-    event: frozenset[Hashable],
-    runs: int,
-    delta: Fraction,
-    confidence: Fraction,
-) -> float:
-    each = (1 + float_nearest(confidence)) / 2
-    low = probability_bounds(sum(mine[o] for o in event), runs, each)[0] - float_nearest(delta)
-    high = probability_bounds(sum(theirs[o] for o in event), runs, each)[1]
-    return math.log(low / high) if low > 0 else -math.inf
+def loss_threshold(
+    *, rounds: int, z: Number, epsilon: Number | None = None, ratio: Number | None = None, tight: bool = False
+) -> Enclosure:
+    """kβ + z·√k·ε: the loss that k rounds exceed with probability at most e^(-z²/2).
+
+    ``tight`` takes β = ε(e^ε - 1)/(e^ε + 1) instead of the lemma's ε(e^ε - 1).
+
+    >>> print(loss_threshold(rounds=100, z="5.2565", epsilon="0.1"))
+    6.308209181
+    """
+    k, width = check_count(rounds, "rounds", minimum=0), exact_nonnegative(z, "z")
+    drift = kl_bound(epsilon=epsilon, ratio=ratio, tight=tight)
+    if epsilon is not None:
+        size = Enclosure(exact_nonnegative(epsilon, "epsilon"), exact_nonnegative(epsilon, "epsilon"))
+    else:
+        size = Enclosure(*log_bounds(exact_nonnegative(ratio or 0, "ratio")))
+    low, high = sqrt_bounds(Fraction(k))
+    return Enclosure(k * drift.low + width * low * size.low, k * drift.high + width * high * size.high)
+
+
+@dataclass(frozen=True)
+class AzumaPoint:
+    """One z: the threshold, the exact probability of a larger loss, and what Azuma's inequality allows."""
+
+    z: Fraction
+    threshold: Enclosure
+    probability: Enclosure
+    bound: Enclosure
+
+    @property
+    def holds(self) -> bool:
+        """Whether the exact probability is proven to be within the bound."""
+        return self.probability.high <= self.bound.high
+
+    def __str__(self) -> str:
+        return (
+            f"z = {float(self.z):g}: Pr[loss > {self.threshold.up:.4f}] = {self.probability.up:.3e} "
+            f"<= e^(-z²/2) = {self.bound.up:.3e}"
+        )
+
+
+def azuma_points(views: Views, zs: Iterable[Number], *, tight: bool = False) -> tuple[AzumaPoint, ...]:
+    """For each z, the exact probability that the loss of the views exceeds kβ + z√k·ε, beside e^(-z²/2).
+
+    k is how many mechanisms the views hold, ε that of the worst mechanism used; the tight drift can be asked for.
+    """
+    step = views.step_ratio
+    if not step.is_exact:
+        raise AccountingError("the mechanisms have no exact e^ε; give them by a rational ratio")
+    points = []
+    for value in zs:
+        z = exact_nonnegative(value, "z")
+        threshold = loss_threshold(rounds=views.releases, z=z, ratio=Fraction(step.high), tight=tight)
+        # A bound on the larger set: the lower end of the threshold.
+        found = views.bad_views(epsilon=max(Fraction(threshold.low), Fraction(0)))
+        points.append(AzumaPoint(z, threshold, found, Enclosure(*exp_bounds(-z * z / 2))))
+    return tuple(points)
+
+
+class LossStep(NamedTuple):
+    """One round of a run: what came out, its privacy loss, what was to be expected, and the sums so far.
+
+    ``martingale`` is the sum of losses less the sum of expected losses; it is as likely to rise as to fall, in the
+    sense that its expectation after the next round is what it is now.
+    """
+
+    output: Any
+    loss: float
+    expected: float
+    total: float
+    martingale: float
+
+
+def loss_path(experiment: CompositionExperiment, view: Sequence[Any]) -> list[LossStep]:
+    """The privacy loss round by round of a ``view`` that the experiment showed, for finite mechanisms.
+
+    The loss of a round is ln(P/Q) of its output, for b = 0 against b = 1; its expectation given the past, under b = 0,
+    is the KL divergence of the two laws.
+    """
+    adversary, outputs = experiment.adversary, list(view)
+    if adversary.coins() is None:
+        state = adversary.start()
+    else:
+        if not outputs:
+            raise InputError("view", "must begin with the adversary's coins")
+        state = adversary.start_with(outputs.pop(0))
+    steps: list[LossStep] = []
+    total = martingale = 0.0
+    for output in outputs:
+        turn = adversary.choose(state)
+        if turn is None:
+            raise InputError("view", "goes on after the adversary has stopped")
+        moves = as_turn(turn)
+        parts = (output,) if isinstance(turn, Move) else tuple(output)
+        loss = expected = 0.0
+        for move, part in zip(moves, parts, strict=True):
+            rows = {seen: (p, q) for seen, p, q in table_rows(move)}
+            if part not in rows:
+                raise InputError("view", "holds an output that the mechanism cannot give")
+            p, q = rows[part]
+            loss += _log(p, q)
+            expected += kl_divergence({o: a for o, (a, _) in rows.items()}, {o: b for o, (_, b) in rows.items()}).up
+        total += loss
+        martingale += loss - expected
+        steps.append(LossStep(output, loss, expected, total, martingale))
+        state = adversary.observe(state, output)
+    return steps
+
+
+def _log(p: Fraction, q: Fraction) -> float:
+    if p == 0 or q == 0:
+        return float("inf") if q == 0 else float("-inf")
+    low, high = log_bounds(p / q)
+    return float((low + high) / 2)
+
+
+#: Number of orders of each move of the menu.
+Orders = tuple[int, ...]
+Rule = Callable[[Orders], bool]
+
+
+class _State(NamedTuple):
+    likelihood: Fraction | None
+    orders: Orders
+
+
+class WorstAdversary(Adversary):
+    """The adversary that attains the largest δ; run it in a :class:`CompositionExperiment` to see its views."""
+
+    def __init__(self, menu: Sequence[Move], rule: Rule, rounds: int, ratio: Fraction) -> None:
+        self._menu = tuple(menu)
+        self._rule = rule
+        self._rounds = rounds
+        self._ratio = ratio
+        self._rows = [table_rows(move) for move in self._menu]
+        self._known: dict[_State, tuple[Fraction, int | None]] = {}
+
+    @property
+    def delta(self) -> Fraction:
+        """The δ at the ratio given that it attains when the secret bit is 0: exact."""
+        return self._best(self.start())[0]
+
+    def start(self) -> _State:
+        """Initial state: nothing seen, nothing ordered."""
+        return _State(Fraction(1), (0,) * len(self._menu))
+
+    def choose(self, state: Any) -> Move | None:
+        """The order that leads to the largest δ."""
+        if state.likelihood is None:
+            return None
+        choice = self._best(state)[1]
+        return None if choice is None else self._menu[choice]
+
+    def observe(self, state: Any, output: Hashable) -> Hashable:
+        """The likelihood ratio after the output, and one more order."""
+        choice = self._best(state)[1]
+        if choice is None:
+            raise InputError("state", "is one in which the adversary has stopped")
+        orders = _one_more(state.orders, choice)
+        a, b = next((a, b) for seen, a, b in self._rows[choice] if seen == output)
+        return _State(state.likelihood * a / b if b else None, orders)
+
+    def _best(self, state: _State) -> tuple[Fraction, int | None]:
+        """Largest E_Q[max(0, P/Q - e^ε)] from here on, per unit of Q, and the move that leads to it."""
+        if state in self._known:
+            return self._known[state]
+        likelihood = state.likelihood or Fraction(0)
+        best: tuple[Fraction, int | None] = (max(Fraction(0), likelihood - self._ratio), None)
+        if sum(state.orders) < self._rounds:
+            for choice in range(len(self._menu)):
+                orders = _one_more(state.orders, choice)
+                if self._rule(orders):
+                    value = self._value(likelihood, orders, choice)
+                    if value > best[0]:
+                        best = value, choice
+        self._known[state] = best
+        return best
+
+    def _value(self, likelihood: Fraction, orders: Orders, choice: int) -> Fraction:
+        value = Fraction(0)
+        for _, a, b in self._rows[choice]:
+            # An output that world 1 cannot give decides everything; its whole probability counts.
+            value += b * self._best(_State(likelihood * a / b, orders))[0] if b else likelihood * a
+        return value
+
+
+def worst_adversary(menu: Sequence[Move], *, rule: Rule, rounds: int, ratio: Number) -> WorstAdversary:
+    """The adversary of at most ``rounds`` orders that maximises δ at e^ε = ``ratio``, under ``rule``.
+
+    ``rule`` says whether a tally of orders is admitted; whatever is ordered less than an admitted tally must be
+    admitted too. :func:`admitted_by` makes one of a filter, :func:`curve_fits` that of exact composition.
+    """
+    if not menu:
+        raise InputError("menu", "must hold at least one move")
+    return WorstAdversary(menu, rule, check_count(rounds, "rounds", minimum=0), exact_positive(ratio, "ratio"))
+
+
+def admitted_by(make_filter: Callable[[], Filter], charges: Sequence[Charge]) -> Rule:
+    """The rule of a filter: ``charges[i]`` is what the i-th move of the menu costs."""
+
+    def rule(orders: Orders) -> bool:
+        budget = make_filter()
+        try:
+            for charge, count in zip(charges, orders, strict=True):
+                if count:
+                    budget.charge(charge, count)
+        except BudgetError:
+            return False
+        return True
+
+    return _remembered(rule)
+
+
+def curve_fits(menu: Sequence[Move], *, ratio: Number, delta: Number) -> Rule:
+    """The "natural" rule: compose what was ordered exactly, as if it had been fixed beforehand, and compare with δ.
+
+    This is what stopping by a privacy loss distribution or by optimal composition amounts to. It is not valid.
+    """
+    promised = exact_probability(delta, "delta", zero=True)
+
+    def rule(orders: Orders) -> bool:
+        plan = [move for move, count in zip(menu, orders, strict=True) for _ in range(count)]
+        fixed = Strategy(lambda view: plan[len(view)])
+        composed = CompositionExperiment(fixed, rounds=len(plan)).exact()
+        return composed.delta(ratio=ratio).high <= promised
+
+    return _remembered(rule)
+
+
+def _remembered(rule: Rule) -> Rule:
+    known: dict[Orders, bool] = {}
+
+    def remembered(orders: Orders) -> bool:
+        if orders not in known:
+            known[orders] = rule(orders)
+        return known[orders]
+
+    return remembered
+
+
+def _one_more(orders: Orders, choice: int) -> Orders:
+    return (*orders[:choice], orders[choice] + 1, *orders[choice + 1 :])

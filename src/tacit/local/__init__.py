@@ -11,14 +11,13 @@ device; ``Aggregator(protocol)`` adds reports up and estimates.
 100
 
 Modules:
-* :mod:`.aggregator` — Aggregator of reports: adds, merges, resumes and estimates
-* :mod:`.client` — Client of a local protocol: it randomises a value before anything is sent
-* :mod:`.draws` — Random decisions of a client, and the exact law of a protocol by walking through all of them
-* :mod:`.frequencies` — Estimated frequencies of categories, with standard errors and simultaneous intervals
+* :mod:`.collection` — Client and aggregator of a local protocol: one randomises before anything is sent, one adds up
+  and estimates
 * :mod:`.frequency` — Frequency protocols: randomized and Hadamard response, unary encodings, hashing
 * :mod:`.longitudinal` — Repeated collection: a permanent randomisation per value, and a fresh one per report
 * :mod:`.mean` — Mean of a bounded number
-* :mod:`.protocol` — Base of local protocols: public parameters, a report's bytes, and sums of reports
+* :mod:`.protocol` — Base of local protocols: public parameters, a client's random decisions, a report's bytes, sums of
+  reports
 * :mod:`.shuffle` — Amplification by shuffling: the privacy of one report among n that arrive in random order
 """
 
@@ -26,14 +25,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tacit.local.aggregator import Aggregator
-from tacit.local.client import Client, Report
-from tacit.local.draws import largest_ratio, output_law
-from tacit.local.frequencies import Frequencies
-from tacit.local.frequency import HadamardResponse, LocalHashing, ResponseProtocol, UnaryEncoding
+from tacit.local.collection import Aggregator, Client, Report
+from tacit.local.frequency import Frequencies, HadamardResponse, LocalHashing, ResponseProtocol, UnaryEncoding
 from tacit.local.longitudinal import ClientAccount, LongitudinalClient, LongitudinalResponse, Memory
 from tacit.local.mean import LocalMean, MeanOfReports
-from tacit.local.protocol import LocalProtocol, protocol_from
+from tacit.local.protocol import LocalProtocol, largest_ratio, output_law, protocol_from
 from tacit.local.shuffle import amplified, shuffled_delta
 
 __all__ = [

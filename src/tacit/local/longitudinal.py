@@ -17,10 +17,9 @@ from typing import Any, ClassVar, SupportsIndex
 
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, exact_positive, log_bounds, round_up
-from tacit.local.client import Report
-from tacit.local.draws import SYSTEM, Draws
+from tacit.local.collection import Report
 from tacit.local.frequency import ResponseProtocol
-from tacit.local.protocol import in_words
+from tacit.local.protocol import SYSTEM, Draws, in_words
 from tacit.noise.bernoulli import Coin
 
 

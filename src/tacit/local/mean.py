@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, exact, exact_probability, float_nearest
-from tacit.local.draws import Draws
-from tacit.local.frequencies import bernstein_width
-from tacit.local.protocol import Counts, IntegerProtocol, in_words, whole_number, window_truth
+from tacit.local.frequency import bernstein_width
+from tacit.local.protocol import Counts, Draws, IntegerProtocol, in_words, whole_number, window_truth
 from tacit.mechanisms.randomized_response import clopper_pearson
 from tacit.noise.bernoulli import Coin
 

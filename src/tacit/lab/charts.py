@@ -1,7 +1,4 @@
-"""Charts of privacy loss, as Altair objects: they show in a notebook and save as SVG or PNG.
-
-Altair is imported when a chart is made, so that nothing else pays for it.
-"""
+"""Charts of privacy loss, as Altair objects: they show in a notebook and save as SVG or PNG."""
 
 from __future__ import annotations
 
@@ -13,10 +10,8 @@ from tacit.core.charts import altair, offline
 from tacit.core.divergences import Enclosure
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number
-from tacit.lab.bounds import CompositionBounds
-from tacit.lab.experiment import Adversary, CompositionExperiment, Views
-from tacit.lab.finite import FiniteMechanism
-from tacit.lab.martingale import azuma_points
+from tacit.lab.experiment import Adversary, CompositionExperiment, Views, azuma_points
+from tacit.lab.finite import CompositionBounds, FiniteMechanism
 
 #: Colours that stay apart for colour-blind readers and in grey.
 _COLOURS = ("#4c566a", "#d08700", "#7b3294", "#0072b2", "#c0392b", "#00805a")
