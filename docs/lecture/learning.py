@@ -18,8 +18,8 @@ CHAPTER = Chapter(
             "1/10, and a little for the solver",
             "0.1",
             """\
-from tacit.learn.output_perturbation import OutputRelease
-from tacit.learn.smooth_losses import SmoothLogistic
+from tacit.learn.minimiser import OutputRelease
+from tacit.learn.losses import SmoothLogistic
 round(float(OutputRelease(SmoothLogistic(1), Fraction(10)).l2_sensitivity), 6)""",
             "0.100049",
             PAGE,

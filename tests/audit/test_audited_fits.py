@@ -40,7 +40,7 @@ def test_a_reader_that_one_value_can_trip_is_caught(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_solver_that_gives_up_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tacit.learn.solver import Problem
+    from tacit.learn.minimiser import Problem
 
     true = Problem.minimise
 

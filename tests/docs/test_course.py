@@ -23,8 +23,8 @@ from tacit.core.databases import Universe, histogram, l1_distance
 from tacit.core.numbers import Number
 from tacit.course import CHAPTERS, EXERCISES, blank_sheet, exercise_named, exercises_of, read_sheet
 from tacit.lab import CompositionExperiment, Move, Repeat, randomized_response
-from tacit.learn.output_perturbation import OutputRelease
-from tacit.learn.smooth_losses import SmoothLogistic
+from tacit.learn.losses import SmoothLogistic
+from tacit.learn.minimiser import OutputRelease
 from tacit.mechanisms import planning
 
 ROOT = Path(__file__).parents[2]

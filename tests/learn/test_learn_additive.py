@@ -13,21 +13,32 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tacit.core.errors import InputError
-from tacit.learn import AdditiveClassifier, AdditiveRegressor, shape_strategy
-from tacit.learn.additive import _Rounds, raw_residuals, raw_sums
-from tacit.learn.binned import BINS, BinnedRows, bell_counts, bins_of, merged_counts, raw_bin_counts
-from tacit.learn.confidence import confidence_phase, raw_slopes, scale_of
-from tacit.learn.estimator import NOISE_RULES
-from tacit.learn.integer_rows import FINE, UNIT
-from tacit.learn.losses import GRID, WHOLE, Logistic, Softmax
-from tacit.learn.shape_strategy import (
+from tacit.learn import AdditiveClassifier, AdditiveRegressor, additive
+from tacit.learn.additive import (
     STRATEGY_UNIT,
     Course,
     ShapeStrategy,
+    _Rounds,
     believed_part,
     prior_precision,
+    raw_residuals,
+    raw_sums,
     strategy_of,
 )
+from tacit.learn.binned import (
+    BINS,
+    BinnedRows,
+    bell_counts,
+    bins_of,
+    confidence_phase,
+    merged_counts,
+    raw_bin_counts,
+    raw_slopes,
+    scale_of,
+)
+from tacit.learn.estimator import NOISE_RULES
+from tacit.learn.integer_rows import FINE, UNIT
+from tacit.learn.losses import GRID, WHOLE, Logistic, Softmax
 
 STEPS = arrays(np.int64, (4, 3), elements=st.integers(-FINE, FINE))
 
@@ -106,7 +117,7 @@ def test_noise_asks_for_few_sums_and_rows_for_each_bin() -> None:
 
 def test_a_strategy_that_is_too_long_is_caught_by_integers(monkeypatch: pytest.MonkeyPatch) -> None:
     """The test of the test: floats that promise too much are set to zero, and nothing else relies on them."""
-    monkeypatch.setattr(shape_strategy, "_smooth_weights", lambda *_: 1.5 * np.eye(BINS))
+    monkeypatch.setattr(additive, "_smooth_weights", lambda *_: 1.5 * np.eye(BINS))
     assert not _strategy(2.0).whole.any()
 
 
@@ -241,7 +252,7 @@ def test_weights_are_bounded_whatever_the_floats_were(monkeypatch: pytest.Monkey
     """A float that no integer holds becomes -2^63, whose square is 0 in 64 bits."""
     wrong = np.eye(BINS)
     wrong[3, 5] = value
-    monkeypatch.setattr("tacit.learn.shape_strategy._smooth_weights", lambda *_: wrong)
+    monkeypatch.setattr("tacit.learn.additive._smooth_weights", lambda *_: wrong)
     found = strategy_of(np.full(BINS, 10.0), 0.25, 1.0, prior_precision(nominal=False), 4, nominal=False)
     exact = [[int(each) ** 2 for each in row] for row in found.whole]
     assert all(sum(column) <= STRATEGY_UNIT**2 for column in zip(*exact, strict=True))

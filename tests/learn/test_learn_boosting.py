@@ -9,11 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tacit.learn import BoostedTreesClassifier, BoostedTreesRegressor
-from tacit.learn.boosting import DRAWN_QUESTIONS
-from tacit.learn.forest_plan import Forest
-from tacit.learn.leaf_sums import ROW, raw_leaf_sums
+from tacit.learn.boosting import DRAWN_QUESTIONS, ROW, DecisionTree, Forest, TreeQuestion, leaves_of, raw_leaf_sums
 from tacit.learn.losses import WHOLE, Softmax, clip_residuals
-from tacit.learn.trees import DecisionTree, TreeQuestion, leaves_of
 
 PLACES = arrays(np.int64, (5, 3), elements=st.integers(0, 63))
 

@@ -21,7 +21,7 @@ from tacit.core.events import DiscreteLaplaceEvent, ExponentialEvent
 from tacit.core.numbers import exp_bounds
 from tacit.learn import release as noising
 from tacit.learn.integer_rows import UNIT
-from tacit.learn.solver import Problem, on_fine_grid
+from tacit.learn.minimiser import Problem, on_fine_grid
 from tacit.mechanisms.permute_and_flip import PermuteAndFlip
 from tacit.noise import entropy
 

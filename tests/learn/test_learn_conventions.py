@@ -21,8 +21,8 @@ import tacit.learn
 from learn.every_estimator import SHOWN, estimators
 from tacit.core.errors import InputError
 from tacit.core.relations import REPLACE_ONE
-from tacit.learn import LogisticRegression, MinMaxScaler
-from tacit.learn.unpaid_steps import UnpaidReadingWarning
+from tacit.learn import LogisticRegression, MinMaxScaler, release
+from tacit.learn.estimator import UnpaidReadingWarning
 
 FRESH = "every fit draws fresh noise, and there is no seed"
 NO_LOOKING = "whether an error is raised must not depend on a single value; such rows count for nothing or are clipped"
@@ -254,13 +254,12 @@ def test_the_report_says_it_all() -> None:
 
 @pytest.mark.usefixtures("seeded")
 def test_a_bar_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tacit.learn import progress
 
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
 
-    monkeypatch.setattr(progress, "_PATIENCE", -1.0)
+    monkeypatch.setattr(release, "_PATIENCE", -1.0)
     for stream, shown in ((io.StringIO(), False), (Terminal(), True)):
         monkeypatch.setattr("sys.stderr", stream)
         learner().fit(*data(20))

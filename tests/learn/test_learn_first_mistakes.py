@@ -25,8 +25,7 @@ from tacit.learn import (
     PoissonRegressor,
     StandardScaler,
 )
-from tacit.learn.estimator import NOISE_RULES
-from tacit.learn.unpaid_steps import UnpaidReadingWarning
+from tacit.learn.estimator import NOISE_RULES, UnpaidReadingWarning
 
 TWO: dict[str, Any] = {"epsilon": 1, "delta": "1e-5"}
 X, Y = np.random.default_rng(1).uniform(0, 1, (60, 2)), np.arange(60) % 2
@@ -113,7 +112,7 @@ def test_unpaid_reading_is_said_once() -> None:
 def test_a_worker_says_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers get a copy of the estimator for each fold, and the filters of the process that sent it."""
     monkeypatch.setattr(multiprocessing.current_process(), "_name", "LokyProcess-1")
-    monkeypatch.setattr("tacit.learn.unpaid_steps._SAID_BY_WORKER", set())
+    monkeypatch.setattr("tacit.learn.estimator._SAID_BY_WORKER", set())
     model = GaussianNB(**TWO, bounds=(0, 1), classes=[0, 1])
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")

@@ -21,11 +21,11 @@ from tacit.core.events import (
 )
 from tacit.core.relations import REPLACE_ONE
 from tacit.learn import LogisticRegression
-from tacit.learn.budget_allocation import Phase, spend
-from tacit.learn.feature_map import AffineMap
 from tacit.learn.gradient import Descent, GradientTable, sample_rows, to_grid
 from tacit.learn.integer_rows import UNIT, Box, square_norms
 from tacit.learn.losses import Logistic, Loss, Softmax
+from tacit.learn.release import Phase, spend
+from tacit.learn.whitening import AffineMap
 from tacit.noise import entropy
 
 

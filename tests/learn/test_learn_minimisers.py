@@ -15,13 +15,20 @@ from tacit.core.errors import InputError
 from tacit.core.events import ApproxEvent, ComposedEvent, DiscreteGaussianEvent, DiscreteLaplaceEvent
 from tacit.core.guarantees import PureDP
 from tacit.learn import LinearSVC, LogisticRegression
-from tacit.learn import solver as minimising
+from tacit.learn import minimiser as minimising
 from tacit.learn.gradient import GradientTable
 from tacit.learn.integer_rows import UNIT
-from tacit.learn.objective_perturbation import ObjectiveRelease, objective_gives_at_most
-from tacit.learn.output_perturbation import RESOLUTION, OutputRelease, laplace_sensitivity, moved_steps
-from tacit.learn.smooth_losses import SmoothHinge, SmoothLogistic, SmoothLoss, SmoothSoftmax
-from tacit.learn.solver import GAP, Problem
+from tacit.learn.losses import SmoothHinge, SmoothLogistic, SmoothLoss, SmoothSoftmax
+from tacit.learn.minimiser import (
+    GAP,
+    RESOLUTION,
+    ObjectiveRelease,
+    OutputRelease,
+    Problem,
+    laplace_sensitivity,
+    moved_steps,
+    objective_gives_at_most,
+)
 
 
 def some_table(loss: SmoothLoss, rows: int, columns: int, seed: int = 0) -> GradientTable:

@@ -135,7 +135,7 @@ def test_replay_on_neighbours(monkeypatch: pytest.MonkeyPatch, name: str, relati
             # Where centres start is random, but no release; its survey is tested by itself above.
             monkeypatch.setattr("tacit.learn.kmeans._first_centers", _same_start)
         # Questions of trees are drawn by chance from released numbers alone.
-        monkeypatch.setattr("tacit.learn.forest_plan.draw", _same_draw)
+        monkeypatch.setattr("tacit.learn.boosting.draw", _same_draw)
         one = record(monkeypatch, lambda first=first, left=left: first.fit(*left))
         two = record(monkeypatch, lambda second=second, right=right: second.fit(*right), frozen=one)
         assert one.noise == two.noise

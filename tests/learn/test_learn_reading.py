@@ -29,8 +29,7 @@ from tacit.learn import (
     MinMaxScaler,
     StandardScaler,
 )
-from tacit.learn.labels import check_classes, discover_classes, numbered, read_labels
-from tacit.learn.value_reading import read_numbers, read_table
+from tacit.learn.reading import check_classes, discover_classes, numbered, read_labels, read_numbers, read_table
 from tacit.noise import entropy
 
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tacit.core.errors import InputError
-from tacit.learn.feature_map import BIAS, LONGEST_ROW, AffineMap, RowMap, Survey, shrink_to_noise
 from tacit.learn.integer_rows import FINE, UNIT, Box, ceil_sqrt, exact_product, scale_rows, square_norms
 from tacit.learn.losses import GRID, WHOLE, HuberHinge, Logistic, Softmax, Squared, clip_residuals
+from tacit.learn.whitening import BIAS, LONGEST_ROW, AffineMap, RowMap, Survey, shrink_to_noise
 
 FLOATS = st.floats(width=64, allow_nan=True, allow_infinity=True)
 TABLES = st.integers(1, 6).flatmap(lambda d: arrays(np.float64, (4, d), elements=FLOATS))

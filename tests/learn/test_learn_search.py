@@ -20,9 +20,8 @@ from tacit.core.events import ApproxEvent, PureEvent
 from tacit.core.guarantees import ApproxDP, PureDP
 from tacit.learn import GaussianNB, LinearRegression, LogisticRegression, MinMaxScaler, PrivateSearch, Ridge
 from tacit.learn import search as searching
-from tacit.learn.budget_allocation import FitPrice
-from tacit.learn.estimator import PrivateEstimator
-from tacit.learn.unpaid_steps import UnpaidReadingWarning
+from tacit.learn.estimator import PrivateEstimator, UnpaidReadingWarning
+from tacit.learn.release import FitPrice
 from tacit.mechanisms.permute_and_flip import PermuteAndFlip
 
 COMMON: dict[str, Any] = {"epsilon": 1, "delta": "1e-5", "bounds": (-3, 3), "classes": [0, 1], "steps": 10}

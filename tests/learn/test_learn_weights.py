@@ -27,8 +27,8 @@ from tacit.learn import (
     LogisticRegression,
     PoissonRegressor,
 )
-from tacit.learn.categories import Categories, Encoding
-from tacit.learn.weights import SHARES, shared, shared_squares
+from tacit.learn.integer_rows import SHARES, shared, shared_squares
+from tacit.learn.reading import Categories, Encoding
 
 ROWS = arrays(np.int64, (4, 3), elements=st.integers(-(1 << 14), 1 << 14))
 PRIVACY: dict[str, Any] = {"epsilon": 1, "delta": "1e-3", "bounds": [(-2, 2), None], "max_weight": 3}
@@ -79,8 +79,8 @@ KINDS: dict[str, Callable[..., Any]] = {
 @pytest.mark.usefixtures("seeded")
 def test_replay_on_neighbours(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """A row of any weight and any category more: no input of the noise moves more than declared."""
-    monkeypatch.setattr("tacit.learn.forest_plan.draw", lambda weights: int(np.argmax(weights)))
-    monkeypatch.setattr("tacit.learn.forest_plan._shuffled", np.arange)
+    monkeypatch.setattr("tacit.learn.boosting.draw", lambda weights: int(np.argmax(weights)))
+    monkeypatch.setattr("tacit.learn.boosting._shuffled", np.arange)
     X, y, weights = mixed()
     for row, weight in (([2.0, "c"], 3.0), ([math.nan, None], 1e300), ([-math.inf, [1]], math.nan), ([1, "?"], -1)):
         first, second = (KINDS[name](categories={1: TOWNS}) for _ in range(2))

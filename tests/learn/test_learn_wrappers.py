@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 
 from learn.every_estimator import SHOWN, estimators
 from tacit.learn import MinMaxScaler, Ridge
-from tacit.learn.unpaid_steps import UnpaidReadingWarning
+from tacit.learn.estimator import UnpaidReadingWarning
 
 pytestmark = pytest.mark.usefixtures("seeded")
 X = np.random.default_rng(3).uniform(-10, 10, (300, 3))

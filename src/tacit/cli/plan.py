@@ -106,7 +106,7 @@ def _plan_learning(
 ) -> None:
     from tacit.core.errors import InputError
     from tacit.core.numbers import format_up
-    from tacit.learn.sample_size_theorem import plan_learning
+    from tacit.learn.sample_size import plan_learning
 
     if within is None or epsilon is None or delta is None or dimensions is None:
         named = {"within": within, "epsilon": epsilon, "delta": delta, "dimensions": dimensions}

@@ -1,9 +1,9 @@
-"""Base class of private estimators.
+"""Base classes of private estimators: reports, bounds, targets and weights.
 
 Estimators follow scikit-learn: the constructor only stores, ``fit`` checks everything and returns the estimator,
 learned names end in an underscore. They differ where privacy asks for it: ``epsilon`` has no default and everything is
 given by keyword, bounds and classes are declared, and there is no ``random_state``, because repeatable noise can be
-subtracted.
+subtracted. Searches and steps of scikit-learn that read rows without a price around a fit are warned of.
 
 One row is one person. A fit never raises an error, and never ends sooner or later, because of what a row holds.
 """
@@ -11,30 +11,32 @@ One row is one person. A fit never raises an error, and never ends sooner or lat
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
-from types import FunctionType
+from multiprocessing import current_process
+from types import FrameType, FunctionType
 from typing import Any, Final, Self, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tacit.core.errors import InputError
 from tacit.core.events import Event
 from tacit.core.guarantees import ApproxDP, PureDP
-from tacit.core.numbers import exact_probability, format_up
+from tacit.core.numbers import Number, exact_positive, exact_probability, float_nearest, format_up
 from tacit.core.relations import ADD_REMOVE
 from tacit.core.sensitivity import check_bounds
-from tacit.learn.budget_allocation import FitPrice
-from tacit.learn.categories import Encoding
-from tacit.learn.integer_rows import Box, Integers
-from tacit.learn.sklearn_compat import BaseEstimator, check_is_fitted, validate_data
-from tacit.learn.unpaid_steps import warn_of_unpaid_reading
-from tacit.learn.value_reading import (
+from tacit.learn.integer_rows import SHARES, Box, Integers
+from tacit.learn.reading import (
+    Encoding,
     as_elements,
     count_columns,
     is_frame,
@@ -43,6 +45,72 @@ from tacit.learn.value_reading import (
     read_table,
     take_rows,
 )
+from tacit.learn.release import FitPrice
+
+
+class UnpaidReadingWarning(UserWarning):
+    """The guarantee that an estimator states does not cover all that was done with the rows."""
+
+
+#: Modules of scikit-learn whose estimators fit others to the same rows.
+_SEVERAL: Final = ("sklearn.calibration", "sklearn.ensemble", "sklearn.multiclass", "sklearn.multioutput")
+#: What was said of searches and pipelines that are still there; in a process that works for one, what it said at all.
+_SAID: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
+_SAID_BY_WORKER: Final[set[str]] = set()
+
+
+def warn_of_unpaid_reading(private: type) -> None:
+    """Warn, once for each, where scikit-learn's searches or steps that read rows stand around the fit that runs.
+
+    Args:
+        private: the class of estimators that state a price.
+    """
+    found, owner = [], None
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module, name, known = frame.f_globals.get("__name__"), frame.f_code.co_name, frame.f_locals
+        if str(module).startswith("sklearn.model_selection"):
+            owner = known.get("self", known.get("estimator", owner))
+        if module == "sklearn.model_selection._validation" and name == "_fit_and_score":
+            found.append(
+                "scikit-learn fits this estimator once per fold and candidate and shows scores that have no price; "
+                "guarantee_ is that of one fit. tacit.learn.PrivateSearch states the total."
+            )
+        elif module == "sklearn.pipeline" and name == "fit":
+            unpaid = _unpaid(known.get("self"), private)
+            owner = known.get("self")
+            if unpaid:
+                found.append(
+                    f"the steps {', '.join(unpaid)} read the rows without a price, before this estimator; guarantee_ "
+                    "does not cover them. Use the scalers of tacit.learn, or bounds and categories of the estimator."
+                )
+        elif str(module).startswith(_SEVERAL) and name == "fit" and "self" in known:
+            owner = known["self"]
+            found.append(
+                f"{type(owner).__name__} fits this estimator several times, or reads the rows itself, without a price; "
+                "guarantee_ is that of one fit, and those of several add up."
+            )
+        frame = frame.f_back
+    # Each fold of a worker has a copy of the estimator, and the search is in another process.
+    said = _SAID_BY_WORKER
+    if found and current_process().name == "MainProcess":
+        said = _SAID.setdefault(owner, set())
+    for words in [each for each in dict.fromkeys(found) if each not in said]:
+        said.add(words)
+        warnings.warn(words, UnpaidReadingWarning, stacklevel=3)
+
+
+def _unpaid(pipeline: Any, private: type) -> list[str]:
+    """Names of steps that are fitted to rows and state no price."""
+    found = []
+    for name, step in list(getattr(pipeline, "steps", ()))[:-1]:
+        if step is None or isinstance(step, str | private):
+            continue
+        tags = getattr(step, "__sklearn_tags__", None)
+        if tags is None or tags().requires_fit:
+            found.append(str(name))
+    return found
+
 
 #: Caution about a model that may be noise.
 NOISE_RULES: Final = (
@@ -51,6 +119,8 @@ NOISE_RULES: Final = (
 
 #: δ from which a report questions it.
 _LARGE_DELTA: Final = Fraction(1, 1000)
+#: A declared weight of at most this size, and at least its inverse, is an ordinary float.
+_LARGEST_WEIGHT: Final = 10**150
 #: Guarantees of a fit.
 Guarantees = ApproxDP | PureDP
 #: Private attributes that fits set. scikit-learn keeps settings and callbacks of its own on an estimator, which stay.
@@ -325,6 +395,71 @@ class BoundedTarget(PrivateEstimator):
         targets = read_numbers(one_column(as_elements(y)))
         self._same_length(values, targets)
         return np.hstack([box.to_steps(values), target_box.to_steps(targets[:, None])])
+
+
+class Weighted:
+    """The part of an estimator that knows about weights; ``max_weight`` and ``class_weight`` are its parameters."""
+
+    max_weight: Number | None = None
+    class_weight: Mapping[Any, Number] | None = None
+
+    def _shares(self, sample_weight: Any, rows: int) -> Integers | None:
+        """Shares of the rows by their own weights."""
+        self._check_weights()
+        if sample_weight is None:
+            return None
+        largest = self._largest_weight()
+        weights = read_numbers(one_column(as_elements(sample_weight)))
+        if len(weights) != rows:
+            raise InputError("sample_weight", "must have one entry per row of X; the numbers of rows are inconsistent")
+        with np.errstate(all="ignore"):
+            # What is no number, or an infinite one, says nothing about how much a row counts.
+            scaled = np.clip(np.where(np.isfinite(weights), weights, 0.0) / largest, 0.0, 1.0)
+        return cast("Integers", np.rint(scaled * SHARES).astype(np.int64))
+
+    def _largest_weight(self) -> float:
+        if self.max_weight is None:
+            raise InputError("max_weight", "must be given with sample_weight: the largest weight of a row, declared")
+        stated = exact_positive(self.max_weight, "max_weight")
+        if not Fraction(1, _LARGEST_WEIGHT) <= stated <= _LARGEST_WEIGHT:
+            # As a float it might be zero, and a weight of zero over that is no number.
+            raise InputError("max_weight", "must lie between 1e-150 and 1e150; use other units")
+        return float_nearest(stated)
+
+    def check_weighed(self) -> None:
+        """Refuse a fit with weights of rows that cannot be, by parameters alone: before it is paid for."""
+        self._largest_weight()
+
+    def _check_weights(self, classes: Any = None) -> None:
+        """Refuse declared weights that are none; the same words as in a fit."""
+        if self.max_weight is not None:
+            self._largest_weight()
+        if classes is not None:
+            self._class_shares(classes)
+
+    def _class_shares(self, classes: Any) -> Integers | None:
+        """Shares of the classes, the largest one whole."""
+        if self.class_weight is None:
+            return None
+        if not isinstance(self.class_weight, Mapping):
+            raise InputError(
+                "class_weight", "must give a public weight by class; 'balanced' would read the rows without a price"
+            )
+        known = classes.tolist()
+        odd = [str(label) for label in self.class_weight if label not in known]
+        if odd:
+            raise InputError("class_weight", f"names {', '.join(odd)}, which is none of the classes")
+        stated = {label: exact_positive(each, "class_weight") for label, each in self.class_weight.items()}
+        weights = [stated.get(label, exact_positive(1, "class_weight")) for label in known]
+        return np.array([max(round(each / max(weights) * SHARES), 1) for each in weights], dtype=np.int64)
+
+    def _row_shares(self, sample_weight: Any, places: Integers, classes: Any) -> Integers | None:
+        """Shares of the rows by their own weights and those of their classes; ``places`` are their classes."""
+        own, ours = self._shares(sample_weight, len(places)), self._class_shares(classes)
+        if ours is None:
+            return own
+        by_class = ours[np.maximum(places, 0)]
+        return by_class if own is None else cast("Integers", own * by_class // SHARES)
 
 
 def _delta_caution(delta: Fraction) -> tuple[str, ...]:

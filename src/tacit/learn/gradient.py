@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 
 from tacit.core.numbers import float_nearest
 from tacit.learn import release
-from tacit.learn.integer_rows import UNIT, Integers, ceil_sqrt, exact_product, square_norms
+from tacit.learn.integer_rows import UNIT, Integers, ceil_sqrt, exact_product, shared, square_norms
 from tacit.learn.losses import GRID, WHOLE, Loss, clip_residuals
-from tacit.learn.progress import progress
-from tacit.learn.weights import shared
+from tacit.learn.release import progress
 from tacit.noise import entropy
 
 #: Steps of the grid of weights per unit.

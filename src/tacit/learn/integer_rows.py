@@ -1,4 +1,4 @@
-"""Integer rows of exactly bounded norm from tables of floats.
+"""Integer rows of exactly bounded norm from tables of floats, and their shares by weight.
 
 Everything a private fit does to raw data starts here. A value is clipped to its public bounds and rounded to a public
 grid, one by one; a row of such integers is then shrunk (or stretched) to a public norm by integer arithmetic. The
@@ -7,6 +7,10 @@ number of its rows, the memory layout or the number of threads. ``integer_rows.p
 
 *Values that are not numbers.* NaN and both infinities count as the midpoint of the bounds (0 where only a norm is
 declared). Finite values outside the bounds are clipped to them.
+
+*Weights.* A weight is clipped to 0 … ``max_weight`` and becomes a whole number of 1024ths of it; a class has a declared
+weight. Sums take a row's part times its share, rounded towards zero, so a weighted row adds a vector that is no longer
+than that of the row without a weight, whatever the weights of other rows are.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import Any, Final, cast
 
 import numpy as np
@@ -165,3 +170,28 @@ def _pairs(bounds: object) -> list[tuple[Fraction, Fraction]]:
     if not all(isinstance(pair, Sequence | np.ndarray) and not isinstance(pair, str | bytes) for pair in listed):
         raise InputError("bounds", "must be a pair (lower, upper), or a list of such pairs, one per column")
     return [check_bounds(cast("tuple[Number, Number]", tuple(pair))) for pair in listed]
+
+
+#: Steps of a whole row's weight.
+SHARES: Final = 1 << 10
+
+
+def shared(parts: Integers, shares: Integers | None) -> Integers:
+    """Parts of rows times their shares, rounded towards zero; no row grows."""
+    if shares is None:
+        return parts
+    return cast("Integers", np.sign(parts) * (np.abs(parts) * shares[:, None] // SHARES))
+
+
+def shared_squares(rows: Integers, shares: Integers | None) -> Integers:
+    """Rows times the roots of their shares, rounded towards zero: their products are shared by the weight."""
+    if shares is None:
+        return rows
+    roots = _roots()[shares][:, None]
+    return cast("Integers", np.sign(rows) * (np.abs(rows) * roots // SHARES))
+
+
+@cache
+def _roots() -> Integers:
+    """⌊√(share)⌋ on the grid of shares, for every share: a public table."""
+    return np.array([math.isqrt(share * SHARES) for share in range(SHARES + 1)], dtype=np.int64)

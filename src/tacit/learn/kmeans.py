@@ -9,15 +9,15 @@ from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
 from tacit.core.numbers import Number, check_count, float_nearest
 from tacit.core.relations import Relation, as_relation
 from tacit.learn import release
-from tacit.learn.budget_allocation import FitPrice, Phase, Spent, check_gaussian_privacy, spend
 from tacit.learn.estimator import PrivateEstimator
 from tacit.learn.integer_rows import FINE, UNIT, Box, Integers, beside_bias, exact_product, join_bias, scale_rows
-from tacit.learn.progress import progress
-from tacit.learn.sklearn_compat import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, check_is_fitted
+from tacit.learn.release import FitPrice, Phase, Spent, check_gaussian_privacy, progress, spend
 from tacit.noise.gaussian import DiscreteGaussian
 
 #: The constant beside a row: counts matter as much as sums.

@@ -21,7 +21,7 @@ from tacit.accounting.composed import Composed
 from tacit.core import events, guarantees
 from tacit.core.errors import InputError
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation, as_relation
-from tacit.learn import additive, binned, feature_map, integer_rows, training, trees, whitening
+from tacit.learn import additive, binned, boosting, integer_rows, training, whitening
 from tacit.learn.estimator import PrivateEstimator
 
 _VERSION: Final = 1
@@ -31,9 +31,9 @@ _HELD: Final = (
     additive.Shape,
     integer_rows.Box,
     training.Linear,
-    feature_map.RowMap,
-    trees.DecisionTree,
-    trees.TreeQuestion,
+    whitening.RowMap,
+    boosting.DecisionTree,
+    boosting.TreeQuestion,
     binned.StandardTarget,
     whitening.Covariance,
 )

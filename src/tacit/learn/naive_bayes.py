@@ -8,17 +8,17 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
 
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number
 from tacit.core.relations import Relation, as_relation
-from tacit.learn.budget_allocation import FitPrice, Spent, check_gaussian_privacy, check_privacy, spend
 from tacit.learn.estimator import NOISE_RULES
 from tacit.learn.integer_rows import FINE
-from tacit.learn.labels import ClassLabels, check_classes
-from tacit.learn.moments import FeatureSums
-from tacit.learn.partial_sums import PartialSums
-from tacit.learn.sklearn_compat import ClassifierMixin, check_is_fitted
+from tacit.learn.moments import FeatureSums, PartialSums
+from tacit.learn.reading import ClassLabels, check_classes
+from tacit.learn.release import FitPrice, Spent, check_gaussian_privacy, check_privacy, spend
 
 
 class GaussianNB(ClassifierMixin, ClassLabels, PartialSums):  # type: ignore[misc]

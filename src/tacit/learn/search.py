@@ -9,6 +9,8 @@ from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 from tacit.accounting.compose import compose
 from tacit.core.errors import InputError
@@ -17,12 +19,19 @@ from tacit.core.guarantees import ApproxDP, PureDP
 from tacit.core.numbers import Number, exact_positive, exact_probability, exp_bounds, format_up, round_up
 from tacit.core.relations import ADD_REMOVE, Relation, as_relation
 from tacit.learn import release
-from tacit.learn.budget_allocation import FitPrice
 from tacit.learn.estimator import PrivateEstimator
 from tacit.learn.gradient import rate_on_grid, sample_rows
-from tacit.learn.labels import numbered, read_labels
-from tacit.learn.sklearn_compat import check_is_fitted, clone
-from tacit.learn.value_reading import as_elements, column_values, is_frame, one_column, read_numbers, take_rows
+from tacit.learn.reading import (
+    as_elements,
+    column_values,
+    is_frame,
+    numbered,
+    one_column,
+    read_labels,
+    read_numbers,
+    take_rows,
+)
+from tacit.learn.release import FitPrice
 from tacit.mechanisms.permute_and_flip import PermuteAndFlip
 from tacit.noise import entropy
 from tacit.noise.bernoulli import Coin

@@ -1,7 +1,7 @@
 """The three ways to train a linear model, each from (ε, δ) to weights: releases, noise, account.
 
 All start from integer rows (:mod:`tacit.learn.integer_rows`) and a public map of features
-(:mod:`tacit.learn.feature_map`); they
+(:mod:`tacit.learn.whitening`); they
 differ in where the noise enters: into every gradient, onto the minimiser, or into the objective.
 """
 
@@ -30,17 +30,12 @@ from tacit.core.numbers import (
 )
 from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.learn import release
-from tacit.learn.budget_allocation import FitPrice, Phase, Spent, spend
-from tacit.learn.feature_map import LONGEST_ROW, AffineMap, RowMap, corner
 from tacit.learn.gradient import MOMENTUM, Descent, GradientTable, shrunk
-from tacit.learn.integer_rows import FINE, UNIT, Box, Integers, beside_bias
-from tacit.learn.losses import WHOLE, Loss
-from tacit.learn.objective_perturbation import ObjectiveRelease
-from tacit.learn.output_perturbation import OutputRelease, laplace_sensitivity, moved_steps
-from tacit.learn.smooth_losses import SmoothLoss
-from tacit.learn.solver import Problem
-from tacit.learn.weights import SHARES
-from tacit.learn.whitening import Covariance, Whitening
+from tacit.learn.integer_rows import FINE, SHARES, UNIT, Box, Integers, beside_bias
+from tacit.learn.losses import WHOLE, Loss, SmoothLoss
+from tacit.learn.minimiser import ObjectiveRelease, OutputRelease, Problem, laplace_sensitivity, moved_steps
+from tacit.learn.release import FitPrice, Phase, Spent, spend
+from tacit.learn.whitening import LONGEST_ROW, AffineMap, Covariance, RowMap, Whitening, corner
 
 #: Standard deviation that the noise of all steps together may have in a logit.
 _DROWNED: Final = 2.0

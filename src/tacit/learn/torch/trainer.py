@@ -18,11 +18,10 @@ from tacit.core.guarantees import ApproxDP
 from tacit.core.numbers import Number, check_count, exact_positive, exact_probability, float_down, format_up
 from tacit.core.relations import Relation, as_relation
 from tacit.learn import release
-from tacit.learn.budget_allocation import Phase, check_privacy, phase_event, spend
 from tacit.learn.estimator import PrivacyReport
 from tacit.learn.gradient import rate_on_grid, sample_rows
 from tacit.learn.integer_rows import Integers
-from tacit.learn.progress import progress
+from tacit.learn.release import Phase, check_privacy, phase_event, progress, spend
 from tacit.learn.torch.averaging import WeightAverage
 from tacit.learn.torch.checkpoints import StepCount, load_together
 from tacit.learn.torch.examples import Examples
