@@ -228,9 +228,8 @@ def inexact(take: Contender, *, sums: bool) -> Contender:
     from unittest.mock import patch
 
     from tacit.learn import release
-    from tacit.learn.torch.exact_sums import ExactSums
+    from tacit.learn.torch.exact_sums import ExactSums, Outer
     from tacit.learn.torch.gradients import ExampleGradients, GradientParts
-    from tacit.learn.torch.layer_factors import Outer
 
     def noisy(raw: Any, sigma2: Any) -> Any:
         return (torch.from_numpy(raw).float() + torch.normal(0.0, float(sigma2) ** 0.5, (len(raw),))).double().numpy()

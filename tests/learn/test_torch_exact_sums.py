@@ -10,9 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from tacit.learn.torch import exact_sums
-from tacit.learn.torch.exact_sums import ExactSums
-from tacit.learn.torch.gradient_grid import STEPS, GradientGrid
-from tacit.learn.torch.layer_factors import LayerTap, Outer
+from tacit.learn.torch.exact_sums import STEPS, ExactSums, GradientGrid, LayerTap, Outer
 
 pytestmark = pytest.mark.torch
 

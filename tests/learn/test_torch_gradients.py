@@ -11,14 +11,11 @@ from torch import nn
 
 from learn.networks import KINDS, Wrapped, network, stack, table
 from tacit.core.errors import InputError
-from tacit.learn.torch.batch_position_check import settle
-from tacit.learn.torch.examples import Examples
-from tacit.learn.torch.gradient_grid import STEPS
-from tacit.learn.torch.gradients import ExampleGradients, _rounding
-from tacit.learn.torch.layer_factors import LayerTap, inner_products, products_are_single
-from tacit.learn.torch.layout import Layout
-from tacit.learn.torch.parameters import Parameters
+from tacit.learn.torch.exact_sums import STEPS, LayerTap, inner_products, products_are_single
+from tacit.learn.torch.examples import Examples, Layout
+from tacit.learn.torch.gradients import ExampleGradients, Parameters, _rounding
 from tacit.learn.torch.randomness import made_up_keys
+from tacit.learn.torch.recorded_pass import settle
 from tacit.noise import entropy
 
 pytestmark = pytest.mark.torch
@@ -345,7 +342,7 @@ def test_shorter_products_than_float32_are_not_trusted(monkeypatch: pytest.Monke
         patch.setattr(torch, "get_float32_matmul_precision", lambda: "high")
         assert not products_are_single(cpu)
     short = lambda vectors: inner_products(vectors.bfloat16().float())  # noqa: E731 - as a shorter type would
-    monkeypatch.setattr("tacit.learn.torch.layer_factors.inner_products", short)
+    monkeypatch.setattr("tacit.learn.torch.exact_sums.inner_products", short)
     assert not products_are_single(cpu)
 
 

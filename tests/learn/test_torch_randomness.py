@@ -18,8 +18,8 @@ from learn.replay import record
 from support.bits import SeededBits
 from tacit.core.errors import InputError
 from tacit.learn.torch import PrivateTrainer
+from tacit.learn.torch.exact_sums import STEPS
 from tacit.learn.torch.examples import Examples
-from tacit.learn.torch.gradient_grid import STEPS
 from tacit.noise import entropy
 
 pytestmark = pytest.mark.torch

@@ -15,10 +15,9 @@ from support.bits import SeededBits
 from tacit.core.errors import InputError
 from tacit.learn.torch import gradients as gradient_module
 from tacit.learn.torch import trainer as trainer_module
+from tacit.learn.torch.exact_sums import STEPS
 from tacit.learn.torch.examples import Examples
-from tacit.learn.torch.gradient_grid import STEPS
-from tacit.learn.torch.gradients import ExampleGradients
-from tacit.learn.torch.parameters import Parameters
+from tacit.learn.torch.gradients import ExampleGradients, Parameters
 from tacit.learn.torch.recorded_pass import RecordedPass
 from tacit.learn.torch.torch_import import NEEDED, check_parts
 from tacit.noise import entropy

@@ -24,7 +24,7 @@ from tacit.core.errors import BudgetError, InputError
 from tacit.core.events import DiscreteGaussianEvent, PoissonSampledEvent, RepeatedEvent, event_from_json, event_to_json
 from tacit.learn.gradient import sample_rows
 from tacit.learn.torch import PrivateTrainer, select
-from tacit.learn.torch.gradient_grid import STEPS
+from tacit.learn.torch.exact_sums import STEPS
 from tacit.noise import entropy
 
 pytestmark = pytest.mark.torch

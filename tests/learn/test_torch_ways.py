@@ -16,13 +16,10 @@ from learn.networks import stack, table, trainer, weights
 from learn.replay import record
 from support.bits import SeededBits
 from tacit.core.errors import InputError
-from tacit.learn.torch.examples import Examples
-from tacit.learn.torch.forward_pass import ForwardPass
-from tacit.learn.torch.gradient_grid import STEPS
-from tacit.learn.torch.gradients import ExampleGradients
-from tacit.learn.torch.parameters import Parameters
+from tacit.learn.torch.exact_sums import STEPS
+from tacit.learn.torch.examples import Examples, trained_parameters
+from tacit.learn.torch.gradients import ExampleGradients, ForwardPass, Parameters
 from tacit.learn.torch.randomness import RowRandomness
-from tacit.learn.torch.unsupported_layers import trained_parameters
 from tacit.noise import entropy
 
 pytestmark = pytest.mark.torch
@@ -188,7 +185,7 @@ def member(rank: int, file: str, fails: bool, settings: dict[str, Any], answers:
     from datetime import timedelta
 
     from tacit.learn import release
-    from tacit.learn.torch.processes import ManyProcesses
+    from tacit.learn.torch.trainer import ManyProcesses
 
     torch.set_num_threads(1)
     torch.distributed.init_process_group(

@@ -1,4 +1,9 @@
-"""Exact sums of whole numbers in floats: in float32 while a bound shows that nothing rounds, else in float64.
+"""Outer products of layers, and their exact sums as whole numbers in floats.
+
+In a linear layer the gradient of one example is Σ_t δ_t ⊗ (a_t, 1), of what went in and what came back at the positions
+t of the example; a convolution is a linear layer over patches, and an embedding adds δ_t to the row of its word. So the
+gradient need not be materialised: its norm follows from the products of all pairs of positions, and the sum over
+examples is one matrix product. :class:`LayerTap` knows which of the two is less work for its layer.
 
 A sum of whole numbers is exact in a float, in any order, if no partial sum exceeds what the type holds: 2²⁴ or 2⁵³.
 For each product of matrices a bound on all of its partial sums is computed first, and decides about the type. Both
@@ -9,11 +14,301 @@ the argument.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
-from tacit.learn.torch.layer_factors import LayerTap, Outer
-from tacit.learn.torch.torch_import import Tensor, torch
+from tacit.learn.torch.torch_import import Tensor, load, torch
+
+#: The clip in steps of the grid, for networks of up to :data:`_FEW_NUMBERS` parameters. Noise in one number is about as
+#: large, so that a finer grid would cost time and be no better: sums of such numbers are exact in float32, mostly, and
+#: noise of this size takes half a word.
+STEPS: Final = 1 << 20
+#: Numbers up to which that is fine enough: what rounding adds to a gradient's length grows with their root.
+_FEW_NUMBERS: Final = 1 << 18
+_FINER: Final = 1 << 24
+
+
+@dataclass(frozen=True)
+class GradientGrid:
+    """Steps of a grid.
+
+    Attributes:
+        steps: of the clip: what one example adds is an integer vector of at most this norm.
+        inputs: of 1 in what goes into a layer; what comes back has ``steps / inputs`` per unit of the clip.
+    """
+
+    steps: int
+    inputs: int
+
+    @classmethod
+    def of(cls, numbers: int) -> GradientGrid:
+        """The grid for a network with so many trained numbers, which are public."""
+        return cls(STEPS, 1 << 7) if numbers <= _FEW_NUMBERS else cls(_FINER, 1 << 8)
+
+    @property
+    def longest(self) -> float:
+        """Bound on the square of a norm as floats see it: below that of the clip by more than their rounding."""
+        return float(self.steps) ** 2 * (1 - 2.0**-9)
+
+
+functional = load("torch.nn.functional")
+#: Numbers of 12 digits, one in each row, whose products a float32 holds: they show whether factors are cut before.
+_LONG_NUMBERS: Final = torch.zeros(1, 32, 1, 64, dtype=torch.float32).index_fill_(3, torch.tensor([7]), 4095.0)
+_LONG_PRODUCTS: Final = torch.full((1, 1, 32, 32), 4095.0**2, dtype=torch.float32)
+
+
+@dataclass(frozen=True)
+class LayerTap:
+    """One call of a layer on one example.
+
+    Args:
+        weight: name of the weight.
+        bias: name of the bias, if there is one and it is trained.
+        output: shape of what comes out, for a batch of one.
+        positions: how many outer products add up.
+        groups: into how many parts inputs and outputs are divided.
+        inputs: how long an input vector is, in one group.
+        outputs: how long an output vector is, in one group.
+        words: rows of the table of an embedding; 0 for all other layers.
+        arrange: brings inputs and returns of a batch into the shape (examples, positions, groups, length); for an
+            embedding, the words and what came back.
+    """
+
+    weight: str
+    bias: str | None
+    output: tuple[int, ...]
+    positions: int
+    groups: int
+    inputs: int
+    outputs: int
+    words: int
+    arrange: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+
+    @property
+    def lone(self) -> bool:
+        """Whether the gradient of an example is one outer product."""
+        return self.positions == self.groups == 1 and not self.words
+
+    @property
+    def materialised(self) -> bool:
+        """Whether the gradient of an example has fewer numbers than the products of all pairs of positions."""
+        whole = self.inputs * self.outputs
+        return not self.words and self.positions > 1 and whole <= self.positions**2
+
+    @property
+    def numbers(self) -> int:
+        """Count of numbers that one example needs at a time."""
+        vectors = self.positions * self.groups * (self.inputs * (not self.words) + self.outputs)
+        return vectors + self.groups * (self.inputs * self.outputs if self.materialised else self.positions**2)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of the parameters whose gradients this is."""
+        return (self.weight,) if self.bias is None else (self.weight, self.bias)
+
+
+class LayerTaps:
+    """Taps while a network is called: calls of tapped layers are nudged, and what went in is kept.
+
+    Args:
+        held: the values of the parameters, by name.
+        nudges: zeros that are added to the outputs of tapped layers, by the name of the weight; the gradient of the
+            loss by these is what comes back through the layer. None to look which calls there are.
+    """
+
+    def __init__(self, held: Mapping[str, Tensor], nudges: Mapping[str, Tensor] | None) -> None:
+        self._names = {id(value): name for name, value in held.items()}
+        self._nudges = nudges
+        self.inputs: dict[str, Tensor] = {}
+        self.found: list[LayerTap] = []
+
+    def call(self, func: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> Tensor | None:
+        """The output of a tapped layer; None for every other call."""
+        reader = _READERS.get(func)
+        weight = named.get("weight", args[1] if len(args) > 1 else None)
+        name = self._names.get(id(weight))
+        if reader is None or name is None:
+            return None
+        if self._nudges is None:
+            tap = reader(_Call(args, named, name, self._names, func(*args, **named)))
+            if tap is None:
+                return None
+            self.found.append(tap)
+            # Without a graph for the parameters, so that a gradient tells that they are used elsewhere as well.
+            plain = _cut(args, tap.parameters, self._names)
+            options = zip(named, _cut(named.values(), tap.parameters, self._names), strict=True)
+            output: Tensor = func(*plain, **dict(options))
+            return output
+        if name not in self._nudges:
+            return None
+        self.inputs[name] = args[0]
+        plainly: Tensor = func(*args, **named)
+        nudged: Tensor = plainly + self._nudges[name].to(plainly.dtype)
+        return nudged
+
+
+@dataclass(frozen=True)
+class Outer:
+    """Outer products of a batch of examples: vectors that went in and came back, over positions and groups.
+
+    Args:
+        inputs: (examples, positions, groups, length); without the constant for the bias.
+        returns: likewise.
+    """
+
+    inputs: Tensor
+    returns: Tensor
+
+    def each(self) -> Tensor:
+        """The sum of outer products of each example: (examples, groups, outputs, inputs)."""
+        return torch.einsum("btgo,btgi->bgoi", self.returns, self.inputs)
+
+    def add_to(self, total: Tensor) -> None:
+        """Add the outer products of all examples to a sum of (groups, outputs, inputs)."""
+        back, into = (each.flatten(0, 1).transpose(0, 1) for each in (self.returns, self.inputs))
+        if len(back) == 1:
+            total.view(back.shape[2], into.shape[2]).addmm_(back[0].t(), into[0])
+        else:
+            total.view(len(back), back.shape[2], into.shape[2]).baddbmm_(back.transpose(1, 2), into)
+
+
+def inner_products(vectors: Tensor, more: float = 0.0) -> Tensor:
+    """Inner products of all pairs of positions, each with ``more``: (examples, groups, positions, positions).
+
+    The products of two such tables, added up, are the square of the norm of a sum of outer products.
+    """
+    if vectors.shape[1] == 1:
+        found = torch.linalg.vector_norm(vectors, dim=3).square_().transpose(1, 2)[..., None]
+    else:
+        ahead = vectors.transpose(1, 2)
+        found = ahead @ ahead.transpose(2, 3)
+    return found.add_(more) if more else found
+
+
+def pair_square(words: Tensor, returns: Tensor) -> Tensor:
+    """The square of the norm of each example's rows of a table: vectors of equal words are added first."""
+    if returns.shape[1] == 1:
+        return returns.square().sum((1, 2)).double()
+    same = words[:, :, None] == words[:, None, :]
+    return (returns @ returns.transpose(1, 2)).mul_(same).sum(2).double().sum(1)
+
+
+def product_sum(first: Tensor, second: Tensor) -> Tensor:
+    """Products of two tables of pairs, added up for each example, as float64; the first may be overwritten."""
+    products = first.mul_(second) if first.dtype == second.dtype else first * second
+    return products.sum(3).double().sum((1, 2))
+
+
+def products_are_single(device: Any) -> bool:
+    """Whether products of float32 matrices are taken in float32 here: settings of PyTorch allow for less.
+
+    Other devices than processors round as they like, and are not asked.
+    """
+    try:
+        if device.type != "cpu" or torch.get_float32_matmul_precision() != "highest":
+            return False
+    except RuntimeError:
+        # Set in two ways that disagree.
+        return False
+    shorter = torch.backends.mkldnn
+    places = (torch.backends, shorter, getattr(shorter, "matmul", None))
+    if any(getattr(place, "fp32_precision", "none") not in ("none", "ieee") for place in places):
+        return False
+    # Whatever was set elsewhere: numbers of 12 digits are not cut before they are multiplied.
+    return bool(torch.equal(inner_products(_LONG_NUMBERS), _LONG_PRODUCTS))
+
+
+def _cut(values: Iterable[Any], parameters: tuple[str, ...], names: Mapping[int, str]) -> tuple[Any, ...]:
+    return tuple(value.detach() if names.get(id(value)) in parameters else value for value in values)
+
+
+@dataclass(frozen=True)
+class _Call:
+    args: tuple[Any, ...]
+    named: Mapping[str, Any]
+    weight: str
+    names: Mapping[int, str]
+    output: Tensor
+
+    def argument(self, place: int, name: str, default: Any) -> Any:
+        return self.args[place] if len(self.args) > place else self.named.get(name, default)
+
+    @property
+    def bias(self) -> str | None:
+        bias = self.argument(2, "bias", None)
+        return None if bias is None else self.names.get(id(bias))
+
+
+def _linear(call: _Call) -> LayerTap | None:
+    given, (outputs, inputs) = call.args[0], call.argument(1, "weight", None).shape
+    shape = tuple(call.output.shape)
+
+    def arrange(into: Tensor, back: Tensor) -> tuple[Tensor, Tensor]:
+        return into.reshape(len(into), -1, 1, inputs), back.reshape(len(back), -1, 1, outputs)
+
+    positions = given.numel() // inputs
+    return LayerTap(call.weight, call.bias, shape, positions, 1, inputs, outputs, 0, arrange)
+
+
+def _convolution(call: _Call) -> LayerTap | None:
+    images, weight = call.args[0], call.argument(1, "weight", None)
+    sides = weight.dim() - 2
+    places = ((3, "stride", 1), (4, "padding", 0), (5, "dilation", 1))
+    stride, padding, dilation = (call.argument(*place) for place in places)
+    groups = call.argument(6, "groups", 1)
+    if images.dim() != sides + 2 or isinstance(padding, str):
+        return None
+    # A line is an image of height 1, so that both kinds are unfolded alike.
+    layout = {
+        "kernel_size": _both(tuple(weight.shape[2:]), sides, 1),
+        "dilation": _both(dilation, sides, 1),
+        "padding": _both(padding, sides, 0),
+        "stride": _both(stride, sides, 1),
+    }
+    outputs, inputs = weight.shape[0] // groups, math.prod(weight.shape[1:])
+
+    def arrange(into: Tensor, back: Tensor) -> tuple[Tensor, Tensor]:
+        # Views of an example, the second dimension, are more positions.
+        views = into.shape[1]
+        grid = into.reshape(len(into) * views, into.shape[2], *((1,) * (2 - sides)), *into.shape[3:])
+        patches = functional.unfold(grid, **layout).reshape(len(into), views, groups, inputs, -1)
+        returned = back.reshape(len(back), views, groups, outputs, -1)
+        return patches.permute(0, 1, 4, 2, 3).flatten(1, 2), returned.permute(0, 1, 4, 2, 3).flatten(1, 2)
+
+    positions = len(images) * math.prod(call.output.shape[2:])
+    return LayerTap(call.weight, call.bias, tuple(call.output.shape), positions, groups, inputs, outputs, 0, arrange)
+
+
+def _both(sides: Any, count: int, fill: int) -> tuple[int, ...]:
+    """A setting of each side of an image, from that of all sides, or of a line."""
+    each = (sides,) * count if isinstance(sides, int) else tuple(sides) * (count // len(sides))
+    return (fill,) * (2 - count) + each
+
+
+def _embedding(call: _Call) -> LayerTap | None:
+    words, table = call.args[0], call.argument(1, "weight", None)
+    if call.argument(5, "scale_grad_by_freq", False):
+        return None
+    nothing = call.argument(2, "padding_idx", None)
+    length = table.shape[1]
+
+    def arrange(into: Tensor, back: Tensor) -> tuple[Tensor, Tensor]:
+        flat, returned = into.reshape(len(into), -1), back.reshape(len(back), -1, length)
+        if nothing is not None:
+            returned = returned * (flat != nothing % len(table))[:, :, None]
+        return flat, returned
+
+    return LayerTap(call.weight, None, tuple(call.output.shape), words.numel(), 1, 1, length, len(table), arrange)
+
+
+_READERS: dict[Any, Callable[[_Call], LayerTap | None]] = {
+    functional.linear: _linear,
+    functional.conv1d: _convolution,
+    functional.conv2d: _convolution,
+    functional.embedding: _embedding,
+}
+
 
 #: Bound on the partial sums of a float32 sum; below 2²⁴ by more than the rounding of the bound itself.
 _NARROW: Final = 2.0**24 * (1 - 2.0**-6)

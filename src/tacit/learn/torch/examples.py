@@ -1,8 +1,13 @@
-"""Training rows in micro-batches of one fixed shape.
+"""Training rows: what data is taken, how rows are read, and micro-batches of one fixed shape.
 
 The shape is always the same, whatever the size of a sample, because linear algebra libraries round a row's result
-differently in batches of different shapes: without this one person more or less would change the last bits of
-every gradient (see ``gradients.proof.md``). Places that are left empty are filled with zeros.
+differently in batches of different shapes: without this one person more or less would change the last bits of every
+gradient, by a row's place alone (see ``gradients.proof.md``). Places that are left empty are filled with zeros, and
+rows are packed tightly only where places were seen not to matter (``recorded_pass.py``). Otherwise each row has a place
+of its own choosing: drawn at random, by itself, it stays when another row comes or goes.
+
+Workers read the rows of a dataset that they are told to, in that order; batches, samplers and seeds of a loader decide
+nothing about which rows take part.
 """
 
 from __future__ import annotations
@@ -10,6 +15,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -17,10 +23,192 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.errors import InputError
-from tacit.learn.torch.layout import Layout
-from tacit.learn.torch.row_readers import RowReaders, read_row
 from tacit.learn.torch.torch_import import Tensor, torch
-from tacit.learn.torch.unsupported_layers import check_data
+from tacit.noise import entropy
+
+Places = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Micro-batches of ``size`` places, filled from the front if ``tight``, else at places drawn for each row."""
+
+    size: int
+    tight: bool
+
+    def batches(self, chosen: Places) -> Iterator[tuple[Places, Places]]:
+        """The chosen rows batch by batch, and the place of each."""
+        return self._tight(chosen) if self.tight else self._scattered(chosen)
+
+    def _tight(self, chosen: Places) -> Iterator[tuple[Places, Places]]:
+        for start in range(0, len(chosen), self.size):
+            rows = chosen[start : start + self.size]
+            yield rows, np.arange(len(rows))
+
+    def _scattered(self, chosen: Places) -> Iterator[tuple[Places, Places]]:
+        """Rows of equal place queue up: the first of each queue are the first batch, and so on.
+
+        A row that joins a queue moves those behind it to later batches, at the same place.
+        """
+        places = (entropy.current().words(len(chosen)) % np.uint64(self.size)).astype(np.intp)
+        order = np.argsort(places, kind="stable")
+        rows, places = chosen[order], places[order]
+        turn = np.arange(len(rows)) - np.searchsorted(places, places)
+        for batch in range(int(turn.max(initial=-1)) + 1):
+            yield rows[turn == batch], places[turn == batch]
+
+
+#: One row as tensors; None if it cannot be read.
+Row = tuple[Tensor, ...] | None
+
+
+def read_row(dataset: Any, place: int) -> Row:
+    """One row of a dataset as tensors; None if it cannot be read."""
+    try:
+        row = dataset[place]
+        # Detached: a worker process cannot send what hangs on a graph.
+        return tuple(torch.as_tensor(part).detach() for part in (row if isinstance(row, tuple | list) else (row,)))
+    except Exception:
+        return None
+
+
+class RowReaders:
+    """Worker processes that read rows of a dataset, started once and kept from step to step.
+
+    Args:
+        dataset: with ``len()`` and an index; sent to every worker.
+        workers: how many, at least 1.
+    """
+
+    def __init__(self, dataset: Any, workers: int) -> None:
+        self._wanted = _WantedRows()
+        self._loader = torch.utils.data.DataLoader(
+            _ReadableRows(dataset),
+            batch_sampler=self._wanted,
+            num_workers=workers,
+            persistent_workers=True,
+            collate_fn=_as_they_are,
+        )
+
+    def read(self, wanted: list[list[int]]) -> Iterator[list[Row]]:
+        """The rows of each list of places, in order."""
+        self._wanted.lists = wanted
+        yield from self._loader
+
+
+class _WantedRows:
+    """The lists of places of the next step, as a sampler of batches."""
+
+    def __init__(self) -> None:
+        self.lists: list[list[int]] = []
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return iter(self.lists)
+
+    def __len__(self) -> int:
+        return len(self.lists)
+
+
+class _ReadableRows:
+    """A dataset whose rows never raise."""
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def __getitem__(self, place: int) -> Row:
+        return read_row(self._dataset, place)
+
+
+def _as_they_are(rows: list[Row]) -> list[Row]:
+    return rows
+
+
+_BATCH_NORMS = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d, torch.nn.SyncBatchNorm)
+_REMEDY = "use torch.nn.GroupNorm(…) or torch.nn.LayerNorm(…) instead"
+
+
+def check_model(model: Any, optimizer: Any) -> None:
+    """Refuse models whose layers mix examples, and whatever has a privacy mechanism of its own."""
+    if not isinstance(model, torch.nn.Module):
+        raise InputError("model", f"must be a torch.nn.Module, not {type(model).__name__}")
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise InputError("optimizer", f"must be a torch.optim.Optimizer, not {type(optimizer).__name__}")
+    for name, thing in (("model", model), ("optimizer", optimizer)):
+        if type(thing).__module__.partition(".")[0] == "opacus":
+            raise InputError(name, "is wrapped by Opacus already; give the plain one, which Tacit clips and noises")
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise InputError("optimizer", "LBFGS reads the loss several times per step; use SGD or Adam")
+    for path, layer in model.named_modules():
+        problem = _mixes(layer)
+        if problem:
+            raise InputError("model", f"layer {path or 'at the top'} ({type(layer).__name__}) {problem}; {_REMEDY}")
+        if getattr(layer, "max_norm", None) is not None:
+            raise InputError(
+                "model",
+                f"layer {path or 'at the top'} ({type(layer).__name__}) has max_norm: the words of a row shorten "
+                "weights without noise; leave it out",
+            )
+        if isinstance(layer, torch.nn.RNNBase) and layer.dropout:
+            raise InputError(
+                "model",
+                f"layer {path or 'at the top'} ({type(layer).__name__}) draws masks that follow a row's place in the "
+                "batch; set its dropout to 0 and put torch.nn.Dropout(…) between layers",
+            )
+
+
+def checked_scheduler(scheduler: Any) -> Any:
+    """A scheduler of learning rates, or None; refuse one that wants to see a loss."""
+    plateau = isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau)
+    if scheduler is not None and (plateau or not callable(getattr(scheduler, "step", None))):
+        raise InputError("scheduler", "must move on by step() alone; ReduceLROnPlateau asks for a loss, which costs")
+    return scheduler
+
+
+def _mixes(layer: Any) -> str:
+    """Reason why one example would reach another's gradient through this layer, or nothing."""
+    if isinstance(layer, _BATCH_NORMS):
+        return "normalises each example by the others in its batch"
+    if getattr(layer, "track_running_stats", False):
+        return "keeps statistics of the examples it saw"
+    return ""
+
+
+def trained_parameters(model: Any, optimizer: Any) -> dict[str, Any]:
+    """The parameters that training changes, by name; all must belong to the model and none be missing."""
+    named = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    known = {id(parameter) for parameter in named.values()}
+    given = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    if not given <= known:
+        raise InputError("optimizer", "holds parameters that are not trainable ones of the model")
+    chosen = {name: parameter for name, parameter in named.items() if id(parameter) in given}
+    if not chosen:
+        raise InputError("optimizer", "holds no parameter of the model; write torch.optim.SGD(model.parameters(), …)")
+    if not all(parameter.is_floating_point() for parameter in chosen.values()):
+        raise InputError("model", "has trainable parameters that are not real numbers")
+    return chosen
+
+
+def check_data(data: tuple[Any, ...]) -> None:
+    """Refuse loaders and samplers: the trainer draws the rows of a step, or the account would be of another run."""
+    if not data:
+        raise InputError("data", "is missing; write fit(X, y) with tensors, or fit(dataset)")
+    for each in data:
+        if isinstance(each, np.ma.MaskedArray) or hasattr(each, "iloc"):
+            raise InputError("data", f"is a {type(each).__name__}; give tensors or arrays without gaps")
+        if isinstance(each, torch.utils.data.DataLoader):
+            raise InputError(
+                "data",
+                "is a DataLoader, whose batches are not Poisson samples; give what it reads, "
+                "fit(loader.dataset, workers=…): the trainer draws the rows of every step itself",
+            )
+        if isinstance(each, torch.utils.data.Sampler):
+            raise InputError("data", "is a sampler; the trainer draws its own samples, give the tensors or the dataset")
+        if isinstance(each, torch.utils.data.IterableDataset):
+            raise InputError("data", "can only be read in order; a sample needs a dataset with len() and an index")
+
 
 #: Shape and type of one part of a row.
 Form = tuple[tuple[int, ...], Any]

@@ -2,31 +2,29 @@
 
 The gradient of one example is computed in floats by ``torch.func`` (one example per lane of ``vmap``, so no layer can
 see another), shortened to the clip, and put on a public grid. For linear layers, convolutions and embeddings it is not
-materialised: what went in and what came back are put on grids by themselves (:mod:`.layer_factors`). The part that
+materialised: what went in and what came back are put on grids by themselves (:mod:`.exact_sums`). The part that
 counts for privacy happens afterwards, in integers: the norm of what is added is checked, and a gradient that is too
 long, or not finite, is replaced by zero. So whatever the floats did, one example moves the sum by at most
-the clip (:mod:`.gradient_grid`). ``gradients.proof.md`` has the argument, and says what is assumed of the linear
-algebra library.
+the clip (:class:`~tacit.learn.torch.exact_sums.GradientGrid`). ``gradients.proof.md`` has the argument, and says what
+is assumed of the linear algebra library.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.errors import InputError
+from tacit.core.numbers import check_count
 from tacit.learn.integer_rows import Integers
-from tacit.learn.torch.batch_position_check import settle
-from tacit.learn.torch.exact_sums import ExactSums
-from tacit.learn.torch.examples import KINDS, Examples, Form, made_up_rows
-from tacit.learn.torch.forward_pass import ForwardPass
-from tacit.learn.torch.gradient_grid import GradientGrid
-from tacit.learn.torch.layer_factors import (
+from tacit.learn.torch.exact_sums import (
+    ExactSums,
+    GradientGrid,
     LayerTap,
     LayerTaps,
     Outer,
@@ -35,12 +33,110 @@ from tacit.learn.torch.layer_factors import (
     product_sum,
     products_are_single,
 )
-from tacit.learn.torch.layout import Layout
-from tacit.learn.torch.parameters import Parameters
+from tacit.learn.torch.examples import KINDS, Examples, Form, Layout, made_up_rows
 from tacit.learn.torch.randomness import RowRandomness, made_up_keys
-from tacit.learn.torch.recorded_pass import RecordedPass, program_settings
+from tacit.learn.torch.recorded_pass import RecordedPass, program_settings, settle
 from tacit.learn.torch.torch_import import Tensor, load, torch
 from tacit.noise import entropy
+
+
+class Parameters:
+    """Some parameters of a model, by name and in order.
+
+    Args:
+        model: the network.
+        names: of the parameters that are trained.
+    """
+
+    def __init__(self, model: Any, names: list[str]) -> None:
+        self.model, self.names = model, names
+
+    def detached(self, *, copied: bool = True) -> dict[str, Tensor]:
+        """Their values now, outside of any graph, as copies: what a pass over rows does to them is forgotten."""
+        return {name: _value(parameter, copied) for name, parameter in self._trained.items()}
+
+    def others(self, *, copied: bool = True) -> dict[str, Tensor]:
+        """The parameters that are not trained, and the buffers; as copies likewise."""
+        return {name: _value(each, copied) for name, each in (self._kept | dict(self.model.named_buffers())).items()}
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """Count of numbers of each."""
+        return {name: parameter.numel() for name, parameter in self._trained.items()}
+
+    @property
+    def dimension(self) -> int:
+        """Total number of parameters."""
+        return sum(self.sizes.values())
+
+    @property
+    def device(self) -> Any:
+        """Device of the parameters."""
+        return next(iter(self._trained.values())).device
+
+    def give(self, gradient: NDArray[np.float64], unit: float) -> None:
+        """Give each its part of a noisy gradient, which is in steps of ``unit``."""
+        flat, start = torch.from_numpy(gradient), 0
+        # Converted at once for all parameters of a kind; a copy in any case, so that what was released stays unchanged.
+        kinds = {(parameter.device, parameter.dtype) for parameter in self._trained.values()}
+        every = {kind: flat.to(device=kind[0], dtype=kind[1], copy=True).mul_(unit) for kind in kinds}
+        for parameter in self._trained.values():
+            own = every[parameter.device, parameter.dtype][start : start + parameter.numel()]
+            parameter.grad = own.view(parameter.shape)
+            start += parameter.numel()
+
+    @cached_property
+    def _trained(self) -> dict[str, Tensor]:
+        # Parameters stay the same objects when a model is moved or loads a state.
+        every = dict(self.model.named_parameters())
+        return {name: every[name] for name in self.names}
+
+    @cached_property
+    def _kept(self) -> dict[str, Tensor]:
+        return {name: each for name, each in self.model.named_parameters() if name not in self.names}
+
+
+def _value(tensor: Tensor, copied: bool) -> Tensor:
+    return tensor.detach().clone() if copied else tensor.detach()
+
+
+@dataclass(frozen=True)
+class ForwardPass:
+    """Settings of the pass that computes the loss of one example.
+
+    Args:
+        augment: makes a view of the features of one row; None for the row unchanged.
+        views: how many views are averaged.
+        half: whether passes are in bfloat16 where autocast allows it. Whole numbers are made, and their norm checked,
+            after the passes and as ever.
+    """
+
+    augment: Callable[[Tensor], Tensor] | None = None
+    views: int = 1
+    half: bool = False
+
+    @classmethod
+    def checked(cls, augment: Any, views: int, precision: str | None) -> ForwardPass:
+        """The settings as a trainer takes them."""
+        count = check_count(views, "views", maximum=1024)
+        if augment is not None and not callable(augment):
+            raise InputError("augment", "must be a function from the features of one row to another view of them")
+        if augment is None and count > 1:
+            raise InputError("views", "needs augment, a function that makes another view of a row; else all are equal")
+        if precision not in (None, "float32", "bfloat16"):
+            raise InputError("precision", 'must be "bfloat16", or left out; float16 would need scaling of losses')
+        return cls(augment, count, precision == "bfloat16")
+
+    def features(self, row: Tensor) -> Tensor:
+        """Input of the network: all views of a row, as a batch."""
+        if self.augment is None:
+            return row.unsqueeze(0)
+        return torch.stack([self.augment(row) for _ in range(self.views)])
+
+    def autocast(self, device: Any) -> Any:
+        """Context of the pass."""
+        return torch.autocast(device.type, dtype=torch.bfloat16, enabled=self.half)
+
 
 #: Gradients are shortened to this much below the bound, for the rounding of their float norms and that of the check.
 _SLACK: Final = 2.0**-8

@@ -18,7 +18,7 @@ from types import FunctionType
 from typing import Any, Final
 
 from tacit.core.errors import InputError
-from tacit.learn.torch.layer_factors import LayerTaps
+from tacit.learn.torch.exact_sums import LayerTaps
 from tacit.learn.torch.torch_import import Tensor, load, torch
 
 functional = load("torch.nn.functional")

@@ -14,10 +14,9 @@ from tacit.core.errors import InputError
 from tacit.core.events import ComposedEvent, Event
 from tacit.core.numbers import Number
 from tacit.core.relations import ADD_REMOVE
-from tacit.learn.torch.batch_position_check import without_dropout
-from tacit.learn.torch.examples import Examples
-from tacit.learn.torch.layout import Layout
+from tacit.learn.torch.examples import Examples, Layout
 from tacit.learn.torch.randomness import RowRandomness
+from tacit.learn.torch.recorded_pass import without_dropout
 from tacit.learn.torch.torch_import import Tensor, load, torch
 from tacit.learn.torch.trainer import PrivateTrainer
 from tacit.mechanisms.permute_and_flip import PermuteAndFlip

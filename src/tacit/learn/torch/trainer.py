@@ -1,9 +1,18 @@
-"""Private training of networks: sampling, clipping, noise, accounting and stopping."""
+"""Private training of networks: sampling, clipping, noise, accounting, stopping and checkpoints.
+
+Of several processes each sums the gradients of its own rows, and one of them adds the noise, once. Integer sums are
+added by ``torch.distributed`` exactly, in any order, so the noisy sum has the law that one process with all the rows
+would give it. A process that fails makes the others' next collective call fail, before anything is released; none of
+them goes on by itself.
+"""
 
 from __future__ import annotations
 
+import copy
+import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Final
@@ -15,22 +24,184 @@ from tacit.accounting.compose import compose
 from tacit.core.errors import BudgetError, InputError
 from tacit.core.events import Event, NoEvent, RepeatedEvent, event_to_json
 from tacit.core.guarantees import ApproxDP
-from tacit.core.numbers import Number, check_count, exact_positive, exact_probability, float_down, format_up
+from tacit.core.numbers import (
+    Number,
+    check_count,
+    exact_positive,
+    exact_probability,
+    float_down,
+    float_nearest,
+    format_up,
+)
 from tacit.core.relations import Relation, as_relation
 from tacit.learn import release
 from tacit.learn.estimator import PrivacyReport
 from tacit.learn.gradient import rate_on_grid, sample_rows
 from tacit.learn.integer_rows import Integers
 from tacit.learn.release import Phase, check_privacy, phase_event, progress, spend
-from tacit.learn.torch.averaging import WeightAverage
-from tacit.learn.torch.checkpoints import StepCount, load_together
-from tacit.learn.torch.examples import Examples
-from tacit.learn.torch.forward_pass import ForwardPass
-from tacit.learn.torch.gradient_grid import GradientGrid
-from tacit.learn.torch.gradients import ExampleGradients
-from tacit.learn.torch.parameters import Parameters
-from tacit.learn.torch.processes import ManyProcesses, OneProcess, Processes
-from tacit.learn.torch.unsupported_layers import check_model, checked_scheduler, trained_parameters
+from tacit.learn.torch.exact_sums import GradientGrid
+from tacit.learn.torch.examples import Examples, check_model, checked_scheduler, trained_parameters
+from tacit.learn.torch.gradients import ExampleGradients, ForwardPass, Parameters
+from tacit.learn.torch.torch_import import load, torch
+from tacit.noise import entropy
+
+
+class WeightAverage:
+    """A copy of a model whose weights follow those of the model slowly.
+
+    Early averages give new weights more room, (1 + t)/(10 + t) instead of the decay where that is smaller, so that the
+    starting weights are soon forgotten.
+
+    Args:
+        model: the network.
+        decay: how much of the average stays in a step, between 0 and 1.
+    """
+
+    def __init__(self, model: Any, decay: Number) -> None:
+        self._decay = float_nearest(exact_probability(decay, "ema"))
+        self._seen = 0
+        self.model = copy.deepcopy(model)
+        self.model.requires_grad_(False)
+
+    def begin(self, model: Any) -> None:
+        """Start from the weights of ``model``."""
+        self.model.load_state_dict(model.state_dict())
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]
+    def update(self, model: Any) -> None:
+        """Move towards the weights of ``model``, and take its buffers."""
+        decay = min(self._decay, (1 + self._seen) / (10 + self._seen))
+        self._seen += 1
+        for average, now in zip(self.model.parameters(), model.parameters(), strict=True):
+            average.lerp_(now, 1 - decay)
+        for average, now in zip(self.model.buffers(), model.buffers(), strict=True):
+            average.copy_(now)
+
+
+@dataclass(frozen=True)
+class StepCount:
+    """The steps of a run, and of the runs that it knows of because it went on from their checkpoints.
+
+    A step belongs to the run in which it was taken, and a run's steps only grow. So the larger of two counts of one
+    run holds all its steps, and the sum over runs holds every step once.
+    """
+
+    own: str
+    runs: Mapping[str, int]
+
+    @classmethod
+    def begin(cls) -> StepCount:
+        """A run without steps."""
+        own = f"{entropy.current().bits(128):032x}"
+        return cls(own, {own: 0})
+
+    @property
+    def total(self) -> int:
+        """Number of steps of all runs."""
+        return sum(self.runs.values())
+
+    def plus_one(self) -> StepCount:
+        """Count one more step of this run."""
+        return replace(self, runs={**self.runs, self.own: self.runs[self.own] + 1})
+
+    def apart(self) -> StepCount:
+        """Copy of the steps, with a run of its own for those to come."""
+        begun = StepCount.begin()
+        return StepCount(begun.own, {**self.runs, **begun.runs})
+
+    def with_those_of(self, state: Mapping[str, Any]) -> StepCount:
+        """With the steps of a checkpoint."""
+        found = state.get("runs")
+        if not isinstance(found, dict) or not found or not all(isinstance(run, str) for run in found):
+            raise InputError("state", "is a checkpoint that does not say which steps it holds")
+        try:
+            others = {run: check_count(steps, "state", minimum=0) for run, steps in found.items()}
+        except InputError:
+            raise InputError("state", "is a checkpoint whose numbers of steps are damaged") from None
+        return replace(
+            self, runs={run: max(self.runs.get(run, 0), others.get(run, 0)) for run in {**self.runs, **others}}
+        )
+
+    def to_dict(self) -> dict[str, int]:
+        """Return the state for a checkpoint."""
+        return dict(self.runs)
+
+
+def load_together(model: Any, optimizer: Any, parameters: Any, moments: Any, *, undone: Callable[[], None]) -> None:
+    """Load parameters and the optimizer's state; if one of them fails, restore both and raise."""
+    before = copy.deepcopy((model.state_dict(), optimizer.state_dict()))
+    try:
+        model.load_state_dict(parameters)
+        optimizer.load_state_dict(moments)
+    except BaseException as problem:
+        model.load_state_dict(before[0])
+        optimizer.load_state_dict(before[1])
+        undone()
+        if not isinstance(problem, Exception):
+            raise
+        raise InputError("state", f"does not fit this model or this optimizer: {problem}") from problem
+
+
+Release = Callable[[Integers], NDArray[np.float64]]
+
+
+class OneProcess:
+    """Training by this process alone."""
+
+    def agree(self, plan: str, taken: int, model: Any) -> None:
+        """Nothing to agree on."""
+
+    def summed(self, raw: Integers) -> Integers:
+        """The sum itself."""
+        return raw
+
+    def released(self, raw: Integers, release: Release) -> NDArray[np.float64]:
+        """The noisy sum."""
+        return release(raw)
+
+
+class ManyProcesses:
+    """Training by all processes of the default group of ``torch.distributed``.
+
+    Rows of one person are held by one process. What the processes send each other is not noisy yet: their network is
+    part of what has to be trusted.
+    """
+
+    def __init__(self) -> None:
+        self._group: Any = load("torch.distributed")
+        if not self._group.is_available() or not self._group.is_initialized():
+            raise InputError("processes", "need torch.distributed.init_process_group(…) before the trainer is made")
+        self._first = self._group.get_rank() == 0
+
+    def agree(self, plan: str, taken: int, model: Any) -> None:
+        """Check that all processes follow one plan, and give all of them the parameters of the first."""
+        text = hashlib.sha256(f"{plan} {taken}".encode()).digest()
+        own = torch.tensor(list(text), dtype=torch.int64)
+        every = [torch.zeros_like(own) for _ in range(self._group.get_world_size())]
+        self._group.all_gather(every, own)
+        if any(not torch.equal(own, other) for other in every):
+            raise InputError("processes", "have different plans or numbers of steps; make all trainers alike")
+        with torch.no_grad():
+            for tensor in (*model.parameters(), *model.buffers()):
+                self._group.broadcast(tensor, 0)
+
+    def summed(self, raw: Integers) -> Integers:
+        """The sum over all processes, exactly."""
+        total = torch.from_numpy(raw)
+        self._group.all_reduce(total)
+        added: Integers = total.numpy()
+        return added
+
+    def released(self, raw: Integers, release: Release) -> NDArray[np.float64]:
+        """The noisy sum that the first process made, in every process."""
+        noisy = torch.from_numpy(release(raw)) if self._first else torch.zeros(len(raw), dtype=torch.float64)
+        self._group.broadcast(noisy, 0)
+        found: NDArray[np.float64] = noisy.numpy()
+        return found
+
+
+Processes = OneProcess | ManyProcesses
+
 
 #: Where gradients in float32 neither vanish nor overflow when they are put on the grid.
 _CLIPS: Final = (Fraction(1, 10**6), Fraction(10**6))
