@@ -19,7 +19,7 @@ from support.warm import run_warm
 from tacit.core.errors import AccessError, BudgetError, InputError
 from tacit.curator.curator import Curator
 from tacit.ledger import ConflictError, LedgerError
-from tacit.ledger.storage.database import StorageError
+from tacit.ledger.errors import StorageError
 from tacit.releases.receipt import verify_receipt
 
 

@@ -12,8 +12,8 @@ import pytest
 from support.ledgers import Place, asking, clinic, reserved
 from tacit.ledger.anchor import AnchorFile, AnchorMark
 from tacit.ledger.disk import Disk
+from tacit.ledger.errors import StorageError
 from tacit.ledger.protocol import Head, RecentHeads
-from tacit.ledger.storage.database import StorageError
 
 
 def line(seq: int, reach: int = 9) -> RecentHeads:

@@ -18,8 +18,7 @@ from support.ledgers import Place, clinic, sqlite_place
 from tacit.accounting.filters import PureFilter
 from tacit.ledger import Ledger
 from tacit.ledger.anchor import AnchorFile
-from tacit.ledger.sqlite import SqliteStore
-from tacit.ledger.storage.sqlite_database import connect_to
+from tacit.ledger.sqlite import SqliteStore, connect_to
 
 
 @pytest.fixture

@@ -23,10 +23,9 @@ from tacit.accounting.filters import PureFilter
 from tacit.ledger import BusyError, Ledger, LedgerError, RollbackError
 from tacit.ledger.anchor import AnchorFile
 from tacit.ledger.disk import Disk
+from tacit.ledger.errors import StorageError
 from tacit.ledger.protocol import Step
-from tacit.ledger.sqlite import SqliteStore
-from tacit.ledger.storage.database import StorageError
-from tacit.ledger.storage.sqlite_database import connect_to
+from tacit.ledger.sqlite import SqliteStore, connect_to
 
 
 @pytest.fixture
@@ -101,7 +100,7 @@ def test_a_database_that_cannot_write_stops_the_ledger(sqlite: Place, fault: str
 @pytest.mark.parametrize("call", ["write", "sync"])
 def test_a_checkpoint_that_fails_stops_the_ledger(sqlite: Place, call: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLite would keep this to itself, and answer on."""
-    monkeypatch.setattr("tacit.ledger.storage.sqlite_database._CHECKPOINT_EVERY", 2)
+    monkeypatch.setattr("tacit.ledger.sqlite._CHECKPOINT_EVERY", 2)
     clinic(sqlite).close()
 
     def plan(kind: str, name: str) -> int:
@@ -211,7 +210,7 @@ def test_what_is_not_a_ledger_is_refused(folder: Path) -> None:
 
 
 def test_someone_else_holding_the_file_is_no_damage(sqlite: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tacit.ledger.storage.sqlite_database._PATIENCE", 0.05)
+    monkeypatch.setattr("tacit.ledger.sqlite._PATIENCE", 0.05)
     with clinic(sqlite) as ledger:
         rude = sqlite3.connect(sqlite.where, isolation_level=None)
         rude.execute("BEGIN IMMEDIATE")
@@ -347,7 +346,7 @@ def test_a_gate_that_is_held_for_too_long_is_busy_and_nothing_was_charged(
     sqlite: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when the process that holds it was stopped in the middle of a step."""
-    monkeypatch.setattr("tacit.ledger.storage.sqlite_database._PATIENCE", 0.05)
+    monkeypatch.setattr("tacit.ledger.sqlite._PATIENCE", 0.05)
     before = set(threading.enumerate())
     with clinic(sqlite) as ledger:
         with Disk().lock(Path(f"{sqlite.where}-gate")):
@@ -357,7 +356,7 @@ def test_a_gate_that_is_held_for_too_long_is_busy_and_nothing_was_charged(
             with pytest.raises(BusyError, match="nothing was charged"):
                 sqlite.open()
         # Those who gave up waiting do not keep it from those who come later.
-        monkeypatch.setattr("tacit.ledger.storage.sqlite_database._PATIENCE", 30)
+        monkeypatch.setattr("tacit.ledger.sqlite._PATIENCE", 30)
         reserved(ledger, asking("0.2"))
         assert spent(ledger) == Fraction(2, 10)
         assert ledger.verify().ok

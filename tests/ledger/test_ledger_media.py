@@ -12,8 +12,7 @@ import pytest
 from support.bits import SeededBits
 from support.ledgers import answered, asking, clinic, sqlite_place
 from tacit.core.errors import TacitError
-from tacit.ledger import Ledger
-from tacit.ledger.storage import sqlite_database
+from tacit.ledger import Ledger, sqlite
 
 
 def read_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,7 +43,7 @@ def test_a_ledger_is_verified_where_nothing_can_be_written(
         shutil.copy(source, copy / source.name)
     before = {path.name: path.read_bytes() for path in copy.iterdir()}
     read_only(monkeypatch)
-    with sqlite_database._readable(copy / source.name) as uri:
+    with sqlite._readable(copy / source.name) as uri:
         assert ("immutable=1" in uri) == (not logged)
         assert (str(copy) in uri) == (not logged)
     report = Ledger.examine(copy / source.name, anchor=place.anchor)

@@ -23,9 +23,9 @@ from tacit.accounting.filters import ApproxFilter, Filter, GDPFilter, PureFilter
 from tacit.core.errors import AccessError, BudgetError
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
 from tacit.ledger import ConflictError, Ledger, Order, Outcome, Reservation
+from tacit.ledger.errors import StorageError
 from tacit.ledger.memory import MemoryStore
 from tacit.ledger.protocol import BalanceChange, BalanceKey, Cap, Name, Step
-from tacit.ledger.storage.database import StorageError
 
 ANALYSTS = st.sampled_from(["", "alice", "bob"])
 PROJECTS = st.sampled_from(["", "study"])

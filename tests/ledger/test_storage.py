@@ -10,10 +10,11 @@ import psycopg
 import pytest
 
 from support.postgres import address
-from tacit.ledger.storage import sqlite_database
-from tacit.ledger.storage.database import Database, Run, Schema, StorageError, StoreBusy
-from tacit.ledger.storage.postgres_database import PostgresDatabase
-from tacit.ledger.storage.sqlite_database import MemoryDatabase, SqliteDatabase, connect_to
+from tacit.ledger import sqlite
+from tacit.ledger.database import Database, Run, Schema
+from tacit.ledger.errors import StorageError, StoreBusy
+from tacit.ledger.postgres import PostgresDatabase
+from tacit.ledger.sqlite import MemoryDatabase, SqliteDatabase, connect_to
 
 THINGS = "CREATE TABLE things (name {text} PRIMARY KEY, size {integer})"
 WORDS = {"text": "TEXT", "integer": "INTEGER"}
@@ -102,7 +103,7 @@ def test_a_failure_names_the_database_and_the_next_statement_works(database: Dat
 
 
 def test_a_file_that_is_held_is_busy_and_nothing_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_database, "_PATIENCE", 0.05)
+    monkeypatch.setattr(sqlite, "_PATIENCE", 0.05)
     database = in_sqlite(tmp_path)
     database.prepare(schema(THINGS))
     other = connect_to(tmp_path / "things")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.ledger.disk import Disk
-from tacit.ledger.storage.sqlite_database import connect_to
+from tacit.ledger.sqlite import connect_to
 
 IOERR_WRITE, IOERR_FSYNC, FULL = 778, 1034, 13
 #: Decides about a call by its kind ("write" or "sync") and its file; returns 0 to let it happen, a result code to

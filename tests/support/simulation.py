@@ -23,9 +23,9 @@ from tacit.core.errors import BudgetError
 from tacit.ledger import Ledger, LedgerError, Order, Outcome, RollbackError
 from tacit.ledger.anchor import AnchorFile
 from tacit.ledger.disk import Disk
+from tacit.ledger.errors import StorageError
 from tacit.ledger.memory import MemoryStore
 from tacit.ledger.protocol import AlreadyTaken, Appended, BalanceState, InsufficientBudget, Reader, Step, Store, Stored
-from tacit.ledger.storage.database import StorageError
 from tacit.ledger.verify import verify
 
 ANCHOR = Path("/state/anchor")

@@ -298,11 +298,10 @@ def _terms(place: LedgerLocation, loaded: Project) -> Iterator[DoctorCheck]:
     """Whether budgets and units of the file are those of the accounts, and what operators decided, in order."""
     from tacit.ledger.entries import plain_name, unit_name
     from tacit.ledger.journal import read_body
-    from tacit.ledger.messages import terms_words
-    from tacit.ledger.operator_entries import Overrides
     from tacit.ledger.protection import changes_in, unit_words
     from tacit.ledger.protocol import Name
-    from tacit.ledger.records import terms_of
+    from tacit.ledger.records import terms_of, terms_words
+    from tacit.ledger.verify import Overrides
     from tacit.project.source_binding import unit_terms
     from tacit.releases.accounts import filter_of
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from tacit.accounting.filters import Line
     from tacit.curator.curator import Curator
-    from tacit.ledger.operator_entries import Override
+    from tacit.ledger.verify import Override
     from tacit.releases.accounts import Budget, Entry, EpsilonSpent
     from tacit.releases.answer import Answer
     from tacit.releases.planner import Quote

@@ -2,7 +2,8 @@
 
 Modules:
 * :mod:`.anchor` — Anchor: the newest entry remembered outside the ledger, to detect rollback
-* :mod:`.conversations` — Shares of conversations with assistants: caps inside an account, fixed once and for good
+* :mod:`.database` — Databases of tables: their interface, schemas made once, and one reader of the ledger's tables
+  for all
 * :mod:`.disk` — Durable operations on small files
 * :mod:`.entries` — Ledger entries: canonical text and effect, a function of the text alone
 * :mod:`.errors` — Errors of the ledger
@@ -10,22 +11,15 @@ Modules:
 * :mod:`.journal` — Journal: append and read entries of the chain; stops for good when storage fails
 * :mod:`.ledger` — ``Ledger``: durable account of charges
 * :mod:`.memory` — Ledgers in memory: one for one process, or one that reads another ledger and forgets its own writes
-* :mod:`.messages` — Messages about accounts and missing budget
 * :mod:`.opening` — Opening of a ledger: database, anchor, trust; adoption of a ledger whose anchor disagrees
-* :mod:`.operator_entries` — Entries by operators that change what holds, for auditors
-* :mod:`.postgres` — PostgreSQL storage of a ledger
-* :mod:`.postgres_schema` — PostgreSQL: tables of a ledger, and the procedure that carries out a step
+* :mod:`.postgres` — PostgreSQL: databases, and the store of a ledger in a schema of one
 * :mod:`.protection` — Units, source columns and declarations: recorded in the ledger, compared, audited
 * :mod:`.protocol` — Storage protocol of a ledger: one atomic durable step, and reads
-* :mod:`.records` — Records that go into and come out of the ledger, terms of an account, and the price of a charge
-  under them
-* :mod:`.registrations` — Registrations: accounts and their caps, quotas, sources and analysts, as entries of the
-  journal
+* :mod:`.records` — Records of the ledger, terms of an account, the price of a charge under them, and sentences about
+  both
 * :mod:`.signing_keys` — Signing keys of receipts: signatures, and the succession of keys recorded in the chain
-* :mod:`.sql_reader` — Reading ledger tables with the same SQL on every database
-* :mod:`.sqlite` — SQLite storage of a ledger
-* :mod:`.storage` — Storage: databases with statements, short transactions and versions of their tables
-* :mod:`.verify` — Verification of a ledger from its entries alone
+* :mod:`.sqlite` — SQLite: databases in a file or in memory, and the store of a ledger in one
+* :mod:`.verify` — Verification of a ledger from its entries alone, and the decisions of operators among them
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from tacit.ledger.disk import Disk
+from tacit.ledger.errors import StorageError
 from tacit.ledger.protocol import GENESIS, HEADS_BEFORE, Head, Holds, RecentHeads, onwards
-from tacit.ledger.storage.database import StorageError
 
 #: One sector each, so that writing one cannot tear the other.
 _SLOT: Final = 512

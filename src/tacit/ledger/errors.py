@@ -18,7 +18,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tacit.core.errors import InputError, InternalError
-from tacit.ledger.storage.database import StorageError, StoreBusy
+
+
+class StorageError(Exception):
+    """The database or the disk failed, or its contents are impossible; the state after it is unknown."""
+
+
+class StoreBusy(Exception):  # noqa: N818  (not an error: nothing happened)
+    """Another program held the database for too long, and nothing was written."""
 
 
 class ConflictError(InputError):

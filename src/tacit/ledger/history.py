@@ -14,9 +14,8 @@ from tacit.accounting.prices import Charge
 from tacit.ledger.entries import amounts_of, owners_of, plain_name, typed_of
 from tacit.ledger.errors import RollbackError
 from tacit.ledger.journal import Journal
-from tacit.ledger.messages import queries_left
 from tacit.ledger.protocol import Name, Stored
-from tacit.ledger.records import Record
+from tacit.ledger.records import Record, queries_left
 
 if TYPE_CHECKING:
     from tacit.ledger.ledger import Ledger

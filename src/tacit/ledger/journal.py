@@ -11,7 +11,7 @@ from typing import Any
 from tacit.core.errors import AccessError
 from tacit.ledger.anchor import Anchor
 from tacit.ledger.entries import step_of
-from tacit.ledger.errors import BusyError, LedgerError, RollbackError
+from tacit.ledger.errors import BusyError, LedgerError, RollbackError, StorageError, StoreBusy
 from tacit.ledger.protocol import (
     AlreadyTaken,
     Appended,
@@ -25,7 +25,6 @@ from tacit.ledger.protocol import (
     Stored,
     link,
 )
-from tacit.ledger.storage.database import StorageError, StoreBusy
 
 Clock = Callable[[], datetime]
 

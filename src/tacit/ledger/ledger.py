@@ -3,52 +3,65 @@
 ``reserve → run → commit``. :meth:`Ledger.reserve` makes a charge durable before it returns; data is read after that.
 :meth:`Ledger.commit` makes the outcome durable before the answer leaves. A reservation without a commit counts as
 spent. There is no refund. ``ledger.proof.md`` has the argument.
+
+Accounts, quotas, sources and analysts are registered as entries. A conversation with an assistant belongs to an analyst
+and has a name. Its share of an account is an entry as well; charges of the conversation are counted to it in the same
+step as to the account, so that two charges at once cannot overspend it, and a process that starts anew finds what was
+spent. A share cannot be changed: another name is another conversation.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Self
 
+from tacit.accounting.filters import Filter
 from tacit.accounting.prices import Charge
 from tacit.core.closing import Closing
 from tacit.core.errors import AccessError, BudgetError, InputError
+from tacit.core.numbers import Number
 from tacit.ledger import history, verify
 from tacit.ledger.anchor import Anchor
-from tacit.ledger.conversations import ConversationShares
 from tacit.ledger.entries import (
     ORDER_WORDS,
     amounts_of,
     check_text,
+    conversation_name,
+    conversation_owner,
+    owner_of,
     owners_of,
     plain_name,
     repeat_name,
     reserve_body,
     run_name,
+    source_name,
     typed_of,
     unit_name,
 )
-from tacit.ledger.errors import ConflictError, ReplacedKeyError, RollbackError, storage_errors
+from tacit.ledger.errors import ConflictError, ReplacedKeyError, RollbackError, StorageError, storage_errors
 from tacit.ledger.journal import Clock, Journal
 from tacit.ledger.memory import MEMORY, rehearsed_on
-from tacit.ledger.messages import budget, shortage
 from tacit.ledger.opening import (
+    ANEW,
     check_anchor,
     check_not_gone,
     choose_anchor,
     is_postgres,
+    loss_of,
+    lost_name,
     open_journal,
     open_reader,
     open_store,
 )
-from tacit.ledger.operator_entries import Override, Overrides
 from tacit.ledger.protection import ProtectedUnits
 from tacit.ledger.protocol import AlreadyTaken, Appended, Head, InsufficientBudget, Name, Store, digest
 from tacit.ledger.records import (
+    Analyst,
     ChargePrices,
     LedgerBudget,
     Order,
@@ -58,18 +71,86 @@ from tacit.ledger.records import (
     Reservation,
     Succession,
     VerificationReport,
+    budget,
     filter_from_terms,
     price,
+    shortage,
+    stated_caps,
+    terms_of,
+    terms_words,
 )
-from tacit.ledger.registrations import Registrations
 from tacit.ledger.signing_keys import SigningKeys
-from tacit.ledger.storage.database import StorageError
+from tacit.ledger.verify import Override, Overrides
+
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9 ._-]{0,59}\Z")
+
+
+class ConversationShares:
+    """Fixes the shares of conversations, and finds them."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def fix(self, population: str, name: str, caps: Mapping[str, Number], *, analyst: str) -> None:
+        """Fix the share of a conversation, or check that it is what was fixed.
+
+        Args:
+            population: the account.
+            name: of the conversation.
+            caps: by currency of the account; currencies not named stay free within the account.
+            analyst: whose conversation.
+
+        Raises:
+            InputError: the conversation has another share, or the name or a currency cannot be used.
+        """
+        account, who, what = _spelled(population, name, analyst)
+        with self._journal.working():
+            written = stated_caps(filter_from_terms(self._journal.terms(account)), caps)
+            if self._place(account, who, what) is None:
+                words = {"population": account, "analyst": who, "name": what, "caps": written}
+                self._journal.write({"kind": "conversation", **words})
+            known = self._journal.read(self._place(account, who, what) or 0, "conversation")[1]["caps"]
+        if known != written:
+            raise InputError(
+                "conversation",
+                f"{what!r} has a share of {_words(known)} of {account}, and not of {_words(written)}; a share is fixed "
+                "when a conversation begins: state the same one, or name another conversation",
+            )
+
+    def check(self, population: str, name: str, *, analyst: str) -> None:
+        """Check that a conversation has a share.
+
+        Raises:
+            InputError: it has none.
+        """
+        account, who, what = _spelled(population, name, analyst)
+        if self._place(account, who, what) is None:
+            raise InputError("conversation", f"{what!r} has no share of {account}; state how much it may spend")
+
+    def _place(self, population: str, analyst: str, name: str) -> int | None:
+        return self._journal.find(conversation_name(population, conversation_owner(analyst, name)))
+
+
+def _spelled(population: str, name: str, analyst: str) -> tuple[str, str, str]:
+    what = plain_name(name, "conversation")
+    if _NAME.match(what) is None:
+        raise InputError("conversation", "must be 1 to 60 letters, digits, spaces, dots, dashes and underscores")
+    return plain_name(population, "population"), plain_name(analyst, "analyst"), what
+
+
+def _words(caps: Mapping[str, str | None]) -> str:
+    return ", ".join(f"{currency} {cap}" for currency, cap in caps.items() if cap is not None) or "everything"
+
+
+def _currencies(limit: Filter) -> tuple[object, ...]:
+    return type(limit), limit.relation, tuple(line.currency for line in limit.lines)
+
 
 #: Runs of one charge. Processes that are asked the same at the same moment count as well: each of them runs it once.
 MOST_RUNS: Final = 16
 
 
-class Ledger(Registrations, Closing):
+class Ledger(Closing):
     """Accounts, charges and outcomes in one append-only, hash-chained journal. Safe to use from several threads.
 
     Any number of processes may hold the same ledger open. After a storage error the object is stopped for good: every
@@ -77,7 +158,8 @@ class Ledger(Registrations, Closing):
     """
 
     def __init__(self, journal: Journal) -> None:
-        super().__init__(journal)
+        #: Appends and reads entries.
+        self.journal = journal
         #: Keys that sign receipts.
         self.keys = SigningKeys(journal)
         #: Declarations of the protected unit: the columns that identify one person of a population.
@@ -202,7 +284,7 @@ class Ledger(Registrations, Closing):
         """Copy the SQLite file of a ledger, while processes may use it, to a new file; verify and describe the copy."""
         if is_postgres(place) or place == MEMORY:
             raise InputError("ledger", "is no file; copy a ledger in PostgreSQL with pg_dump, or by its own backups")
-        from tacit.ledger.storage.sqlite_database import copy_file
+        from tacit.ledger.sqlite import copy_file
 
         to = Path(target).resolve()
         with storage_errors():
@@ -279,6 +361,187 @@ class Ledger(Registrations, Closing):
         for entry, body in self.journal.bodies():
             if body["kind"] == "note" and kind in (None, body["note"]):
                 yield entry.head, body["fields"]
+
+    # Accounts, quotas, sources and analysts ---------------------------------------------------------------------
+
+    def ensure_account(self, population: str, limit: Filter) -> None:
+        """Make the account of a population, or check that it has exactly these terms.
+
+        Args:
+            population: its name; names that differ only in case or Unicode form are the same.
+            limit: an empty filter that states rule, relation and caps.
+
+        Raises:
+            InputError: the account exists with other terms. They are fixed; :meth:`change_caps` is the way to change
+                caps, and leaves a permanent entry.
+        """
+        name, terms = plain_name(population, "population"), terms_of(limit)
+        with self.journal.working():
+            if self.journal.find(Name("account", name)) is None:
+                self.journal.write({"kind": "account", "population": name, "terms": terms})
+            if self.journal.find(ANEW) is not None and self.journal.find(lost_name(name)) is None:
+                self.journal.write(loss_of(self.journal.store, name, anew=True) or {})
+            known = self.journal.terms(name)
+        if known != terms:
+            raise InputError(
+                f"populations.{name}",
+                f"has an account with other terms, {terms_words(known)}, and not {terms_words(terms)}; terms are "
+                f"fixed when an account is made, caps can be changed by an operator with `tacit ledger caps`",
+            )
+
+    def change_caps(self, population: str, limit: Filter, *, reason: str, operator: str) -> None:
+        """Give an account other caps of the same rule and relation. Earlier charges stay."""
+        name, terms = plain_name(population, "population"), terms_of(limit)
+        words = {"reason": check_text(reason, "reason"), "operator": check_text(operator, "operator")}
+        with self.journal.working():
+            known = filter_from_terms(self.journal.terms(name))
+            if _currencies(known) != _currencies(limit):
+                raise InputError("limit", f"must keep the account's rule and relation: {terms_words(terms_of(known))}")
+            self.journal.write({"kind": "caps", "population": name, "terms": terms, **words})
+
+    def accounts(self) -> tuple[str, ...]:
+        """Names of all populations."""
+        with self.journal.working():
+            return tuple(name.key for name, _ in self.journal.store.names("account"))
+
+    def filter(self, population: str) -> Filter:
+        """An empty filter with the account's terms; for prices and for its guarantee."""
+        name = plain_name(population, "population")
+        with self.journal.working():
+            return filter_from_terms(self.journal.terms(name))
+
+    def set_quota(
+        self,
+        population: str,
+        caps: Mapping[str, Number] | None,
+        *,
+        analyst: str = "",
+        project: str = "",
+        operator: str = "",
+    ) -> None:
+        """Limit what one analyst or one project may spend of an account, from everything they ever spent on.
+
+        Args:
+            population: the account.
+            caps: by currency of the account's filter, such as ``{"epsilon": "1"}``; currencies not named stay free
+                within the account. ``None`` takes the limit away.
+            analyst: whose limit; or
+            project: whose.
+            operator: who decided.
+        """
+        name = plain_name(population, "population")
+        who, what = plain_name(analyst, "analyst", empty=True), plain_name(project, "project", empty=True)
+        if bool(who) == bool(what):
+            raise InputError("analyst", "say whose quota it is: an analyst's or a project's, one of them")
+        with self.journal.working():
+            written = stated_caps(filter_from_terms(self.journal.terms(name)), caps or {})
+            body = {"kind": "quota", "population": name, "owner": owner_of(who, what), "caps": written}
+            self.journal.write({**body, "operator": operator})
+
+    def limit_analyst(self, population: str, analyst: str, caps: Mapping[str, Number]) -> None:
+        """Limit an analyst for whom nothing was decided; a limit that an operator has set stays."""
+        name, owner = plain_name(population, "population"), owner_of(plain_name(analyst, "analyst"), "")
+        with self.journal.working():
+            known = any(state.cap is not None for state in self.journal.store.balances(name, [owner]))
+        if not known:
+            self.set_quota(population, caps, analyst=analyst, operator="policy")
+
+    def period(self, population: str) -> str:
+        """The version of the data, or period, in which charges fall; empty where none was ever stated."""
+        seq = self.journal.find(Name("period", plain_name(population, "population")))
+        return "" if seq is None else str(self.journal.read(seq, "renewal")[1]["period"])
+
+    def renew(self, population: str, period: str, caps: Mapping[str, Number]) -> None:
+        """Begin a version of the data, or a period, with caps for its charges; or check that it is the one in force.
+
+        The caps of the account count all charges of all periods, and stay. No clock is read: a period begins by its
+        entry alone, has its caps for good, and does not come back after another one.
+
+        Args:
+            population: the account.
+            period: a name.
+            caps: by currency of the account.
+
+        Raises:
+            InputError: it has other caps, or another one was begun after it.
+        """
+        name, what = plain_name(population, "population"), plain_name(period, "version")
+        with self.journal.working():
+            written = stated_caps(filter_from_terms(self.journal.terms(name)), caps)
+            if self.period(name) != what:
+                self.journal.write({"kind": "renewal", "population": name, "period": what, "caps": written})
+            now = self.period(name)
+            if now != what:
+                raise InputError(
+                    f"populations.{name}.policy.version",
+                    f"{what!r} was followed by {now!r}, and does not come back: state that, or a new word",
+                )
+            known = self.journal.read(self.journal.find(Name("period", name)) or 0, "renewal")[1]["caps"]
+        if known != written:
+            raise InputError(
+                f"populations.{name}.policy.per_version",
+                f"is fixed when a version begins, and {what!r} has another; state a new version",
+            )
+
+    def bind_source(self, population: str, fingerprints: Sequence[str], *, name: str = "") -> None:
+        """Note that a source holds persons of a population; any one known fingerprint makes it the same source.
+
+        Raises:
+            InputError: it belongs to another population, which is named.
+        """
+        owner = plain_name(population, "population")
+        with self.journal.working():
+            self.journal.terms(owner)
+            while fresh := self._unbound(owner, fingerprints):
+                body = {"kind": "source", "population": owner, "fingerprints": fresh, "name": name}
+                if isinstance(self.journal.write(body), Appended):
+                    return
+
+    def source_of(self, fingerprint: str) -> str | None:
+        """The population that a fingerprint belongs to."""
+        with self.journal.working():
+            seq = self.journal.find(source_name(fingerprint))
+            return None if seq is None else str(self.journal.read(seq, "source")[1]["population"])
+
+    def _unbound(self, population: str, fingerprints: Sequence[str]) -> list[str]:
+        """The fingerprints that nothing is known of yet."""
+        fresh = []
+        for fingerprint in dict.fromkeys(fingerprints):
+            owner = self.source_of(fingerprint)
+            if owner is None:
+                fresh.append(fingerprint)
+            elif owner != population:
+                raise InputError(
+                    "source",
+                    f"belongs to the population {owner!r}, whose account it is charged to; it cannot be {population!r}",
+                )
+        return fresh
+
+    def add_analyst(self, name: str, details: Mapping[str, Any] | None = None, *, operator: str = "") -> None:
+        """Register an analyst, change their details, or admit them again. Their earlier charges still count."""
+        self._register(name, active=True, details=details or {}, operator=operator, reason="")
+
+    def revoke_analyst(self, name: str, *, operator: str = "", reason: str = "") -> None:
+        """From here on :meth:`reserve` refuses them."""
+        self._register(name, active=False, details=None, operator=operator, reason=reason)
+
+    def _register(
+        self, name: str, *, active: bool, details: Mapping[str, Any] | None, operator: str, reason: str
+    ) -> None:
+        """Register or revoke an analyst; without ``details`` those that are known stay."""
+        who = plain_name(name, "name")
+        with self.journal.working():
+            if details is None:
+                known = self.journal.find(Name("analyst", who))
+                details = {} if known is None else self.journal.read(known, "analyst")[1]["details"]
+            words = {"operator": operator, "reason": reason}
+            self.journal.write({"kind": "analyst", "name": who, "active": active, "details": dict(details), **words})
+
+    def analysts(self) -> tuple[Analyst, ...]:
+        """Everyone ever registered, by name."""
+        with self.journal.working():
+            found = [self.journal.read(seq, "analyst") for _, seq in self.journal.store.names("analyst")]
+            return tuple(Analyst(body["name"], body["active"], body["details"], entry.seq) for entry, body in found)
 
     # The way of a charge -----------------------------------------------------------------------------------------
 

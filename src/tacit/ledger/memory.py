@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from tacit.ledger.anchor import AnchorMark
+from tacit.ledger.errors import StorageError
 from tacit.ledger.protocol import (
     GENESIS,
     HEADS_BEFORE,
@@ -32,7 +33,6 @@ from tacit.ledger.protocol import (
     link,
     onwards,
 )
-from tacit.ledger.storage.database import StorageError
 
 #: The place of a ledger in memory.
 MEMORY = ":memory:"

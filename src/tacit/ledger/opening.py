@@ -18,11 +18,10 @@ from typing import Any, Final
 
 from tacit.ledger.anchor import Anchor, AnchorMark, find_anchor
 from tacit.ledger.entries import amounts_text, step_of
-from tacit.ledger.errors import RollbackError
+from tacit.ledger.errors import RollbackError, StorageError
 from tacit.ledger.journal import Clock, Journal, now, read_body
 from tacit.ledger.memory import MEMORY, MemoryAnchor, MemoryStore
 from tacit.ledger.protocol import Appended, Name, Reader, RecentHeads, Store
-from tacit.ledger.storage.database import StorageError
 from tacit.ledger.verify import quick_check, verify
 from tacit.noise import entropy
 
@@ -70,8 +69,7 @@ def open_reader(place: str | os.PathLike[str], *, still: bool) -> Iterator[tuple
         finally:
             store.close()
         return
-    from tacit.ledger.sqlite import SealedReader
-    from tacit.ledger.storage.sqlite_database import read_only
+    from tacit.ledger.sqlite import SealedReader, read_only
 
     with read_only(place, still=still) as rows:
         yield SealedReader(rows, still=still), str(Path(place).resolve())

@@ -1,13 +1,16 @@
-"""PostgreSQL storage of a ledger.
+"""PostgreSQL: databases, and the store of a ledger in a schema of one.
 
-*One call a step.* The procedure ``append`` (in :mod:`tacit.ledger.postgres_schema`) takes the ledger's lock,
-decides and writes, so every step is one round trip.
+*One call a step.* The procedure ``append`` carries out a step of :mod:`tacit.ledger.protocol` in one round trip and two
+transactions. The first takes the ledger's lock, so steps happen one after the other; refuses, having written nothing or
+rolling back what it wrote; or commits without waiting for the disk, which gives the lock on. The second waits for the
+disk. The driver's own way to run a statement costs more processor time than the server needs for a charge, so this one
+is prepared on every connection and called through libpq directly (:mod:`psycopg.pq`).
 
 *Durable, and not waiting for one another.* A commit that waits for the disk holds the lock meanwhile, and one account
-would get one charge per sync. So a step commits without waiting, which gives the lock on, and then waits for an empty
-commit of its own. The log is flushed in order: once that commit is on disk, the step before it is. Many waiting clients
-share one sync. A step or a reader may *learn* of such a step of another client, so both wait as well before they
-tell; nothing that leaves this module can be lost by a crash.
+would get one charge per sync. So a step commits without waiting, and then waits for an empty commit of its own. The log
+is flushed in order: once that commit is on disk, the step before it is. Many waiting clients share one sync. A step or
+a reader may *learn* of such a step of another client, so both wait as well before they tell; nothing that leaves this
+module can be lost by a crash.
 
 *Honest.* A server that does not sync (``fsync`` off), or a standby, is refused.
 """
@@ -15,12 +18,16 @@ tell; nothing that leaves this module can be lost by a crash.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import lru_cache
-from typing import Any, Final, Self
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from tacit.ledger.postgres_schema import TABLES
+from tacit.ledger.database import Run, Schema, TableReader, make_tables
+from tacit.ledger.errors import StorageError, StoreBusy
 from tacit.ledger.protocol import (
     GENESIS,
     AlreadyTaken,
@@ -34,16 +41,408 @@ from tacit.ledger.protocol import (
     RecentHeads,
     Step,
 )
-from tacit.ledger.sql_reader import TableReader
-from tacit.ledger.storage.database import Run, Schema, StorageError
-from tacit.ledger.storage.postgres_database import PostgresDatabase, array_text
 
+if TYPE_CHECKING:
+    import psycopg
+
+_SCHEMA: Final = "tacit_ledger"
 _PATIENCE: Final = 30
+_NAME: Final = b"tacit_step"
+_LOCKED: Final = "55P03"
+_DEADLOCK: Final = "40P01"
+_SETTINGS: Final = (
+    "synchronous_commit=on",
+    "default_transaction_isolation=read\\ committed",
+    "default_transaction_read_only=off",
+)
+
+
+@contextmanager
+def failures(what: str) -> Iterator[None]:
+    """Translate errors of PostgreSQL to :class:`StorageError`, without the words of the connection."""
+    import psycopg
+
+    try:
+        yield
+    except (psycopg.Error, OSError) as problem:
+        raise _translated(what, problem, {_LOCKED, _DEADLOCK}) from problem
+
+
+def _translated(what: str, problem: BaseException, busy: set[str]) -> StorageError | StoreBusy:
+    return _failure(what, str(problem), getattr(problem, "sqlstate", None) or type(problem).__name__, busy)
+
+
+def _failure(what: str, words: str, state: str, busy: set[str]) -> StorageError | StoreBusy:
+    if state in busy:
+        return StoreBusy("another client held the ledger for too long, and nothing was charged")
+    return StorageError(f"{what}: {(words.splitlines() or [''])[0]} ({state})")
+
+
+class _PooledConnection:
+    """One connection, with the statement that is prepared on it."""
+
+    def __init__(self, connection: psycopg.Connection[Any], what: str, prepared: str) -> None:
+        from psycopg import Error
+        from psycopg.pq import DiagnosticField, ExecStatus, TransactionStatus
+
+        self.connection = connection
+        self._pg = connection.pgconn
+        self._what = what
+        self._idle = TransactionStatus.IDLE
+        self._state, self._rows, self._error = DiagnosticField.SQLSTATE, ExecStatus.TUPLES_OK, Error
+        if prepared:
+            result = self._pg.prepare(_NAME, prepared.encode())
+            if result.status != ExecStatus.COMMAND_OK:
+                raise self._failure(result)
+
+    @property
+    def usable(self) -> bool:
+        """Whether it is open and in no transaction."""
+        return not self.connection.closed and self._pg.transaction_status == self._idle
+
+    def call(self, values: Sequence[Any]) -> list[Any]:
+        """The one row of the prepared statement for these bytes (or ``None``), in PostgreSQL's own text.
+
+        Raises:
+            StoreBusy: nothing was done.
+            StorageError: anything else; the outcome is unknown.
+        """
+        try:
+            result = self._pg.exec_prepared(_NAME, values)
+        except (self._error, OSError) as problem:
+            raise _translated(self._what, problem, {_LOCKED}) from problem
+        if result.status != self._rows or result.ntuples != 1:
+            raise self._failure(result)
+        return [result.get_value(0, column) for column in range(result.nfields)]
+
+    def _failure(self, result: Any) -> StorageError | StoreBusy:
+        state = (result.error_field(self._state) or b"the connection is lost").decode()
+        # The call may have committed before a deadlock: it is not among the states that say that nothing was done.
+        return _failure(self._what, result.error_message.decode(errors="replace"), state, {_LOCKED})
+
+
+class PostgresDatabase:
+    """A schema of a PostgreSQL database; so many connections at most, made when they are needed.
+
+    Args:
+        place: ``postgresql://host/database``, with ``#name`` for a schema of another name than ``tacit_ledger``.
+            Parts that are left out (password, service) come from libpq's environment and files.
+        what: its name in messages.
+        settings: of every connection, such as ``lock_timeout=30s``.
+        most: connections.
+        prepared: the statement of :meth:`call`.
+    """
+
+    def __init__(self, place: str, *, what: str, settings: Sequence[str], most: int, prepared: str = "") -> None:
+        self._address, _, schema = place.partition("#")
+        self.schema = schema or _SCHEMA
+        if not re.fullmatch(r"[a-z][a-z0-9_]{0,50}", self.schema):
+            raise StorageError(f"{self.schema!r} cannot name a ledger: use small letters, digits and underscores")
+        #: Server, database and schema, without passwords.
+        self.place = _shown(self._address, self.schema)
+        path = f"search_path={self.schema},pg_catalog"
+        self._options = " ".join(f"-c {setting}" for setting in (path, *_SETTINGS, *settings))
+        self._what, self._at = what, f"{what} {self.place}"
+        self._prepared, self._most = prepared, most
+        self._made = self._waiting = 0
+        self._change = threading.Condition()
+        self._free: list[_PooledConnection] = []
+        self._closed = False
+        self._pid = os.getpid()
+
+    def read(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """All rows of a statement that changes nothing."""
+        with self._borrowed() as link:
+            return _rows(link.connection, statement, values)
+
+    @contextmanager
+    def write(self) -> Iterator[Run]:
+        """A short transaction."""
+        with self._borrowed() as link, link.connection.transaction():
+            yield partial(_rows, link.connection)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Run]:
+        """Statements in one read-only transaction."""
+        with self._borrowed() as link, link.connection.transaction():
+            link.connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            link.connection.execute("SELECT FROM pg_class LIMIT 1")  # the moment is that of the first look
+
+            def read(statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+                with failures(self._at):
+                    return _rows(link.connection, statement, values)
+
+            yield read
+
+    def call(self, values: Sequence[Any]) -> list[Any]:
+        """The one row of the prepared statement; see :class:`StoreBusy` for when nothing was done."""
+        self._check_process()
+        link = self._acquire()
+        try:
+            row = link.call(values)
+        except BaseException:
+            self._discard(link)
+            raise
+        self._release(link)
+        return row
+
+    def prepare(self, schema: Schema, check: Callable[[Run], None] | None = None) -> None:
+        """Make the tables of a schema where there are none, on a connection without the prepared statement.
+
+        Args:
+            schema: the tables.
+            check: refuses a server, or makes the table of the version, in the same transaction.
+        """
+        with failures(self._at), self._connect() as connection, connection.transaction():
+            run = partial(_rows, connection)
+            run("SELECT set_config('lock_timeout', ?, true)", (f"{_PATIENCE}s",))
+            # Two processes must not prepare one schema at once.
+            run("SELECT pg_advisory_xact_lock(?, hashtext(?))", (schema.lock, self.schema))
+            if check is not None:
+                check(run)
+            make_tables(run, schema)
+
+    def close(self) -> None:
+        """Close the connections that are not in use; the rest is closed when it comes back."""
+        self._closed = True
+        with suppress(IndexError):
+            while True:
+                self._free.pop().connection.close()
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise StorageError(f"{self._what} was opened before a fork; open it again in the child")
+
+    @contextmanager
+    def _borrowed(self) -> Iterator[_PooledConnection]:
+        self._check_process()
+        link = self._acquire()
+        try:
+            with failures(self._at):
+                yield link
+        except (StorageError, StoreBusy):
+            self._discard(link)
+            raise
+        except BaseException:
+            # A block that raised on its own account leaves a connection as good as before.
+            (self._release if link.usable else self._discard)(link)
+            raise
+        self._release(link)
+
+    def _acquire(self) -> _PooledConnection:
+        """A connection for one user at a time; the last one that came back, for it is warm."""
+        try:
+            return self._free.pop()
+        except IndexError:
+            return self._another()
+
+    def _another(self) -> _PooledConnection:
+        with self._change:
+            # From here on a release notifies; a connection that came back before is found.
+            self._waiting += 1
+            try:
+                if not self._change.wait_for(lambda: self._free or self._made < self._most, _PATIENCE):
+                    raise StoreBusy("no connection to the ledger's database became free, and nothing was charged")
+                if self._free:
+                    return self._free.pop()
+                self._made += 1
+            finally:
+                self._waiting -= 1
+        try:
+            with failures(self._at):
+                return _PooledConnection(self._connect(), self._at, self._prepared)
+        except BaseException:
+            self._gone()
+            raise
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        import psycopg
+
+        return psycopg.connect(self._address, autocommit=True, options=self._options)
+
+    def _release(self, link: _PooledConnection) -> None:
+        """Take back a connection that worked."""
+        self._free.append(link)
+        if self._closed:
+            self.close()
+        elif self._waiting:
+            with self._change:
+                self._change.notify()
+
+    def _discard(self, link: _PooledConnection) -> None:
+        """Take back a connection that failed."""
+        link.connection.close()
+        self._gone()
+
+    def _gone(self) -> None:
+        with self._change:
+            self._made -= 1
+            self._change.notify()
+
+
+def _rows(connection: psycopg.Connection[Any], statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+    # The driver's marks for values, in place of the query marks of shared statements.
+    cursor = connection.execute(statement.replace("?", "%s"), values) if values else connection.execute(statement)
+    return [] if cursor.description is None else cursor.fetchall()
+
+
+def _shown(address: str, schema: str) -> str:
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        parts = conninfo_to_dict(address)
+    except Exception as problem:
+        raise StorageError("the ledger's address is not one that PostgreSQL understands") from problem
+    names = [f"{parts[word]}" for word in ("service", "host", "port", "dbname") if parts.get(word)]
+    return f"postgresql:{'/'.join(names)}#{schema}"
+
+
+def array_text(values: Sequence[str]) -> bytes:
+    """An array in PostgreSQL's own text."""
+    quoted = ['"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"' for value in values]
+    return ("{" + ",".join(quoted) + "}").encode()
+
+
+TABLES: Final = (
+    """
+    CREATE TABLE entries (
+        seq BIGINT PRIMARY KEY,
+        body TEXT NOT NULL,
+        hash BYTEA NOT NULL
+    )
+    """,
+    """
+    CREATE TABLE pockets (
+        account TEXT COLLATE "C" NOT NULL,
+        owner TEXT COLLATE "C" NOT NULL,
+        currency TEXT COLLATE "C" NOT NULL,
+        spent NUMERIC NOT NULL,
+        cap NUMERIC,
+        PRIMARY KEY (account, owner, currency)
+    ) WITH (fillfactor = 10)
+    """,
+    """
+    CREATE TABLE names (
+        space TEXT COLLATE "C" NOT NULL,
+        key TEXT COLLATE "C" NOT NULL,
+        seq BIGINT NOT NULL,
+        PRIMARY KEY (space, key)
+    )
+    """,
+    """
+    CREATE TABLE papers (
+        seq BIGINT NOT NULL,
+        name TEXT NOT NULL,
+        content BYTEA NOT NULL,
+        PRIMARY KEY (seq, name)
+    )
+    """,
+    """
+    CREATE FUNCTION entries_stay() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN RAISE EXCEPTION 'entries are never changed or deleted'; END $$
+    """,
+    """
+    CREATE TRIGGER entries_stay BEFORE UPDATE OR DELETE OR TRUNCATE ON entries
+    FOR EACH STATEMENT EXECUTE FUNCTION entries_stay()
+    """,
+    """
+    CREATE PROCEDURE append(
+        entry text,
+        accounts text[], owners text[], currencies text[], amounts numeric[], opening boolean[],
+        spaces text[], keys text[], bars integer, claims integer,
+        caps jsonb, dropped jsonb, titles text[], contents bytea[], patience text,
+        INOUT verdict text, INOUT place bigint, INOUT details text, INOUT newest bigint, INOUT trail bytea
+    ) LANGUAGE plpgsql AS $$
+    DECLARE
+        previous bytea;
+        held record;
+    BEGIN
+        verdict := 'placed';
+        -- For this transaction alone: it does not wait for the disk, or each step in the queue for the lock would wait
+        -- for a sync of every one before it; and it gives up waiting, for here it is certain that nothing was written.
+        PERFORM set_config('synchronous_commit', 'off', true), set_config('lock_timeout', patience, true),
+            pg_advisory_xact_lock(1952539497, 'entries'::regclass::oid::integer);
+        SELECT e.seq + 1, e.hash INTO place, previous FROM entries AS e ORDER BY e.seq DESC LIMIT 1;
+        IF NOT FOUND THEN
+            place := 1;
+            previous := decode(repeat('00', 32), 'hex');
+        END IF;
+
+        FOR i IN 1 .. cardinality(spaces) LOOP
+            IF i > bars + claims THEN
+                INSERT INTO names VALUES (spaces[i], keys[i], place)
+                ON CONFLICT (space, key) DO UPDATE SET seq = EXCLUDED.seq;
+                CONTINUE;
+            ELSIF i > bars THEN
+                INSERT INTO names VALUES (spaces[i], keys[i], place) ON CONFLICT DO NOTHING;
+                CONTINUE WHEN FOUND;
+            END IF;
+            SELECT n.seq INTO held FROM names AS n WHERE n.space = spaces[i] AND n.key = keys[i];
+            IF FOUND THEN
+                verdict := 'taken';
+                place := held.seq;
+                details := i;
+                EXIT;
+            END IF;
+        END LOOP;
+
+        IF verdict = 'placed' THEN
+            FOR i IN 1 .. cardinality(amounts) LOOP
+                UPDATE pockets AS p SET spent = p.spent + amounts[i]
+                WHERE p.account = accounts[i] AND p.owner = owners[i] AND p.currency = currencies[i]
+                AND (p.cap IS NULL OR p.spent + amounts[i] <= p.cap);
+                CONTINUE WHEN FOUND;
+                SELECT p.spent, p.cap INTO held FROM pockets AS p
+                WHERE p.account = accounts[i] AND p.owner = owners[i] AND p.currency = currencies[i];
+                IF FOUND THEN
+                    verdict := 'short';
+                    details := concat_ws(' ', details, i, held.spent, held.cap);
+                ELSIF opening[i] THEN
+                    INSERT INTO pockets VALUES (accounts[i], owners[i], currencies[i], amounts[i], NULL);
+                ELSE
+                    RAISE EXCEPTION 'a pocket is gone';
+                END IF;
+            END LOOP;
+        END IF;
+
+        IF verdict = 'placed' THEN
+            INSERT INTO entries VALUES (place, entry, sha256(previous || sha256(convert_to(entry, 'UTF8'))));
+            IF caps IS NOT NULL THEN
+                INSERT INTO pockets
+                SELECT c ->> 0, c ->> 1, c ->> 2, 0, (c ->> 3)::numeric FROM jsonb_array_elements(caps) AS c
+                ON CONFLICT (account, owner, currency) DO UPDATE SET cap = EXCLUDED.cap;
+            END IF;
+            IF dropped IS NOT NULL THEN
+                DELETE FROM names USING jsonb_array_elements(dropped) AS d WHERE space = d ->> 0 AND key = d ->> 1;
+            END IF;
+            IF titles IS NOT NULL THEN
+                INSERT INTO papers SELECT place, p.title, p.content FROM unnest(titles, contents) AS p (title, content);
+            END IF;
+            COMMIT;
+        ELSE
+            ROLLBACK;
+        END IF;
+
+        -- The end of this transaction waits for the disk, and the log is flushed in order: with this message everything
+        -- before it is durable, of other clients too, whatever was learnt above and is read here.
+        IF verdict = 'placed' THEN
+            SELECT max(e.seq), string_agg(e.hash, ''::bytea), pg_logical_emit_message(true, 'tacit', '')
+            INTO newest, trail
+            FROM (SELECT seq, hash FROM entries WHERE seq >= place - 9 ORDER BY seq DESC) AS e;
+        ELSE
+            PERFORM pg_logical_emit_message(true, 'tacit', '');
+        END IF;
+    END
+    $$
+    """,
+)
+
+
 _CONNECTIONS: Final = 8
 _LOCK: Final = 0x7461636974 % 2**31
 #: Every statement of a ledger is a look-up by an index or a walk along one. Plans are kept, so none may be made for
 #: tables that were still empty.
-_SETTINGS: Final = (
+_LEDGER_SETTINGS: Final = (
     "lock_timeout=0",
     "plan_cache_mode=force_generic_plan",
     "enable_seqscan=off",
@@ -68,7 +467,9 @@ class PostgresStore(TableReader):
     @classmethod
     def open(cls, place: str, *, create: bool = True) -> Self:
         """Open the ledger, making its tables first where there are none."""
-        database = PostgresDatabase(place, what="the ledger", settings=_SETTINGS, most=_CONNECTIONS, prepared=_APPEND)
+        database = PostgresDatabase(
+            place, what="the ledger", settings=_LEDGER_SETTINGS, most=_CONNECTIONS, prepared=_APPEND
+        )
         schema = Schema("the ledger has", TABLES, "version", lock=_LOCK)
         database.prepare(schema, lambda run: _check_server(run, database.schema, create=create))
         store = cls(database)

@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 
 from tacit.core.errors import InputError
 from tacit.ledger.entries import check_text, column_name, declared_name, plain_name, unit_name
+from tacit.ledger.errors import StorageError
 from tacit.ledger.journal import Journal
 from tacit.ledger.protocol import Appended, Reader
-from tacit.ledger.storage.database import StorageError
 
 
 class Binding(NamedTuple):

@@ -36,7 +36,7 @@ from typing import Final, NamedTuple, Protocol
 
 from tacit.core.divergences import Extended
 from tacit.core.errors import AccountingError
-from tacit.ledger.storage.database import StorageError
+from tacit.ledger.errors import StorageError
 
 GRAINS: Final = 10**24 * math.lcm(*range(1, 33)) ** 2
 

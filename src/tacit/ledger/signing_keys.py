@@ -16,11 +16,10 @@ from typing import Final
 
 from tacit.core.errors import InputError
 from tacit.ledger.entries import canonical, check_text, successor_name
-from tacit.ledger.errors import ConflictError
+from tacit.ledger.errors import ConflictError, StorageError
 from tacit.ledger.journal import Journal, read_body
 from tacit.ledger.protocol import Appended
 from tacit.ledger.records import Succession
-from tacit.ledger.storage.database import StorageError
 
 PREFIX: Final = "ed25519:"
 _BYTES: Final = 32

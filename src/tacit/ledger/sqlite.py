@@ -1,6 +1,11 @@
-"""SQLite storage of a ledger.
+"""SQLite: databases in a file or in memory, and the store of a ledger in one.
 
-*Durable and fair.* See :mod:`tacit.ledger.storage.sqlite_database`.
+*Durable.* Write-ahead log with ``synchronous=FULL``: a commit returns when the log is synced. Checkpoints are made here
+and not by SQLite on the side, because it would keep their errors to itself, and a failed sync must be seen. Opening
+starts with a checkpoint: pages that an earlier failed sync left in the page cache alone are written anew.
+
+*Fair.* Writers of all processes pass a gate, a file lock that the kernel hands over in order; SQLite's own waiting is
+by sleeping and retrying, and starves one of eight writers.
 
 *Group commit.* Threads that wait for the disk are served together: the thread that gets the writer carries out all
 steps that are queued, in one transaction. Each step still decides on the state that the steps before it left.
@@ -12,13 +17,20 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
+import sqlite3
+import threading
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Final, Self
 
-from tacit.ledger.disk import Disk
+from tacit.ledger.database import Run, Schema, TableReader, make_tables
+from tacit.ledger.disk import Disk, HeldError
+from tacit.ledger.errors import StorageError, StoreBusy
 from tacit.ledger.protocol import (
     GENESIS,
     HEADS_BEFORE,
@@ -35,9 +47,340 @@ from tacit.ledger.protocol import (
     balances_after,
     link,
 )
-from tacit.ledger.sql_reader import TableReader
-from tacit.ledger.storage.database import Schema, StorageError
-from tacit.ledger.storage.sqlite_database import Connect, SqliteDatabase
+
+_PATIENCE: Final = 30.0
+#: So many steps of this process between two checkpoints; a step writes about six pages.
+_CHECKPOINT_EVERY: Final = 1000
+
+#: Opens a connection to a path; tests put something between.
+Connect = Callable[[Path], sqlite3.Connection]
+
+
+@contextmanager
+def failures(what: str) -> Iterator[None]:
+    """Translate errors of SQLite and of the system to :class:`StorageError`.
+
+    SQLite's message about a damaged schema quotes it, and Python may fail to read that.
+    """
+    try:
+        yield
+    except (sqlite3.Error, OSError, UnicodeError, OverflowError) as problem:
+        name = getattr(problem, "sqlite_errorname", type(problem).__name__)
+        raise StorageError(f"{what}: {problem} ({name})") from problem
+
+
+def connect_to(path: Path, *, options: str = "") -> sqlite3.Connection:
+    """A connection with every safety on; ``options`` are those of a SQLite URI."""
+    uri = f"{path.as_uri()}?{options}"
+    connection = sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+    for setting in (
+        "synchronous = FULL",
+        "fullfsync = ON",  # where the system's fsync leaves things in the drive's cache
+        "checkpoint_fullfsync = ON",
+        "wal_autocheckpoint = 0",
+        "trusted_schema = OFF",
+        "cell_size_check = ON",
+    ):
+        connection.execute(f"PRAGMA {setting}")
+    return connection
+
+
+def runner(connection: sqlite3.Connection) -> Run:
+    """Statements on a connection."""
+    return lambda statement, values: connection.execute(statement, values).fetchall()
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError as problem:
+        if problem.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+            raise StoreBusy("another program holds the ledger's file, and nothing was charged") from None
+        raise
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        with suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
+        raise
+
+
+class SqliteDatabase:
+    """A file with two connections, one to read and one to write, which threads take in turn."""
+
+    def __init__(
+        self, path: Path, *, what: str = "the ledger", connect: Connect | None = None, disk: Disk | None = None
+    ) -> None:
+        self.path = path
+        #: Held by the thread that writes.
+        self.writing = threading.Lock()
+        self._what = what
+        self._connect = connect or connect_to
+        self._disk = disk or Disk()
+        self._reading = threading.Lock()
+        self._reader = self._connect(path)
+        self.writer = self._connect(path)
+        self._since_checkpoint = 0
+        self._pid = os.getpid()
+        self._file = _identity(path)
+
+    @classmethod
+    def open(
+        cls,
+        place: str | os.PathLike[str],
+        schema: Schema,
+        *,
+        application: int,
+        create: bool = True,
+        connect: Connect | None = None,
+        disk: Disk | None = None,
+    ) -> Self:
+        """Open the file of an application, making it first where there is none."""
+        path = Path(place).resolve()
+        connect, disk = connect or connect_to, disk or Disk()
+        with failures(f"the ledger {path}"):
+            exists = path.exists()
+            if not exists and not create:
+                raise StorageError(f"there is no ledger at {path}")
+            if exists and path.stat().st_nlink > 1:
+                raise StorageError(f"the ledger {path} has a second name (hard link); each would get a log of its own")
+            disk.make_folder(path.parent)
+            _keep_private(path)
+            _pass_gate(disk, path, lambda: _prepare(connect(path), schema, application))
+            disk.sync_folder(path.parent)
+            return cls(path, connect=connect, disk=disk)
+
+    def read(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """All rows of a statement that changes nothing."""
+        self.check_process()
+        self._check_in_place()
+        with self._reading, failures(self._what):
+            return self._reader.execute(statement, values).fetchall()
+
+    @contextmanager
+    def write(self) -> Iterator[Run]:
+        """A short transaction, which waits for the gate."""
+        self.check_process()
+        with failures(self._what), self.writing, self._disk.lock(_gate_of(self.path)), self.transaction():
+            yield runner(self.writer)
+
+    def pass_gate(self, work: Callable[[], None]) -> None:
+        """Do something while the gate is held, perhaps in another thread.
+
+        Raises:
+            StoreBusy: another process held the gate for too long, and nothing was done.
+        """
+        with failures(self._what):
+            _pass_gate(self._disk, self.path, work)
+
+    @contextmanager
+    def transaction(self, steps: int = 1) -> Iterator[None]:
+        """A write transaction for the holder of the gate, and a checkpoint after it when it is time for one."""
+        self._check_in_place()
+        with _transaction(self.writer):
+            yield
+        self._since_checkpoint += steps
+        if self._since_checkpoint >= _CHECKPOINT_EVERY:
+            self._since_checkpoint = 0
+            self.writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Run]:
+        """Statements on a connection of their own, in one read transaction."""
+        with failures(self._what), _reading(self._connect(self.path), still=True) as read:
+            yield read
+
+    def prepare(self, schema: Schema) -> None:
+        """Make the tables of a schema where there are none."""
+        with self.write() as run:
+            make_tables(run, schema)
+
+    def close(self) -> None:
+        """Close both connections."""
+        for lock, connection in ((self.writing, self.writer), (self._reading, self._reader)):
+            with lock, suppress(sqlite3.Error):
+                connection.close()
+
+    def check_process(self) -> None:
+        """Refuse a child process: a file's connections do not survive a fork."""
+        if os.getpid() != self._pid:
+            raise StorageError(f"{self._what} was opened before a fork; open it again in the child")
+
+    def _check_in_place(self) -> None:
+        """Refuse to go on where the file was moved, deleted or replaced: the next process would not find the entries.
+
+        SQLite itself keeps the file that it opened, wherever that is.
+        """
+        now = _identity(self.path)
+        if self._file is None:
+            self._file = now
+        elif now != self._file:
+            raise StorageError(
+                f"{self._what} was moved away from {self.path} or replaced while it was open; stop, and bring it back"
+            )
+
+
+class MemoryDatabase:
+    """A database of one process, with one connection, which threads take in turn."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        self._lock = threading.Lock()
+
+    def read(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """All rows of a statement that changes nothing."""
+        with failures(self._what), self._lock:
+            return self._connection.execute(statement, values).fetchall()
+
+    @contextmanager
+    def write(self) -> Iterator[Run]:
+        """A short transaction."""
+        with failures(self._what), self._lock, _transaction(self._connection):
+            yield runner(self._connection)
+
+    def prepare(self, schema: Schema) -> None:
+        """Make the tables of a schema where there are none."""
+        with self.write() as run:
+            make_tables(run, schema)
+
+    def close(self) -> None:
+        """Do nothing: the database ends with its last user."""
+
+    def __del__(self) -> None:
+        self._connection.close()
+
+
+@contextmanager
+def read_only(place: str | os.PathLike[str], *, still: bool) -> Iterator[Run]:
+    """Statements on a file that is not changed by it; ``still`` reads everything as it is at one moment."""
+    path = Path(place).resolve()
+    with failures(f"the ledger {path}"):
+        if not path.exists():
+            raise StorageError(f"there is no ledger at {path}")
+        with _readable(path) as uri:
+            connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+            with _reading(connection, still=still) as read:
+                yield read
+
+
+def copy_file(place: str | os.PathLike[str], target: Path) -> None:
+    """Copy a file, as it is at one moment, to a new one, durably; other processes may go on writing meanwhile."""
+    path, disk = Path(place).resolve(), Disk()
+    with failures(f"the copy {target}"):
+        if not path.exists():
+            raise StorageError(f"there is no ledger at {path}")
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        try:
+            with (
+                _readable(path) as uri,
+                closing(sqlite3.connect(uri, uri=True)) as source,
+                closing(connect_to(target)) as copy,
+            ):
+                # All pages in one step, which is one read transaction.
+                source.backup(copy, pages=-1)
+                # A file alone: its log would lie beside it.
+                copy.execute("PRAGMA journal_mode = DELETE").fetchall()
+            disk.sync_folder(target.parent)
+        except BaseException:
+            target.unlink()
+            raise
+
+
+@contextmanager
+def _reading(connection: sqlite3.Connection, *, still: bool) -> Iterator[Run]:
+    """Statements on a connection that is closed afterwards."""
+    lock = threading.Lock()
+
+    def read(statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with lock, failures("the ledger"):
+            return connection.execute(statement, values).fetchall()
+
+    try:
+        if still:
+            read("BEGIN")
+            read("SELECT name FROM sqlite_master LIMIT 1")  # the moment is that of the first look
+        yield read
+    finally:
+        with lock, suppress(sqlite3.Error):
+            connection.close()
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[str]:
+    """Yield an address by which SQLite reads a file without changing it, also on a medium that cannot be written.
+
+    A reader needs a small file beside a database with a log. Where it cannot be made, the database is read alone if
+    there is no log; with one, a copy of both is read, because the newest entries may be in the log alone.
+    """
+    log = path.with_name(f"{path.name}-wal")
+    if os.access(path.parent, os.W_OK):
+        yield f"{path.as_uri()}?mode=ro"
+    elif not log.exists() or log.stat().st_size == 0:
+        yield f"{path.as_uri()}?mode=ro&immutable=1"
+    else:
+        with TemporaryDirectory(prefix="tacit-ledger-") as folder:
+            for file in (path, log):
+                shutil.copyfile(file, Path(folder) / file.name)
+            yield (Path(folder) / path.name).as_uri()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Device and number of the file at a path; None where there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _keep_private(path: Path) -> None:
+    """Make the file readable by its owner alone, before SQLite, which gives its log and index the same mode, opens it.
+
+    It holds the queries of all analysts and the secrets by which they sign in.
+    """
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    for each in (path, *(path.with_name(f"{path.name}-{kind}") for kind in ("wal", "shm", "gate"))):
+        # Another user's file stays as it is: `tacit doctor` says so.
+        with suppress(FileNotFoundError, PermissionError):
+            mode = each.stat().st_mode
+            if mode & 0o077:
+                each.chmod(mode & 0o7700)
+
+
+def _gate_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}-gate")
+
+
+def _pass_gate(disk: Disk, path: Path, work: Callable[[], None]) -> None:
+    """Writers of all processes work one after the other."""
+    try:
+        disk.locked(_gate_of(path), work, patience=_PATIENCE)
+    except HeldError as problem:
+        raise StoreBusy(f"another process holds the ledger, and nothing was charged: {problem}") from None
+
+
+def _prepare(connection: sqlite3.Connection, schema: Schema, application: int) -> None:
+    """Make the tables where there are none, and prove that the file can be written."""
+    run = connection.execute
+    try:
+        owner = run("PRAGMA application_id").fetchone()[0]
+        contents = run("SELECT count(*) FROM sqlite_master").fetchone()[0] or run("PRAGMA user_version").fetchone()[0]
+        if contents and owner != application:
+            raise StorageError("the file is a SQLite database, but not a ledger")
+        if run("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
+            raise StorageError("the file cannot be kept with a write-ahead log; is the folder on a network disk?")
+        run("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        run("BEGIN IMMEDIATE")
+        run(f"PRAGMA application_id = {application}")
+        make_tables(runner(connection), schema)
+        run("COMMIT")
+    finally:
+        connection.close()
+
 
 _APPLICATION: Final = 0x74616369  # "taci"
 _LARGEST_BATCH: Final = 256

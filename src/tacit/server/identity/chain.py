@@ -48,7 +48,7 @@ from tacit.ledger.journal import entries_of, read_body
 from tacit.ledger.memory import MEMORY
 from tacit.ledger.opening import is_postgres
 from tacit.ledger.protocol import Name, Reader
-from tacit.ledger.storage.database import Database, Run, Schema
+from tacit.ledger.database import Database, Run, Schema
 
 # -- people
 
@@ -258,10 +258,10 @@ def open_tables(ledger: Ledger, place: str | os.PathLike[str]) -> PeopleTables:
 
 def _database(place: str | os.PathLike[str]) -> Database:
     if is_postgres(place):
-        from tacit.ledger.storage.postgres_database import PostgresDatabase
+        from tacit.ledger.postgres import PostgresDatabase
 
         return PostgresDatabase(str(place), what=_WHAT, settings=_POSTGRES_SETTINGS, most=_CONNECTIONS)
-    from tacit.ledger.storage.sqlite_database import MemoryDatabase, SqliteDatabase, failures
+    from tacit.ledger.sqlite import MemoryDatabase, SqliteDatabase, failures
 
     if place == MEMORY:
         return MemoryDatabase(_WHAT)
