@@ -227,7 +227,7 @@ ZCDPFilter.for_target(epsilon=planned, delta="1e-6").how_many(tacit.PureDP("0.1"
             "ln(1 + 0.01·(e - 1)) = 0.017037",
             "math.log(1 + 0.01 * (math.e - 1))",
             """\
-from tacit.accounting.amplification import amplify
+from tacit.accounting.prices import amplify
 round(float(amplify(epsilon=1, rate="0.01").epsilon), 9)""",
             "0.017036863",
             PAGE,

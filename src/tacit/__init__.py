@@ -60,8 +60,8 @@ _HOMES = {
     "TopK": "tacit.mechanisms.top_k:TopK",
     "PartitionSelection": "tacit.mechanisms.partition_selection:PartitionSelection",
     "SparseVector": "tacit.mechanisms.sparse_vector:SparseVector",
-    "Histogram": "tacit.mechanisms.histogram:Histogram",
-    "CountingQueries": "tacit.mechanisms.counting_queries:CountingQueries",
+    "Histogram": "tacit.mechanisms.counts:Histogram",
+    "CountingQueries": "tacit.mechanisms.counts:CountingQueries",
     "Mean": "tacit.mechanisms.mean:Mean",
     # accounting
     "compose": "tacit.accounting.compose:compose",
@@ -130,10 +130,10 @@ if TYPE_CHECKING:
     from tacit.curator.curator import Curator as Curator
     from tacit.curator.opening import open as open  # noqa: A004
     from tacit.lab import distributions as laws  # noqa: F401 - a public name
-    from tacit.mechanisms.counting_queries import CountingQueries as CountingQueries
+    from tacit.mechanisms.counts import CountingQueries as CountingQueries
+    from tacit.mechanisms.counts import Histogram as Histogram
     from tacit.mechanisms.exponential import Exponential as Exponential
     from tacit.mechanisms.gaussian import Gaussian as Gaussian
-    from tacit.mechanisms.histogram import Histogram as Histogram
     from tacit.mechanisms.laplace import Laplace as Laplace
     from tacit.mechanisms.mean import Mean as Mean
     from tacit.mechanisms.noisy_max import NoisyMax as NoisyMax

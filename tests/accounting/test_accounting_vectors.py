@@ -7,10 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tacit.accounting.advanced import advanced_epsilon
-from tacit.accounting.amplification import amplify
 from tacit.accounting.compose import compose
-from tacit.accounting.optimal import optimal_epsilon_bounds
+from tacit.accounting.pairwise import advanced_epsilon, optimal_epsilon_bounds
+from tacit.accounting.prices import amplify
 from tacit.accounting.renyi import renyi_curve
 from tacit.accounting.zcdp import largest_rho
 from tacit.core.events import (

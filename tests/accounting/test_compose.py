@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import pytest
 
-from tacit.accounting.advanced import advanced_epsilon, simple_epsilon
-from tacit.accounting.amplification import amplify
 from tacit.accounting.compose import METHODS, compose
+from tacit.accounting.pairwise import advanced_epsilon, simple_epsilon
+from tacit.accounting.prices import amplify
 from tacit.core.errors import AccountingError, InputError
 from tacit.core.events import (
     ApproxEvent,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tacit.accounting.calibrate import calibrate
 from tacit.accounting.compose import compose
-from tacit.accounting.composed import Composed
+from tacit.accounting.composition_plan import Composed
 from tacit.core.events import (
     DiscreteLaplaceEvent,
     Event,

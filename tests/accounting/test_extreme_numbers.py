@@ -15,15 +15,15 @@ from tacit.accounting.calibrate import calibrate_gaussian, calibrate_laplace
 from tacit.accounting.compose import METHODS, compose
 from tacit.accounting.filters import GDPFilter, PureOrZCDPFilter, RenyiFilter, ZCDPFilter
 from tacit.accounting.gaussian import gaussian_epsilon_high
-from tacit.accounting.optimal import optimal_epsilon_bounds
+from tacit.accounting.pairwise import optimal_epsilon_bounds
 from tacit.accounting.renyi import renyi_curve
 from tacit.core.errors import TacitError
 from tacit.core.events import GaussianEvent, PoissonSampledEvent, PureEvent, RandomizedResponseEvent
 from tacit.core.guarantees import GDP, RDP, ZCDP, ApproxDP, PureDP
 from tacit.core.normal import gaussian_delta_bounds, normal_cdf_bounds, normal_quantile_bounds
 from tacit.core.numbers import exp_bounds
+from tacit.mechanisms.counts import Histogram
 from tacit.mechanisms.gaussian import Gaussian
-from tacit.mechanisms.histogram import Histogram
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.mean import Mean
 from tacit.mechanisms.noisy_max import NoisyMax

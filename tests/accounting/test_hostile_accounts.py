@@ -15,7 +15,7 @@ from tacit.accounting.filters import GDPFilter, PureFilter, ZCDPFilter
 from tacit.core.errors import AccountingError, InputError
 from tacit.core.events import ComposedEvent, Event, PureEvent, RepeatedEvent, event_from_json, event_to_json
 from tacit.core.guarantees import PureDP
-from tacit.mechanisms.histogram import Histogram
+from tacit.mechanisms.counts import Histogram
 from tacit.mechanisms.mean import Mean
 from tacit.mechanisms.sparse_vector import SparseVector
 

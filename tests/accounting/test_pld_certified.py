@@ -12,9 +12,9 @@ import pytest
 from numpy.typing import NDArray
 
 from tacit.accounting.compose import compose
-from tacit.accounting.composed import Composed
+from tacit.accounting.composition_plan import Composed
 from tacit.accounting.gaussian import gaussian_epsilon_high, gaussian_epsilon_low
-from tacit.accounting.optimal import optimal_epsilon_bounds
+from tacit.accounting.pairwise import optimal_epsilon_bounds
 from tacit.accounting.pld.account import _bracket, _Direction
 from tacit.accounting.pld.pairs import GaussianPair
 from tacit.core.events import (

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from tacit.accounting.pld.convolve import Sum, TiltedSum
-from tacit.accounting.pld.discrete import DiscreteGaussianPair, DiscreteLaplacePair
 from tacit.accounting.pld.discretise import Lattice, lower_lattice, upper_lattice
 from tacit.accounting.pld.pairs import (
     ACCURACY,
     BoundedRangePair,
+    DiscreteGaussianPair,
+    DiscreteLaplacePair,
     GaussianPair,
     LaplacePair,
     LossPair,

@@ -10,7 +10,7 @@ import pytest
 
 from tacit.accounting import optimal
 from tacit.accounting.compose import METHODS, compose
-from tacit.accounting.composed import Composed
+from tacit.accounting.composition_plan import Composed
 from tacit.audit.lower_bound import lower_bound
 from tacit.audit.report import Verdict, judged
 from tacit.core.divergences import approx_max_divergence

@@ -17,7 +17,7 @@ from typer.testing import Result
 import tacit
 from support.command_line import run_command
 from tacit import attacks, lab, learn
-from tacit.accounting.amplification import amplify
+from tacit.accounting.prices import amplify
 from tacit.core import sensitivity
 from tacit.core.databases import Universe, histogram, l1_distance
 from tacit.core.numbers import Number

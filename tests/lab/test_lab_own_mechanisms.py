@@ -20,9 +20,9 @@ from tacit.core.guarantees import ApproxDP
 from tacit.core.numbers import exp_bounds
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation
 from tacit.lab import FiniteMechanism
+from tacit.mechanisms.counts import Histogram
 from tacit.mechanisms.exponential import Exponential
 from tacit.mechanisms.gaussian import Gaussian
-from tacit.mechanisms.histogram import Histogram
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.noisy_max import NoisyMax
 from tacit.mechanisms.permute_and_flip import PermuteAndFlip

@@ -11,7 +11,7 @@ from support.bits import SeededBits
 from tacit.core.errors import InputError
 from tacit.core.guarantees import ApproxDP, PureDP
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation
-from tacit.mechanisms.counting_queries import CountingQueries
+from tacit.mechanisms.counts import CountingQueries
 from tacit.mechanisms.gaussian import Gaussian
 from tacit.mechanisms.laplace import Laplace
 

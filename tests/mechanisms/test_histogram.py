@@ -12,8 +12,8 @@ from support.bits import SeededBits
 from tacit.core.errors import InputError
 from tacit.core.guarantees import ApproxDP, PureDP
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE
+from tacit.mechanisms.counts import Histogram
 from tacit.mechanisms.gaussian import Gaussian
-from tacit.mechanisms.histogram import Histogram
 from tacit.mechanisms.laplace import Laplace
 
 BLOOD = ["A", "B", "AB", "0"]

@@ -14,9 +14,17 @@ from tacit.core.relations import ADD_REMOVE, REPLACE_ONE
 from tacit.mechanisms.gaussian import Gaussian
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.permute_and_flip import PermuteAndFlip
-from tacit.mechanisms.planning import MECHANISMS, SampleSizePlan, counting_rule, plan, polling_rule
+from tacit.mechanisms.planning import (
+    MECHANISMS,
+    SampleSizePlan,
+    _poll_beta_up,
+    _worst_choice,
+    counting_rule,
+    plan,
+    polling_rule,
+    query_of,
+)
 from tacit.mechanisms.randomized_response import RandomizedResponse
-from tacit.mechanisms.sample_size_formulas import _poll_beta_up, _worst_choice, query_of
 
 EXTRAS: dict[str, dict[str, object]] = {
     "laplace": {},

@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from tacit.mechanisms.counting_queries import CountingQueries
+from tacit.mechanisms.counts import CountingQueries, Histogram
 from tacit.mechanisms.gaussian import Gaussian
-from tacit.mechanisms.histogram import Histogram
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.mean import Mean
 from tacit.mechanisms.permute_and_flip import PermuteAndFlip

@@ -11,8 +11,7 @@ from scipy.stats import chi2, norm
 
 from support.bits import SeededBits
 from tacit.core.numbers import exp_bounds
-from tacit.noise.gaussian import DiscreteGaussian
-from tacit.noise.gaussian_blocks import GaussianBlocks
+from tacit.noise.gaussian import DiscreteGaussian, GaussianBlocks
 
 SIGMAS = [Fraction(1 << 20), Fraction((1 << 48) + 12345, 1), Fraction(10**15, 7), Fraction(1 << 80)]
 

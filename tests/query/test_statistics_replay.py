@@ -15,9 +15,8 @@ import pytest
 
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation
 from tacit.core.sensitivity import MeasuredSensitivity, measure_sensitivity
-from tacit.mechanisms.counting_queries import CountingQueries
+from tacit.mechanisms.counts import CountingQueries, Histogram
 from tacit.mechanisms.gaussian import Gaussian
-from tacit.mechanisms.histogram import Histogram
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.mean import Mean
 

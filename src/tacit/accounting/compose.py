@@ -24,11 +24,15 @@ from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import Final
 
-from tacit.accounting.advanced import compose_advanced, compose_simple
-from tacit.accounting.basic import compose_basic, stated_pair, stated_sum
-from tacit.accounting.composed import Composed
-from tacit.accounting.composition_plan import CompositionPlan, Release, read_plan
-from tacit.accounting.optimal import compose_optimal
+from tacit.accounting.composition_plan import Composed, CompositionPlan, Release, read_plan
+from tacit.accounting.pairwise import (
+    compose_advanced,
+    compose_basic,
+    compose_optimal,
+    compose_simple,
+    stated_pair,
+    stated_sum,
+)
 from tacit.accounting.renyi import compose_renyi
 from tacit.accounting.zcdp import compose_zcdp
 from tacit.core.errors import AccountingError, InputError

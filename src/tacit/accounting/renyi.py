@@ -26,9 +26,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting.basic import stated_pair
-from tacit.accounting.composed import Composed
-from tacit.accounting.composition_plan import CompositionPlan, CountedRelease, Leaf, read_plan
+from tacit.accounting.composition_plan import Composed, CompositionPlan, CountedRelease, Leaf, read_plan
+from tacit.accounting.pairwise import stated_pair
 from tacit.accounting.sampled_gaussian import sampled_gaussian_renyi
 from tacit.core.errors import AccountingError
 from tacit.core.events import (

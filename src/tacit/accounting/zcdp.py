@@ -16,9 +16,8 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Final
 
-from tacit.accounting.basic import stated_pair
-from tacit.accounting.composed import Composed
-from tacit.accounting.composition_plan import CompositionPlan, Leaf, read_plan
+from tacit.accounting.composition_plan import Composed, CompositionPlan, Leaf, read_plan
+from tacit.accounting.pairwise import stated_pair
 from tacit.accounting.prices import guarantees_of
 from tacit.core.errors import AccountingError
 from tacit.core.events import ParallelEvent, PoissonSampledEvent

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tacit.accounting.composed import Composed
+from tacit.accounting.composition_plan import Composed
 from tacit.core import events, guarantees
 from tacit.core.errors import InputError
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation, as_relation

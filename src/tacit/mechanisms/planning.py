@@ -18,38 +18,315 @@ The rules one writes on a blackboard are special cases. :func:`counting_rule` is
 with probability e^(-αεn), so in general n = ln(1/β)/(αε), and the 2 stands for β = e⁻², a confidence of 86 percent;
 at 95 percent it would be a 3. :func:`polling_rule` is n >= 1/(γ²α²) for randomized response with P[truth] = 1/2 + γ:
 in general ln(2/β)/(8γ²α²) is enough, so the rule stands for β = 2e⁻⁸, a confidence of 99.9 percent.
+
+*Surveys by randomized response.* Each of n people tells the truth with probability 1/2 + γ. The estimate of the share
+of yes is unbiased with a variance of (1/4 - γ²)/(4γ²n) <= 1/(16γ²n). Chebyshev's inequality turns this into an error of
+at most 1/(2γ√n) with probability 3/4; lectures round it up to 1/(γ√n), so that n >= 1/(γ²α²) people are enough for an
+error of α. Hoeffding's inequality says that the rounded bound holds with probability 1 - 2e⁻⁸, far more than 3/4.
+
+>>> print(survey_bounds(gamma="0.25", people=6400))
+γ = 0.25, 6,400 people: off by at most 0.05 = 1/(γ√n),
+with probability 3/4 as lectures say, 0.999329 as Hoeffding proves;
+with probability 3/4: Chebyshev 0.0216507, Hoeffding 0.0254917
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, SupportsIndex
 
+from tacit.core import sensitivity
 from tacit.core.cautions import cautions, guess_probability
 from tacit.core.errors import InputError
+from tacit.core.normal import normal_cdf_bounds
 from tacit.core.numbers import (
     Number,
     check_count,
     exact_positive,
     exact_probability,
+    exp_bounds,
     float_nearest,
     format_up,
+    log_bounds,
     round_down,
+    round_up,
+    sqrt_bounds,
 )
-from tacit.core.relations import ADD_REMOVE, Relation
+from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation, as_relation
 from tacit.mechanisms.base import smallest_that
+from tacit.mechanisms.gaussian import Gaussian
+from tacit.mechanisms.laplace import Laplace
+from tacit.mechanisms.mean import Mean
+from tacit.mechanisms.permute_and_flip import PermuteAndFlip
 from tacit.mechanisms.randomized_response import RandomizedResponse
-from tacit.mechanisms.sample_size_formulas import (
-    MECHANISMS,
-    SampleSizeQuery,
-    SurveyBounds,
-    query_of,
-    survey_bounds,
-    survey_size,
-)
+
+#: Mechanisms, and the words for their error; ``{share}`` is a percentage, ``{off}`` a number of people.
+MECHANISMS: Final = {
+    "laplace": "a count is off by at most {share} of the people ({off})",
+    "gaussian": "a count is off by at most {share} of the people ({off})",
+    "histogram": "no bin of the histogram is off by more than {share} of the people ({off})",
+    "mean": "the mean is off by at most {share} of the width of its bounds",
+    "selection": "the chosen candidate has at most {share} of the people ({off}) fewer than the most frequent one",
+    "randomized_response": "the share of people who say yes is off by at most {share} of the people",
+}
+
+#: No plan asks for more; it would promise nothing.
+MOST_EPSILON: Final = 400
+_DIGITS: Final = 12
+
+
+class SampleSizeQuery(ABC):
+    """Test for one mechanism whether stated amounts are enough."""
+
+    #: Whether errors are whole numbers of people.
+    whole = True
+    relation: Relation
+    delta: Fraction | None = None
+    outputs = 1
+
+    def __init__(self, mechanism: str) -> None:
+        self.mechanism = mechanism
+
+    @abstractmethod
+    def is_enough(self, *, people: int, epsilon: Fraction, within: Fraction, beta: Fraction) -> bool:
+        """Whether an error above ``within``·``people`` is proven to have probability at most ``beta``.
+
+        More people, more epsilon, a larger error and a larger beta never turn a yes into a no.
+        """
+
+    def smallest_epsilon(self, *, people: int, within: Fraction, beta: Fraction) -> Fraction:
+        """The smallest epsilon that is enough, rounded up to twelve digits."""
+
+        def holds(epsilon: Fraction) -> bool:
+            return self.is_enough(people=people, epsilon=epsilon, within=within, beta=beta)
+
+        if not holds(Fraction(MOST_EPSILON)):
+            raise InputError("epsilon", f"even {MOST_EPSILON} is not enough; allow a larger error or have more people")
+        return smallest_that(holds, Fraction(1), digits=_DIGITS)
+
+
+class _Counts(SampleSizeQuery):
+    """``outputs`` noisy counts at once, with Laplace noise or, given a delta, Gaussian noise."""
+
+    def __init__(self, mechanism: str, outputs: int, relation: Relation, delta: Fraction | None) -> None:
+        super().__init__(mechanism)
+        self.outputs, self.relation, self.delta = outputs, relation, delta
+        self._moves = sensitivity.histogram(bins=outputs, relation=relation)
+        self._noise: Laplace | Gaussian | None = None
+        self._epsilon = Fraction(0)
+
+    def is_enough(self, *, people: int, epsilon: Fraction, within: Fraction, beta: Fraction) -> bool:
+        # Calibrating Gaussian noise takes a while, and only a search for epsilon asks for it anew.
+        if self._noise is None or epsilon != self._epsilon:
+            self._noise, self._epsilon = self._make(epsilon), epsilon
+        return Fraction(self._noise.error(beta, k=self.outputs)) <= within * people
+
+    def smallest_epsilon(self, *, people: int, within: Fraction, beta: Fraction) -> Fraction:
+        off = math.floor(within * people)
+        if self.delta is None or not off:
+            return super().smallest_epsilon(people=people, within=within, beta=beta)
+        # The mechanism's own search starts from the normal law and needs fewer of the costly calibrations.
+        promise = Gaussian.for_error(
+            within=off,
+            beta=beta,
+            delta=self.delta,
+            l2_squared=self._moves.l2_squared,
+            k=self.outputs,
+            dimension=self.outputs,
+        ).guarantee
+        return promise.to_approx(self.delta).epsilon
+
+    def _make(self, epsilon: Fraction) -> Laplace | Gaussian:
+        if self.delta is None:
+            return Laplace(epsilon=epsilon, l1_sensitivity=self._moves.l1, relation=self.relation)
+        return Gaussian(
+            epsilon=epsilon,
+            delta=self.delta,
+            l2_squared=self._moves.l2_squared,
+            dimension=self.outputs,
+            relation=self.relation,
+        )
+
+
+class _Mean(SampleSizeQuery):
+    """The mean of values in [0, 1] over a public number of people."""
+
+    whole = False
+
+    def __init__(self, mechanism: str, relation: Relation) -> None:
+        super().__init__(mechanism)
+        self.relation = relation
+
+    def is_enough(self, *, people: int, epsilon: Fraction, within: Fraction, beta: Fraction) -> bool:
+        return Mean(epsilon=epsilon, bounds=(0, 1), n=people, relation=self.relation).error(beta) <= within
+
+
+class _Choice(SampleSizeQuery):
+    """The candidate with the largest count, by permute-and-flip; the error is how many people its count falls short."""
+
+    def __init__(self, mechanism: str, candidates: int, relation: Relation) -> None:
+        super().__init__(mechanism)
+        self.outputs, self.relation = candidates, relation
+
+    def is_enough(self, *, people: int, epsilon: Fraction, within: Fraction, beta: Fraction) -> bool:
+        choice = PermuteAndFlip(
+            epsilon=epsilon, sensitivity=1, monotone=self.relation is ADD_REMOVE, relation=self.relation
+        )
+        short = math.floor(within * people) + 1
+        return _worst_choice(exp_bounds(-short / choice.scale)[1], self.outputs) <= beta
+
+
+class _Poll(SampleSizeQuery):
+    """The share of people with a property, estimated from randomized responses."""
+
+    whole = False
+
+    def __init__(self, mechanism: str, relation: Relation) -> None:
+        super().__init__(mechanism)
+        self.relation = relation
+
+    def is_enough(self, *, people: int, epsilon: Fraction, within: Fraction, beta: Fraction) -> bool:
+        return _poll_beta_up(RandomizedResponse(epsilon=epsilon).truth, people, within) <= beta
+
+
+def _worst_choice(coin: Fraction, candidates: int) -> Fraction:
+    """The largest chance that permute-and-flip takes a candidate whose own coin shows ``coin``, rounded up.
+
+    At worst one candidate is best and all others have that coin. If B of them succeed the best is taken with
+    probability 1/(B + 1), and E[1/(B + 1)] = (1 - (1 - coin)^k)/(k·coin) for k candidates in all. By the first two
+    terms of the binomial series the chance is below (k - 1)·coin/2 too, which takes over where digits cancel.
+    """
+    simple = (candidates - 1) * coin / 2
+    if coin >= 1 or simple < Fraction(1, 10**15):
+        return min(simple, Fraction(candidates - 1, candidates))
+    none_high = exp_bounds(candidates * log_bounds(1 - coin)[1])[1]
+    return min(simple, 1 - (1 - none_high) / (candidates * coin))
+
+
+def _poll_beta_up(truth: Fraction, people: int, within: Fraction) -> Fraction:
+    """A bound on the chance that the estimated share is off by more than ``within``, for any true answers.
+
+    The number of yes reports is a sum of independent coins of probability p or q = 1 - p, and the share is off by
+    more than α when that number is off its mean by more than h = (p - q)·α·n. The smallest of three proven bounds:
+
+    * Hoeffding (1963): 2·exp(-2h²/n);
+    * Chernoff: 2·exp(-n·KL(q + h/n ‖ q)); all coins of the rarer side is the worst mixture;
+    * 2Φ(-2(h - 1)/√n) for h >= 1: unlike coins are no wilder than like ones around their mean (Hoeffding 1956),
+      and like coins obey Zubkov and Serov's normal bound (2013).
+    """
+    lie = 1 - truth
+    tilt = (truth - lie) * within
+    h = tilt * people
+    bounds = [2 * exp_bounds(-2 * h * h / people)[1]]
+    if 0 < tilt < 1 - lie:
+        divergence = _kl_down(lie + tilt, lie)
+        bounds.append(2 * exp_bounds(-people * divergence)[1])
+    if h >= 1:
+        bounds.append(2 * normal_cdf_bounds(-2 * (h - 1) / sqrt_bounds(Fraction(people))[1])[1])
+    return min(bounds)
+
+
+def _kl_down(x: Fraction, y: Fraction) -> Fraction:
+    """The divergence of a coin of probability x from one of y, rounded down."""
+    return max(x * log_bounds(x / y)[0] + (1 - x) * log_bounds((1 - x) / (1 - y))[0], Fraction(0))
+
+
+def query_of(
+    mechanism: str,
+    *,
+    delta: Number | None,
+    bins: SupportsIndex | None,
+    candidates: SupportsIndex | None,
+    relation: Relation | str | None,
+) -> SampleSizeQuery:
+    """The query for ``mechanism``, its parameters checked; what has no meaning for it is refused."""
+    if mechanism not in MECHANISMS:
+        raise InputError("mechanism", f"must be one of {', '.join(MECHANISMS)}, got {mechanism!r}")
+    outputs = _only_for("histogram", mechanism, bins, "bins") or _only_for(
+        "selection", mechanism, candidates, "candidates"
+    )
+    if (delta is not None) != (mechanism == "gaussian"):
+        raise InputError("delta", "is needed by gaussian" if delta is None else f"has no meaning for {mechanism}")
+    chosen = None if relation is None else as_relation(relation)
+    if mechanism in ("mean", "randomized_response"):
+        if chosen is ADD_REMOVE:
+            raise InputError("relation", f"{mechanism} knows only 'replace_one': the number of people is public")
+        return (_Mean if mechanism == "mean" else _Poll)(mechanism, REPLACE_ONE)
+    if mechanism == "selection":
+        return _Choice(mechanism, outputs, chosen or ADD_REMOVE)
+    price = None if delta is None else exact_probability(delta, "delta")
+    return _Counts(mechanism, outputs or 1, chosen or ADD_REMOVE, price)
+
+
+def _only_for(owner: str, mechanism: str, value: SupportsIndex | None, parameter: str) -> int:
+    """The number of bins or candidates where the mechanism has them, else 0."""
+    if mechanism != owner:
+        if value is not None:
+            raise InputError(parameter, f"has no meaning for {mechanism}")
+        return 0
+    if value is None:
+        raise InputError(parameter, f"is needed by {mechanism}: say how many there are")
+    return check_count(value, parameter, minimum=1 if owner == "histogram" else 2, maximum=10**9)
+
+
+@dataclass(frozen=True)
+class SurveyBounds:
+    """Bounds on the error of the unbiased estimate from ``people`` reports that lean by ``gamma`` to the truth."""
+
+    gamma: Fraction
+    people: int
+
+    @property
+    def textbook(self) -> Fraction:
+        """1/(γ√n), rounded up: holds with probability 3/4, and with far more."""
+        return round_up(1 / (self.gamma * sqrt_bounds(Fraction(self.people))[0]))
+
+    @property
+    def textbook_confidence(self) -> Fraction:
+        """The probability with which Hoeffding's inequality proves the textbook's bound, rounded down: 1 - 2e⁻⁸."""
+        return round_down(1 - 2 * exp_bounds(Fraction(-8))[1])
+
+    @property
+    def variance(self) -> Fraction:
+        """The variance of the estimate given the true answers: (1/4 - γ²)/(4γ²n)."""
+        return (Fraction(1, 4) - self.gamma**2) / (4 * self.gamma**2 * self.people)
+
+    def chebyshev(self, beta: Number = "1/4") -> Fraction:
+        """√(variance/β), rounded up: the error is larger with probability at most ``beta``."""
+        return round_up(sqrt_bounds(self.variance / exact_probability(beta, "beta"))[1])
+
+    def hoeffding(self, beta: Number = "1/4") -> Fraction:
+        """√(ln(2/β)/8)/(γ√n), rounded up: the error is larger with probability at most ``beta``."""
+        spread = log_bounds(2 / exact_probability(beta, "beta"))[1] / (8 * self.people)
+        return round_up(sqrt_bounds(spread)[1] / self.gamma)
+
+    def __str__(self) -> str:
+        return (
+            f"γ = {format_up(self.gamma)}, {self.people:,} people: "
+            f"off by at most {format_up(self.textbook)} = 1/(γ√n),\n"
+            f"with probability 3/4 as lectures say, {float_nearest(round_down(self.textbook_confidence, 6)):g} "
+            f"as Hoeffding proves;\nwith probability 3/4: Chebyshev {format_up(self.chebyshev())}, "
+            f"Hoeffding {format_up(self.hoeffding())}"
+        )
+
+
+def survey_bounds(*, gamma: Number, people: SupportsIndex) -> SurveyBounds:
+    """The bounds for a survey of ``people`` who tell the truth with probability 1/2 + ``gamma``."""
+    return SurveyBounds(RandomizedResponse(gamma=gamma).gamma, check_count(people, "people"))
+
+
+def survey_size(*, gamma: Number, within: Number) -> int:
+    """The people of the blackboard's rule n >= 1/(γ²α²), for an error of α = ``within`` with probability 3/4 and more.
+
+    >>> survey_size(gamma="0.25", within="0.05")
+    6400
+    """
+    return math.ceil(1 / (RandomizedResponse(gamma=gamma).gamma * exact_positive(within, "within")) ** 2)
+
 
 __all__ = [
     "MECHANISMS",
@@ -69,7 +346,6 @@ MOST_PEOPLE: Final = 10**12
 ALSO_CALLED: Final = {"count": "laplace", "survey": "randomized_response", "poll": "randomized_response"}
 #: A chance of failure below this is not told apart from it.
 SMALLEST_BETA: Final = Fraction(1, 10**18)
-_DIGITS: Final = 12
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,195 @@
-"""Discrete Gaussian noise: P(x) ∝ exp(-x²/(2σ²)) on the integers, for any rational σ² > 0."""
+"""Discrete Gaussian noise: P(x) ∝ exp(-x²/(2σ²)) on the integers, for any rational σ² > 0.
+
+*Many draws of a large σ at once*: blocks from a table, half a word and little arithmetic for each. Numbers fall into
+blocks of 2^e, on both sides of zero, e such that σ is 32 to 64 blocks wide. A word of 32 bits, of 64 for a σ from 2²²
+on, proposes: its first 16 digits an entry of a table, which names a block, and its last e digits a place in the block.
+The k-th block of a side has R_k entries that keep whatever they propose, as many as the least likely number of the
+block allows, and E_k entries that toss a coin, so that all numbers are kept in proportion to exp(-x²/(2σ²)). One more
+entry stands for all numbers beyond the blocks. About 96 in 100 proposals need no coin. Proof: ``gaussian.proof.md``.
+"""
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
-from functools import partial
-from typing import Final
+from functools import lru_cache, partial
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.errors import InputError
-from tacit.core.numbers import float_nearest
+from tacit.core.numbers import exp_bounds, float_nearest
 from tacit.noise import entropy
 from tacit.noise.entropy import BitSource
-from tacit.noise.gaussian_blocks import SMALLEST_SIGMA, blocks_for
 from tacit.noise.inversion import accept_exp, accept_exp_many
 from tacit.noise.laplace import DiscreteLaplace, with_signs
+from tacit.noise.uniform import LazyUniform, sample_below
+
+#: Smallest σ for which blocks are worth it: they hold 32 numbers at least.
+SMALLEST_SIGMA: Final = 1 << 10
+_ENTRY_DIGITS: Final = 16
+_ENTRIES: Final = 1 << _ENTRY_DIGITS
+#: Blocks reach this many σ.
+_REACH: Final = 8
+#: Proposals handled at a time, so that every intermediate array stays in the processor's cache.
+_BLOCK_CHUNK: Final = 1 << 15
+#: Digits of a coin that are drawn at once.
+_COIN_DIGITS: Final = 64
+#: More than the relative error of any float here; see the proof.
+_GUARD: Final = 1e-9
+
+
+class GaussianBlocks:
+    """The table for noise of ``sigma2`` = σ², with 2¹⁰ <= σ <= 2⁴⁰.
+
+    Attributes:
+        digits: e; blocks hold 2^e numbers.
+        blocks: how many there are on each side of zero.
+        scale: the whole number A; x is kept in proportion to A·exp(-x²/(2σ²)).
+        sure: R_k, entries of each block without a coin: those from zero upwards, then those from -1 downwards.
+        tossed: E_k, entries with a coin, likewise; then one entry for the tail, and spare ones.
+        width: digits of a word.
+    """
+
+    def __init__(self, sigma2: Fraction) -> None:
+        self.sigma2 = sigma2
+        root = math.isqrt(math.floor(sigma2))
+        self.digits = root.bit_length() - 1 - 5
+        self.blocks = -(-(_REACH * (root + 1)) >> self.digits)
+        self.width = 32 if _ENTRY_DIGITS + self.digits <= 32 else 64
+        self._half = float_nearest(1 / (2 * sigma2))
+        edges = np.arange(self.blocks + 1, dtype=np.float64) * 2.0**self.digits
+        densities = np.exp(-edges * edges * self._half)
+        # Rounding up adds at most one entry to each block, and one is for the tail.
+        self.scale = math.floor((_ENTRIES - 2 * self.blocks - 1) / (2 * densities[:-1].sum() * (1 + _GUARD)))
+        every = np.floor(densities[:-1] * (self.scale * (1 + _GUARD))).astype(np.int64) + 1
+        sure = np.floor(densities[1:] * (self.scale * (1 - _GUARD))).astype(np.int64)
+        self.sure, tossed = np.tile(sure, 2), np.tile(every - sure, 2)
+        # Entries that are left over propose nothing.
+        self.tossed = np.concatenate((tossed, [1, _ENTRIES - 1 - 2 * int(every.sum())]))
+        #: Entries below this one need no coin.
+        self.first_tossed = int(self.sure.sum())
+        kinds = np.arange(2 * self.blocks + 2)
+        self._tossed_block = np.repeat(kinds, self.tossed)
+        #: R_k and E_k as floats; the tail and spare entries keep nothing in floats.
+        self._kept = np.concatenate((self.sure, [_ENTRIES, _ENTRIES])).astype(np.float64)
+        self._more = self.tossed.astype(np.float64)
+        self._word: Any = np.uint32 if self.width == 32 else np.uint64
+        number: Any = np.int32 if self.width == 32 else np.int64
+        # Downwards from -1, so that zero is in one block alone.
+        firsts = np.arange(self.blocks)
+        first = np.concatenate((firsts, -firsts - 1, [0, 0])) << self.digits
+        #: First number of the block of each entry, which a place is added to.
+        self._first = np.concatenate((np.repeat(first[:-2], self.sure), first[self._tossed_block])).astype(number)
+        self._place = self._word((1 << self.digits) - 1)
+        self._behind_entry = self._word(self.width - _ENTRY_DIGITS)
+        self._unsure_from = self._word(self.first_tossed << (self.width - _ENTRY_DIGITS))
+        #: Coins from this one on drop every number beyond the blocks; the nearest of them has the largest chance.
+        far = self.blocks << self.digits
+        chance = self.scale * self.blocks * 4 * exp_bounds(-Fraction(far * far) / (2 * sigma2), 20)[1]
+        self.tail_coins = math.ceil(chance * 2**_COIN_DIGITS)
+
+    def draws(self, count: int, source: BitSource) -> NDArray[np.int64]:
+        """That many draws: first one proposal for each, then more for those that were dropped."""
+        drawn, missing = self._proposed(count, source)
+        while len(missing):
+            again, dropped = self._proposed(len(missing) + len(missing) // 12 + 32, source)
+            kept = np.delete(again, dropped)[: len(missing)]
+            drawn[missing[: len(kept)]] = kept
+            missing = missing[len(kept) :]
+        return drawn
+
+    def _proposed(self, count: int, source: BitSource) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+        """That many proposals, and the places of those that are not kept, about 2 in 100."""
+        numbers = np.empty(count, dtype=np.int64)
+        chunk = min(count, _BLOCK_CHUNK)
+        entry_room, first_room = np.empty(chunk, dtype=np.intp), np.empty(chunk, dtype=self._first.dtype)
+        places, kinds = [], []
+        every = self._words(count, source)
+        for start in range(0, count, chunk):
+            words = every[start : start + chunk]
+            entries, first = entry_room[: len(words)], first_room[: len(words)]
+            np.right_shift(words, self._behind_entry, out=entries, casting="unsafe")
+            # No index is out of range; by "wrap" NumPy is spared looking.
+            self._first.take(entries, out=first, mode="wrap")
+            unsure = np.flatnonzero(words >= self._unsure_from)
+            places.append(unsure + start)
+            kinds.append(self._tossed_block[entries[unsure] - self.first_tossed])
+            np.bitwise_and(words, self._place, out=words)
+            first += words.view(first.dtype)
+            numbers[start : start + len(words)] = first
+        unsure = np.concatenate(places)
+        kept = self._decided(np.concatenate(kinds), numbers, unsure, source)
+        return numbers, unsure[~kept]
+
+    def _words(self, count: int, source: BitSource) -> NDArray[Any]:
+        """Words of as many digits as the table needs."""
+        words: NDArray[Any] = source.words(-(-count * self.width // 64)).view(self._word)
+        return words[:count]
+
+    def _decided(
+        self, blocks: NDArray[np.int64], found: NDArray[np.int64], places: NDArray[np.intp], source: BitSource
+    ) -> NDArray[np.bool_]:
+        """Coins at some places, by the chance of each number; ``found`` of the tail are drawn into place."""
+        tail = 2 * self.blocks
+        coins = source.words(len(places))
+        wanted = found[places].astype(np.float64)
+        np.square(wanted, out=wanted)
+        wanted *= -self._half
+        np.exp(wanted, out=wanted)
+        wanted *= self.scale
+        # Kept if R + E·U < A·exp(-x²/(2σ²)).
+        tossed = coins.astype(np.float64)
+        tossed *= 2.0**-_COIN_DIGITS
+        tossed *= self._more[blocks]
+        tossed += self._kept[blocks]
+        wanted -= tossed
+        guard = _GUARD * (self.scale + 2)
+        kept: NDArray[np.bool_] = wanted > guard
+        for at in np.flatnonzero((np.abs(wanted) <= guard) & (blocks < tail)):
+            block = int(blocks[at])
+            uniform = LazyUniform(source, int(coins[at]), _COIN_DIGITS)
+            kept[at] = self._settled(
+                int(found[places[at]]), Fraction(self.scale), int(self.sure[block]), int(self.tossed[block]), uniform
+            )
+        if self.tail_coins:
+            for at in np.flatnonzero((blocks == tail) & (coins < np.uint64(self.tail_coins))):
+                size, factor = self._far(source)
+                # The outermost number downwards is the last one of a block already.
+                new = size != -(self.blocks << self.digits)
+                kept[at] = new and self._settled(size, factor, 0, 1, LazyUniform(source, int(coins[at]), _COIN_DIGITS))
+                if kept[at]:
+                    found[places[at]] = size
+        return kept
+
+    def _far(self, source: BitSource) -> tuple[int, Fraction]:
+        """A number beyond the blocks, in ranges that double, and A over its chance in steps of a block's place."""
+        doubled = 0
+        while source.bits(1):
+            doubled += 1
+        first = self.blocks << (self.digits + doubled)
+        size = first + sample_below(first, source)
+        # The range and the sign have probability 2^-(doubled+2), and the range 2^doubled·blocks blocks.
+        return -size if source.bits(1) else size, Fraction(self.scale * self.blocks << (2 * doubled + 2))
+
+    def _settled(self, number: int, factor: Fraction, sure: int, tossed: int, uniform: LazyUniform) -> bool:
+        """Whether sure + tossed·U < factor·exp(-x²/(2σ²)), in exact arithmetic."""
+        rate = Fraction(number * number) / (2 * self.sigma2)
+        while True:
+            low, high = exp_bounds(-rate, 20 + uniform.width * 3 // 10)
+            if sure + tossed * uniform.high <= factor * low:
+                return True
+            if sure + tossed * uniform.low >= factor * high:
+                return False
+            uniform.reveal()
+
+
+@lru_cache(maxsize=8)
+def blocks_for(sigma2: Fraction) -> GaussianBlocks:
+    """The table of a σ², made once."""
+    return GaussianBlocks(sigma2)
+
 
 #: Largest sigma for arrays: a draw must be exact as a float.
 LARGEST_SIGMA: Final = 1 << 40

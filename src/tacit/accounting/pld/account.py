@@ -31,10 +31,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting.basic import stated_pair
-from tacit.accounting.composed import Composed
-from tacit.accounting.composition_plan import CompositionPlan
+from tacit.accounting.composition_plan import Composed, CompositionPlan
 from tacit.accounting.gaussian import gaussian_epsilon_high, gaussian_epsilon_low
+from tacit.accounting.pairwise import stated_pair
 from tacit.accounting.pld.convolve import Sum, TiltedSum
 from tacit.accounting.pld.discretise import TooFineError, lower_lattice, upper_lattice
 from tacit.accounting.pld.pairs import GaussianPair, LossPair

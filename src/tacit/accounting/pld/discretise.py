@@ -18,8 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting.pld.discrete import DiscreteLaplacePair
-from tacit.accounting.pld.pairs import ACCURACY, Atoms, LaplacePair, LossPair, TwoPoint
+from tacit.accounting.pld.pairs import ACCURACY, Atoms, DiscreteLaplacePair, LaplacePair, LossPair, TwoPoint
 from tacit.core.float_functions import solve_tridiagonal
 
 Floats = NDArray[np.float64]

@@ -22,11 +22,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting.amplification import amplified_epsilon
 from tacit.accounting.composition_plan import Leaf
-from tacit.accounting.pld.discrete import DiscreteGaussianPair, DiscreteLaplacePair
 from tacit.accounting.pld.pairs import (
     BoundedRangePair,
+    DiscreteGaussianPair,
+    DiscreteLaplacePair,
     GaussianPair,
     LaplacePair,
     LossPair,
@@ -35,6 +35,7 @@ from tacit.accounting.pld.pairs import (
     normal_sides,
     response_pair,
 )
+from tacit.accounting.prices import amplified_epsilon
 from tacit.core.events import (
     ApproxEvent,
     DiscreteGaussianEvent,

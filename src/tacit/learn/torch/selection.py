@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tacit.accounting.compose import compose
-from tacit.accounting.composed import Composed
+from tacit.accounting.composition_plan import Composed
 from tacit.core.errors import InputError
 from tacit.core.events import ComposedEvent, Event
 from tacit.core.numbers import Number
