@@ -15,8 +15,8 @@ Everything that depends on rows is a sum of integers; ``additive.proof.md`` has 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Final, cast
 
@@ -25,8 +25,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from tacit.core.charts import altair, offline
 from tacit.core.errors import InputError
-from tacit.core.numbers import Number, check_count, float_nearest
-from tacit.core.relations import Relation, as_relation
+from tacit.core.numbers import check_count, float_nearest
+from tacit.core.relations import as_relation
 from tacit.learn import release
 from tacit.learn.binned import (
     BINS,
@@ -499,13 +499,9 @@ def _errors(strategy: ShapeStrategy, precision: Floats) -> Floats:
 class _Additive(BinnedEstimator):
     """Base of both additive models."""
 
-    epsilon: Number
-    delta: Number | None
-    bounds: Any
-    rounds: int
-    relation: Relation | str
+    rounds: int = _ROUNDS
 
-    _fitted: FittedShapes
+    _fitted: FittedShapes = field(init=False)
 
     def _rounds(self) -> int:
         return check_count(self.rounds, "rounds", minimum=2, maximum=10**4)
@@ -595,29 +591,6 @@ class AdditiveClassifier(_Additive, BinnedClassifier):
         Li, Miklau, Hay, McGregor, Rastogi (2015) for sums that suit what is asked. Proof: ``additive.proof.md``.
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: Number,
-        delta: Number | None = None,
-        bounds: Any = None,
-        classes: Iterable[Any] | None = None,
-        rounds: int = _ROUNDS,
-        categories: Mapping[Any, Any] | None = None,
-        class_weight: Mapping[Any, Number] | None = None,
-        max_weight: Number | None = None,
-        relation: Relation | str = "add_remove",
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.classes = classes
-        self.rounds = rounds
-        self.categories = categories
-        self.class_weight = class_weight
-        self.max_weight = max_weight
-        self.relation = relation
-
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AdditiveClassifier:
         """Learn the shapes, once; another fit costs the guarantee again."""
         begun = self._labelled(X, y, sample_weight, BINS)
@@ -663,27 +636,6 @@ class AdditiveRegressor(_Additive, BinnedRegressor):
     References:
         as for :class:`AdditiveClassifier`. Proof: ``additive.proof.md``.
     """
-
-    def __init__(
-        self,
-        *,
-        epsilon: Number,
-        delta: Number | None = None,
-        bounds: Any = None,
-        target_bounds: Any = None,
-        rounds: int = _ROUNDS,
-        categories: Mapping[Any, Any] | None = None,
-        max_weight: Number | None = None,
-        relation: Relation | str = "add_remove",
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.target_bounds = target_bounds
-        self.rounds = rounds
-        self.categories = categories
-        self.max_weight = max_weight
-        self.relation = relation
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AdditiveRegressor:
         """Learn the shapes, once; another fit costs the guarantee again."""

@@ -12,23 +12,22 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tacit.core.errors import InputError
 from tacit.core.events import ApproxEvent
 from tacit.core.numbers import Number, float_nearest
 from tacit.learn import release
-from tacit.learn.estimator import BoundedTarget, PrivateEstimator, Weighted
+from tacit.learn.estimator import BoundedTarget, ProbabilityClassifier, ScoringClassifier, Weighted
 from tacit.learn.integer_rows import FINE, UNIT, Box, Integers, scale_rows, shared
 from tacit.learn.losses import GRID, WHOLE, Logistic, Loss, Softmax, clip_residuals
-from tacit.learn.reading import ClassLabels
 from tacit.learn.release import FitPrice, Phase, Spent, check_gaussian_privacy, check_privacy
 
 Floats = NDArray[np.float64]
@@ -188,11 +187,13 @@ class Labelled:
     chosen: ApproxEvent | None
 
 
-class BinnedEstimator(Weighted, PrivateEstimator):
+class BinnedEstimator(Weighted):
     """Features in bins; a column of categories has a bin for each of them, and one for other values."""
 
-    categories: Any
+    categories: Mapping[Any, Any] | None = None
     _one_hot = False
+
+    _box: Box = field(init=False)
 
     def _nominal(self, columns: int, bins: int) -> tuple[int, ...]:
         """Places of columns of categories; every category needs a bin of its own."""
@@ -208,11 +209,10 @@ class BinnedEstimator(Weighted, PrivateEstimator):
         return encoding.nominal
 
 
-class BinnedClassifier(ClassLabels, ClassifierMixin, BinnedEstimator):  # type: ignore[misc]
+class BinnedClassifier(ScoringClassifier, ProbabilityClassifier, BinnedEstimator):
     """Classes from scores: one score per row for two classes, one per class otherwise."""
 
-    epsilon: Number
-    delta: Number | None
+    class_weight: Mapping[Any, Number] | None = None
 
     @abstractmethod
     def _plan(self, columns: int, classes: int, epsilon: Fraction, delta: Fraction) -> tuple[Any, Spent]:
@@ -244,28 +244,6 @@ class BinnedClassifier(ClassLabels, ClassifierMixin, BinnedEstimator):  # type: 
         self._keep(begun.spent.price)
         if begun.chosen is not None:
             self._add_discovery(begun.chosen)
-
-    @abstractmethod
-    def _scores(self, X: Any) -> Floats:
-        """Scores of rows; one column per output."""
-
-    def decision_function(self, X: Any) -> Floats:
-        """Scores: for two classes one number per row, positive for the second; else one per class."""
-        scores = self._scores(X)
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
-    def predict_proba(self, X: Any) -> Floats:
-        """The probability of each class, in the order of ``classes_``."""
-        scores = self._scores(X)
-        if scores.shape[1] == 1:
-            scores = np.hstack([np.zeros_like(scores), scores])
-        weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-        return cast("Floats", weights / weights.sum(axis=1, keepdims=True))
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The likeliest class of each row."""
-        check_is_fitted(self, "guarantee_")
-        return cast("NDArray[Any]", self.classes_[self.predict_proba(X).argmax(axis=1)])
 
 
 @dataclass(frozen=True)
@@ -303,10 +281,10 @@ class StandardTarget:
         return np.clip(start + scores * self.unit, float(self.box.low[0]), float(self.box.high[0]))
 
 
-class BinnedRegressor(RegressorMixin, BoundedTarget, BinnedEstimator):  # type: ignore[misc]
+class BinnedRegressor(BoundedTarget, BinnedEstimator):
     """Numbers from scores in standard deviations of the target."""
 
-    _target: StandardTarget
+    _target: StandardTarget = field(init=False)
 
     @abstractmethod
     def _plan(self, columns: int) -> tuple[Any, Spent]:

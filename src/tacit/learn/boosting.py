@@ -10,7 +10,6 @@ has the proof.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final, cast
@@ -18,8 +17,8 @@ from typing import Any, Final, cast
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from tacit.core.numbers import Number, check_count, float_nearest
-from tacit.core.relations import Relation, as_relation
+from tacit.core.numbers import check_count, float_nearest
+from tacit.core.relations import as_relation
 from tacit.learn import release
 from tacit.learn.binned import (
     BINS,
@@ -391,14 +390,8 @@ def _grow(
 class _Boosted(BinnedEstimator):
     """Base of both kinds of boosted trees."""
 
-    epsilon: Number
-    delta: Number | None
-    bounds: Any
-    trees: int | None
-    depth: int | None
-    relation: Relation | str
-
-    _box: Box
+    trees: int | None = None
+    depth: int | None = None
 
     def _forest(self, target: int, features: int, classes: int, clip: int, epsilon: Fraction) -> Forest:
         usual = max(round(_TREES * float_nearest(epsilon) ** 0.25), _FEWEST_TREES)
@@ -469,31 +462,6 @@ class BoostedTreesClassifier(_Boosted, BinnedClassifier):
         ``boosting.proof.md``.
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: Number,
-        delta: Number | None = None,
-        bounds: Any = None,
-        classes: Iterable[Any] | None = None,
-        trees: int | None = None,
-        depth: int | None = None,
-        categories: Mapping[Any, Any] | None = None,
-        class_weight: Mapping[Any, Number] | None = None,
-        max_weight: Number | None = None,
-        relation: Relation | str = "add_remove",
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.classes = classes
-        self.trees = trees
-        self.depth = depth
-        self.categories = categories
-        self.class_weight = class_weight
-        self.max_weight = max_weight
-        self.relation = relation
-
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BoostedTreesClassifier:
         """Grow the trees, once; another fit costs the guarantee again."""
         begun = self._labelled(X, y, sample_weight, FEATURE_BINS)
@@ -535,29 +503,6 @@ class BoostedTreesRegressor(_Boosted, BinnedRegressor):
     References:
         as for :class:`BoostedTreesClassifier`. Proof: ``boosting.proof.md``.
     """
-
-    def __init__(
-        self,
-        *,
-        epsilon: Number,
-        delta: Number | None = None,
-        bounds: Any = None,
-        target_bounds: Any = None,
-        trees: int | None = None,
-        depth: int | None = None,
-        categories: Mapping[Any, Any] | None = None,
-        max_weight: Number | None = None,
-        relation: Relation | str = "add_remove",
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.target_bounds = target_bounds
-        self.trees = trees
-        self.depth = depth
-        self.categories = categories
-        self.max_weight = max_weight
-        self.relation = relation
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BoostedTreesRegressor:
         """Grow the trees, once; another fit costs the guarantee again."""

@@ -14,33 +14,39 @@ import math
 import sys
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from multiprocessing import current_process
 from types import FrameType, FunctionType
-from typing import Any, Final, Self, cast
+from typing import Any, Final, Self, cast, dataclass_transform
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tacit.core.errors import InputError
-from tacit.core.events import Event
+from tacit.core.events import ApproxEvent, ComposedEvent, Event
 from tacit.core.guarantees import ApproxDP, PureDP
 from tacit.core.numbers import Number, exact_positive, exact_probability, float_nearest, format_up
-from tacit.core.relations import ADD_REMOVE
+from tacit.core.relations import ADD_REMOVE, Relation, as_relation
 from tacit.core.sensitivity import check_bounds
 from tacit.learn.integer_rows import SHARES, Box, Integers
 from tacit.learn.reading import (
+    DISCOVER,
     Encoding,
+    Floats,
     as_elements,
+    check_classes,
     count_columns,
+    discover_classes,
     is_frame,
+    numbered,
     one_column,
+    read_labels,
     read_numbers,
     read_table,
     take_rows,
@@ -121,6 +127,8 @@ NOISE_RULES: Final = (
 _LARGE_DELTA: Final = Fraction(1, 1000)
 #: A declared weight of at most this size, and at least its inverse, is an ordinary float.
 _LARGEST_WEIGHT: Final = 10**150
+#: Of ε and of δ, what the private choice of labels takes.
+_FOR_CLASSES: Final = Fraction(1, 5)
 #: Guarantees of a fit.
 Guarantees = ApproxDP | PureDP
 #: Private attributes that fits set. scikit-learn keeps settings and callbacks of its own on an estimator, which stay.
@@ -160,26 +168,31 @@ class PrivacyReport:
         return "\n".join(lines)
 
 
+@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
-    """The common part of all estimators."""
+    """The common part of all estimators.
 
-    guarantee_: Guarantees
-    event_: Event
-    n_features_in_: int
-    bounds: Any
+    The parameters of an estimator are the fields of its class and of those that it inherits from, given by name.
+    """
+
+    guarantee_: Guarantees = field(init=False)
+    event_: Event = field(init=False)
+    n_features_in_: int = field(init=False)
+    _releases: tuple[str, ...] = field(init=False)
 
     #: Whether categories become columns of their own.
     _one_hot = True
 
     def __init_subclass__(cls, **more: Any) -> None:
-        """Errors about arguments name the class that was called, and not the one that it inherits from."""
+        """Make the constructor; errors about arguments of a fit name the class that was called, too."""
         super().__init_subclass__(**more)
-        for name in ("__init__", "fit"):
-            inherited = getattr(cls, name, None)
-            if name not in vars(cls) and isinstance(inherited, FunctionType):
-                own = _copy_function(inherited)
-                own.__qualname__ = f"{cls.__qualname__}.{name}"
-                setattr(cls, name, own)
+        dataclass(kw_only=True, eq=False, repr=False)(cls)
+        inherited = getattr(cls, "fit", None)
+        if "fit" not in vars(cls) and isinstance(inherited, FunctionType):
+            own = _copy_function(inherited)
+            own.__qualname__ = f"{cls.__qualname__}.fit"
+            cls.fit = own
 
     def __new__(cls, *_: Any, **given: Any) -> Self:
         """Refuse a seed in words."""
@@ -370,10 +383,132 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-class BoundedTarget(PrivateEstimator):
-    """The part of a regression that knows about its target; ``target_bounds`` is its parameter."""
+class BoundedEstimator(PrivateEstimator):
+    """An estimator that is (ε, δ)-DP under a relation, of columns within bounds."""
 
-    target_bounds: Any
+    epsilon: Number
+    delta: Number | None = None
+    bounds: Any = None
+    relation: Relation | str = "add_remove"
+
+
+class Classifier(ClassifierMixin, BoundedEstimator):  # type: ignore[misc]
+    """A classifier, by scores of rows: one column for two classes, else one for each.
+
+    ``classes`` are the public labels, or ``"discover"``.
+    """
+
+    classes: Iterable[Any] | None = None
+
+    classes_: NDArray[Any] = field(init=False)
+
+    @abstractmethod
+    def _scores(self, X: Any) -> Floats:
+        """Scores of rows; the largest, or a positive one, is that of the likeliest class."""
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The likeliest class of each row."""
+        check_is_fitted(self, "guarantee_")
+        scores = self._scores(X)
+        places = (scores[:, 0] > 0).astype(np.int64) if scores.shape[1] == 1 else scores.argmax(axis=1)
+        return cast("NDArray[Any]", self.classes_[places])
+
+    def _read_classes(
+        self,
+        values: NDArray[np.float64],
+        y: Any,
+        privacy: tuple[Fraction, Fraction | None],
+        known: NDArray[Any] | None = None,
+    ) -> tuple[Integers, tuple[Fraction, Fraction | None], ApproxEvent | None]:
+        """Numbers for the labels, the (ε, δ) that is left, and what was paid to find the classes out.
+
+        ``known`` stand in place of the classes of the estimator.
+        """
+        if y is None:
+            raise InputError("y", f"requires y to be passed, but the target y is None: {type(self).__name__}")
+        labels = read_labels(y)
+        if len(labels) != len(values):
+            # Two lengths that differ are a mistake of the program, whatever they are; neither is named.
+            raise InputError("y", "must have one entry per row of X; the numbers of rows are inconsistent")
+        chosen = None
+        if known is None and isinstance(self.classes, str) and self.classes == DISCOVER:
+            privacy, chosen = self._discover(labels, privacy)
+        else:
+            self.classes_ = check_classes(self.classes) if known is None else known
+            self._check_kind(getattr(y, "dtype", None))
+        return numbered(labels, self.classes_), privacy, chosen
+
+    def _check_kind(self, dtype: Any) -> None:
+        """Refuse labels whose declared type is not that of the classes: every row would count for nothing."""
+        name = str(getattr(dtype, "name", dtype) or "").lower()
+        texts = getattr(dtype, "kind", "O") in "US" or name.startswith("str")
+        numbers = isinstance(dtype, np.dtype) and dtype.kind in "buif"
+        if (texts and self.classes_.dtype.kind in "buif") or (numbers and self.classes_.dtype.kind in "US"):
+            words = ("text", "numbers") if texts else ("numbers", "text")
+            raise InputError("y", f"is {words[0]} by its type, and the classes are {words[1]}; give both as one kind")
+
+    def _declared_classes(self) -> NDArray[Any]:
+        if isinstance(self.classes, str) and self.classes == DISCOVER:
+            raise InputError("classes", "must be declared for a price beforehand; how many will be found is not known")
+        return check_classes(self.classes)
+
+    def _discover(
+        self, labels: list[Any], privacy: tuple[Fraction, Fraction | None]
+    ) -> tuple[tuple[Fraction, Fraction], ApproxEvent]:
+        epsilon, delta = privacy
+        if delta is None:
+            raise InputError("delta", "must be given to have classes chosen privately; or list the classes")
+        self.classes_, event = discover_classes(
+            labels,
+            epsilon=epsilon * _FOR_CLASSES,
+            delta=delta * _FOR_CLASSES,
+            relation=as_relation(self.relation),
+        )
+        if len(self.classes_) < 2:
+            # The choice is released and paid for, so the message may name it.
+            raise InputError("classes", "were to be found, but only 1 class or none has enough rows; declare them")
+        return (epsilon * (1 - _FOR_CLASSES), delta * (1 - _FOR_CLASSES)), event
+
+    def _add_discovery(self, chosen: ApproxEvent) -> None:
+        """Two (ε, δ) in a row add up."""
+        self.guarantee_ = ApproxDP(
+            self.guarantee_.epsilon + chosen.epsilon,
+            self.guarantee_.delta + chosen.delta,
+            relation=chosen.relation,
+        )
+        self.event_ = ComposedEvent((chosen, self.event_), relation=chosen.relation)
+        self._releases = ("classes: the labels that enough rows have", *self._releases)
+
+
+class ScoringClassifier(Classifier):
+    """A classifier that shows its scores."""
+
+    def decision_function(self, X: Any) -> Floats:
+        """Scores: for two classes one number per row, positive for the second; else one per class."""
+        scores = self._scores(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+
+class ProbabilityClassifier(Classifier):
+    """A classifier whose scores are logarithms of odds."""
+
+    def predict_proba(self, X: Any) -> Floats:
+        """The probability of each class, in the order of ``classes_``."""
+        scores = self._scores(X)
+        if scores.shape[1] == 1:
+            scores = np.hstack([np.zeros_like(scores), scores])
+        weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return cast("Floats", weights / weights.sum(axis=1, keepdims=True))
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """The logarithm of :meth:`predict_proba`."""
+        return cast("Floats", np.log(np.maximum(self.predict_proba(X), 1e-300)))
+
+
+class BoundedTarget(RegressorMixin, BoundedEstimator):  # type: ignore[misc]
+    """A regression; ``target_bounds`` are the public bounds of its target."""
+
+    target_bounds: Any = None
 
     def _boxes(self, columns: int) -> tuple[Box, Box]:
         """Where the features lie, and where the target."""
@@ -397,11 +532,10 @@ class BoundedTarget(PrivateEstimator):
         return np.hstack([box.to_steps(values), target_box.to_steps(targets[:, None])])
 
 
-class Weighted:
-    """The part of an estimator that knows about weights; ``max_weight`` and ``class_weight`` are its parameters."""
+class Weighted(BoundedEstimator):
+    """An estimator that takes weights of rows, and of classes where it has ``class_weight``."""
 
     max_weight: Number | None = None
-    class_weight: Mapping[Any, Number] | None = None
 
     def _shares(self, sample_weight: Any, rows: int) -> Integers | None:
         """Shares of the rows by their own weights."""
@@ -439,17 +573,18 @@ class Weighted:
 
     def _class_shares(self, classes: Any) -> Integers | None:
         """Shares of the classes, the largest one whole."""
-        if self.class_weight is None:
+        weight: Mapping[Any, Number] | None = getattr(self, "class_weight", None)
+        if weight is None:
             return None
-        if not isinstance(self.class_weight, Mapping):
+        if not isinstance(weight, Mapping):
             raise InputError(
                 "class_weight", "must give a public weight by class; 'balanced' would read the rows without a price"
             )
         known = classes.tolist()
-        odd = [str(label) for label in self.class_weight if label not in known]
+        odd = [str(label) for label in weight if label not in known]
         if odd:
             raise InputError("class_weight", f"names {', '.join(odd)}, which is none of the classes")
-        stated = {label: exact_positive(each, "class_weight") for label, each in self.class_weight.items()}
+        stated = {label: exact_positive(each, "class_weight") for label, each in weight.items()}
         weights = [stated.get(label, exact_positive(1, "class_weight")) for label in known]
         return np.array([max(round(each / max(weights) * SHARES), 1) for each in weights], dtype=np.int64)
 

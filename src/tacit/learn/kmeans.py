@@ -13,9 +13,9 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 from sklearn.utils.validation import check_is_fitted
 
 from tacit.core.numbers import Number, check_count, float_nearest
-from tacit.core.relations import Relation, as_relation
+from tacit.core.relations import as_relation
 from tacit.learn import release
-from tacit.learn.estimator import PrivateEstimator
+from tacit.learn.estimator import BoundedEstimator
 from tacit.learn.integer_rows import FINE, UNIT, Box, Integers, beside_bias, exact_product, join_bias, scale_rows
 from tacit.learn.release import FitPrice, Phase, Spent, check_gaussian_privacy, progress, spend
 from tacit.noise.gaussian import DiscreteGaussian
@@ -37,7 +37,7 @@ _BLOCK: Final = 1 << 22
 _SQUARE: Final = UNIT // 2
 
 
-class KMeans(ClusterMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
+class KMeans(ClusterMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BoundedEstimator):  # type: ignore[misc]
     """k clusters by a fixed number of noisy rounds of Lloyd's algorithm.
 
     Four times as many candidates start in random directions around a noisy mean, at the distance of the noisy spread.
@@ -79,24 +79,9 @@ class KMeans(ClusterMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Pr
         Blum, Dwork, McSherry, Nissim (2005); Su et al. (2016). Proof: ``moments.proof.md``.
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: Number,
-        delta: Number | None = None,
-        bounds: Any = None,
-        data_norm: Number | None = None,
-        n_clusters: int = 8,
-        steps: int = 6,
-        relation: Relation | str = "add_remove",
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.data_norm = data_norm
-        self.n_clusters = n_clusters
-        self.steps = steps
-        self.relation = relation
+    data_norm: Number | None = None
+    n_clusters: int = 8
+    steps: int = 6
 
     def fit(self, X: Any, y: Any = None) -> KMeans:  # noqa: ARG002 - scikit-learn's signature
         """Find the centres, once; another fit costs the guarantee again."""

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import field
 from fractions import Fraction
-from typing import Any, Final, cast
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, check_count, exact_positive, exact_probability, float_nearest
-from tacit.core.relations import Relation, as_relation
-from tacit.learn.estimator import NOISE_RULES, PrivateEstimator, Weighted
+from tacit.core.relations import as_relation
+from tacit.learn.estimator import NOISE_RULES, ProbabilityClassifier, ScoringClassifier, Weighted
 from tacit.learn.gradient import rate_on_grid
 from tacit.learn.integer_rows import Integers
 from tacit.learn.losses import (
@@ -28,7 +28,6 @@ from tacit.learn.losses import (
     SmoothSoftmax,
     Softmax,
 )
-from tacit.learn.reading import ClassLabels
 from tacit.learn.release import FitPrice, check_privacy
 from tacit.learn.training import (
     Data,
@@ -47,51 +46,25 @@ from tacit.learn.whitening import Survey, Whitening
 STEPS: Final = 40
 
 
-class LinearClassifier(ClassifierMixin, ClassLabels, Weighted, PrivateEstimator):  # type: ignore[misc]
+class LinearClassifier(ScoringClassifier, Weighted):
     """A linear model of classes; :class:`~tacit.learn.linear.LogisticRegression` says what its arguments mean."""
 
     #: The methods that this model can be trained by; the first is what "auto" means if there is a δ.
-    _METHODS: tuple[str, ...] = ("gradient", "output", "objective")
+    _METHODS: ClassVar[tuple[str, ...]] = ("gradient", "output", "objective")
 
-    coef_: NDArray[np.float64]
-    intercept_: NDArray[np.float64]
+    data_norm: Number | None = None
+    n: int | None = None
+    method: str = "auto"
+    steps: int | None = None
+    clip: Number | None = None
+    batch_rate: Number | None = None
+    standardize: bool = True
+    regularization: Number | None = None
+    categories: Mapping[Any, Any] | None = None
+    class_weight: Mapping[Any, Number] | None = None
 
-    def __init__(
-        self,
-        *,
-        epsilon: Number,
-        delta: Number | None = None,
-        bounds: Any = None,
-        data_norm: Number | None = None,
-        classes: Iterable[Any] | None = None,
-        n: int | None = None,
-        method: str = "auto",
-        steps: int | None = None,
-        clip: Number | None = None,
-        batch_rate: Number | None = None,
-        standardize: bool = True,
-        regularization: Number | None = None,
-        categories: Mapping[Any, Any] | None = None,
-        class_weight: Mapping[Any, Number] | None = None,
-        max_weight: Number | None = None,
-        relation: Relation | str = "add_remove",
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.data_norm = data_norm
-        self.classes = classes
-        self.n = n
-        self.method = method
-        self.steps = steps
-        self.clip = clip
-        self.batch_rate = batch_rate
-        self.standardize = standardize
-        self.regularization = regularization
-        self.categories = categories
-        self.class_weight = class_weight
-        self.max_weight = max_weight
-        self.relation = relation
+    coef_: NDArray[np.float64] = field(init=False)
+    intercept_: NDArray[np.float64] = field(init=False)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearClassifier:
         """Train on rows ``X`` with labels ``y``, once; another fit costs the guarantee again.
@@ -209,27 +182,16 @@ class LinearClassifier(ClassifierMixin, ClassLabels, Weighted, PrivateEstimator)
         """Caution about slopes that are mostly noise."""
         return (NOISE_RULES,) if self._model.hidden else ()
 
-    def _logits(self, X: Any) -> NDArray[np.float64]:
+    def _scores(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self, "coef_")
         return self._model.logits(self._box, self._read(X, reset=False))
-
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Scores: for two classes one number per row, positive for the second; else one per class."""
-        logits = self._logits(X)
-        return logits[:, 0] if logits.shape[1] == 1 else logits
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The likeliest class of each row."""
-        scores = self.decision_function(X)
-        places = (scores > 0).astype(np.int64) if scores.ndim == 1 else scores.argmax(axis=1)
-        return cast("NDArray[Any]", self.classes_[places])
 
 
 def _outputs(classes: int) -> int:
     return 1 if classes == 2 else classes
 
 
-class LogisticRegression(LinearClassifier):
+class LogisticRegression(ProbabilityClassifier, LinearClassifier):
     """Logistic regression, binary or multinomial, with the guarantee in its constructor.
 
     >>> from sklearn.datasets import load_iris
@@ -299,18 +261,6 @@ class LogisticRegression(LinearClassifier):
 
     def _smooth_loss(self, classes: int) -> SmoothLoss:
         return SmoothLogistic(1) if classes == 2 else SmoothSoftmax(classes)
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """The probability of each class, in the order of ``classes_``."""
-        logits = self._logits(X)
-        if logits.shape[1] == 1:
-            logits = np.hstack([np.zeros_like(logits), logits])
-        weights = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return cast("NDArray[np.float64]", weights / weights.sum(axis=1, keepdims=True))
-
-    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
-        """The logarithm of :meth:`predict_proba`."""
-        return cast("NDArray[np.float64]", np.log(self.predict_proba(X)))
 
 
 class LinearSVC(LinearClassifier):

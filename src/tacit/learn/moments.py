@@ -12,7 +12,7 @@ row in each call by the composition of all of them, which is what a model states
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -25,7 +25,7 @@ from tacit.core.events import ComposedEvent, Event
 from tacit.core.guarantees import ApproxDP
 from tacit.core.numbers import check_count, float_nearest
 from tacit.learn import release
-from tacit.learn.estimator import Guarantees, PrivateEstimator
+from tacit.learn.estimator import BoundedEstimator, Guarantees
 from tacit.learn.integer_rows import UNIT, Box, Integers, exact_product
 from tacit.learn.release import FitPrice, Phase, Spent
 
@@ -137,7 +137,7 @@ class FeatureSums:
         return math.sqrt(float_nearest(sigma2)) / self._parts[1]
 
 
-class PartialSums(PrivateEstimator):
+class PartialSums(BoundedEstimator):
     """Estimators whose only release is :class:`~tacit.learn.moments.FeatureSums`, with calls of ``partial_fit``.
 
     Each call has the whole price of the estimator.
@@ -147,12 +147,11 @@ class PartialSums(PrivateEstimator):
         call_guarantee_: of the dearest call, for a person whose rows are in one call.
     """
 
-    call_guarantee_: Guarantees
-
-    _box: Box
-    _noisy_sums: NDArray[np.float64]
-    _noise: Fraction
-    _paid: tuple[Event, ...]
+    call_guarantee_: Guarantees = field(init=False)
+    _box: Box = field(init=False)
+    _noisy_sums: NDArray[np.float64] = field(init=False)
+    _noise: Fraction = field(init=False)
+    _paid: tuple[Event, ...] = field(init=False)
 
     def price_of_calls(self, columns: int, calls: int) -> FitPrice:
         """Price of so many calls of ``partial_fit``, decided beforehand, for a person with a row in each."""

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tacit.core.errors import InputError
-from tacit.core.numbers import Number
-from tacit.core.relations import Relation, as_relation
-from tacit.learn.estimator import NOISE_RULES
+from tacit.core.relations import as_relation
+from tacit.learn.estimator import NOISE_RULES, ProbabilityClassifier
 from tacit.learn.integer_rows import FINE
 from tacit.learn.moments import FeatureSums, PartialSums
-from tacit.learn.reading import ClassLabels, check_classes
+from tacit.learn.reading import check_classes
 from tacit.learn.release import FitPrice, Spent, check_gaussian_privacy, check_privacy, spend
 
 
-class GaussianNB(ClassifierMixin, ClassLabels, PartialSums):  # type: ignore[misc]
+class GaussianNB(ProbabilityClassifier, PartialSums):
     """Naive Bayes with normal features, from one release of counts, sums and sums of squares per class.
 
     >>> GaussianNB(epsilon=1, delta="1e-5", bounds=(0, 16), classes=range(10)).get_params()["epsilon"]
@@ -56,21 +53,6 @@ class GaussianNB(ClassifierMixin, ClassLabels, PartialSums):  # type: ignore[mis
     References:
         Vaidya, Shafiq, Basu, Hong (2013). Proof: ``moments.proof.md``.
     """
-
-    def __init__(
-        self,
-        *,
-        epsilon: Number,
-        delta: Number | None = None,
-        bounds: Any = None,
-        classes: Iterable[Any] | None = None,
-        relation: Relation | str = "add_remove",
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.classes = classes
-        self.relation = relation
 
     def fit(self, X: Any, y: Any) -> GaussianNB:
         """Estimate the classes, once; another fit costs the guarantee again."""
@@ -137,23 +119,8 @@ class GaussianNB(ClassifierMixin, ClassLabels, PartialSums):  # type: ignore[mis
     def _spent(self, sums: FeatureSums, epsilon: Fraction, delta: Fraction) -> Spent:
         return spend([sums.phase()], epsilon=epsilon, delta=delta, relation=as_relation(self.relation))
 
-    def _joint_log_likelihood(self, X: Any) -> NDArray[np.float64]:
+    def _scores(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self, "theta_")
         scaled = (self._box.to_steps(self._read(X, reset=False)) / FINE)[:, None, :]
         logs = -0.5 * ((scaled - self.theta_) ** 2 / self.var_ + np.log(self.var_)).sum(axis=2)
         return cast("NDArray[np.float64]", logs + np.log(self.class_prior_))
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The likeliest class of each row."""
-        places = self._joint_log_likelihood(X).argmax(axis=1)
-        return cast("NDArray[Any]", self.classes_[places])
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """The probability of each class, in the order of ``classes_``."""
-        logs = self._joint_log_likelihood(X)
-        weights = np.exp(logs - logs.max(axis=1, keepdims=True))
-        return cast("NDArray[np.float64]", weights / weights.sum(axis=1, keepdims=True))
-
-    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
-        """The logarithm of :meth:`predict_proba`."""
-        return cast("NDArray[np.float64]", np.log(np.maximum(self.predict_proba(X), 1e-300)))

@@ -24,7 +24,6 @@ import warnings
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, Final, cast
 
 import numpy as np
@@ -33,10 +32,9 @@ from scipy.sparse import issparse
 from sklearn.exceptions import DataConversionWarning
 
 from tacit.core.errors import InputError
-from tacit.core.events import ApproxEvent, ComposedEvent, Event
-from tacit.core.guarantees import ApproxDP, PureDP
+from tacit.core.events import ApproxEvent
 from tacit.core.numbers import Number, check_count, exact_positive
-from tacit.core.relations import Relation, as_relation
+from tacit.core.relations import Relation
 from tacit.learn.integer_rows import Integers
 from tacit.mechanisms.base import check_iterable
 from tacit.mechanisms.partition_selection import PartitionSelection
@@ -287,8 +285,6 @@ _KINDS: Final[dict[str, Any]] = {
 }
 #: From here on a float no longer tells a number from the next; one missing label makes floats of all in NumPy.
 _LARGEST_NUMBER: Final = 1 << 53
-#: Of ε and of δ, what the private choice of labels takes.
-_FOR_CLASSES: Final = Fraction(1, 5)
 
 
 def check_classes(classes: Iterable[Hashable] | None) -> NDArray[Any]:
@@ -339,83 +335,6 @@ def discover_classes(
     mixed = np.empty(len(found), dtype=object)
     mixed[:] = [label for _, label in found]
     return mixed, event
-
-
-class ClassLabels:
-    """The part of a classifier that knows about labels; ``classes`` and ``relation`` are its parameters."""
-
-    classes: Any
-    relation: Relation | str
-    classes_: NDArray[Any]
-    guarantee_: ApproxDP | PureDP
-    event_: Event
-    _releases: tuple[str, ...]
-
-    def _read_classes(
-        self,
-        values: NDArray[np.float64],
-        y: Any,
-        privacy: tuple[Fraction, Fraction | None],
-        known: NDArray[Any] | None = None,
-    ) -> tuple[Integers, tuple[Fraction, Fraction | None], ApproxEvent | None]:
-        """Numbers for the labels, the (ε, δ) that is left, and what was paid to find the classes out.
-
-        ``known`` stand in place of the classes of the estimator.
-        """
-        if y is None:
-            raise InputError("y", f"requires y to be passed, but the target y is None: {type(self).__name__}")
-        labels = read_labels(y)
-        if len(labels) != len(values):
-            # Two lengths that differ are a mistake of the program, whatever they are; neither is named.
-            raise InputError("y", "must have one entry per row of X; the numbers of rows are inconsistent")
-        chosen = None
-        if known is None and isinstance(self.classes, str) and self.classes == DISCOVER:
-            privacy, chosen = self._discover(labels, privacy)
-        else:
-            self.classes_ = check_classes(self.classes) if known is None else known
-            self._check_kind(getattr(y, "dtype", None))
-        return numbered(labels, self.classes_), privacy, chosen
-
-    def _check_kind(self, dtype: Any) -> None:
-        """Refuse labels whose declared type is not that of the classes: every row would count for nothing."""
-        name = str(getattr(dtype, "name", dtype) or "").lower()
-        texts = getattr(dtype, "kind", "O") in "US" or name.startswith("str")
-        numbers = isinstance(dtype, np.dtype) and dtype.kind in "buif"
-        if (texts and self.classes_.dtype.kind in "buif") or (numbers and self.classes_.dtype.kind in "US"):
-            words = ("text", "numbers") if texts else ("numbers", "text")
-            raise InputError("y", f"is {words[0]} by its type, and the classes are {words[1]}; give both as one kind")
-
-    def _declared_classes(self) -> NDArray[Any]:
-        if isinstance(self.classes, str) and self.classes == DISCOVER:
-            raise InputError("classes", "must be declared for a price beforehand; how many will be found is not known")
-        return check_classes(self.classes)
-
-    def _discover(
-        self, labels: list[Any], privacy: tuple[Fraction, Fraction | None]
-    ) -> tuple[tuple[Fraction, Fraction], ApproxEvent]:
-        epsilon, delta = privacy
-        if delta is None:
-            raise InputError("delta", "must be given to have classes chosen privately; or list the classes")
-        self.classes_, event = discover_classes(
-            labels,
-            epsilon=epsilon * _FOR_CLASSES,
-            delta=delta * _FOR_CLASSES,
-            relation=as_relation(self.relation),
-        )
-        if len(self.classes_) < 2:
-            # The choice is released and paid for, so the message may name it.
-            raise InputError("classes", "were to be found, but only 1 class or none has enough rows; declare them")
-        return (epsilon * (1 - _FOR_CLASSES), delta * (1 - _FOR_CLASSES)), event
-
-    def _add_discovery(self, chosen: ApproxEvent) -> None:
-        """Two (ε, δ) in a row add up."""
-        self.guarantee_ = ApproxDP(
-            self.guarantee_.epsilon + chosen.epsilon,
-            self.guarantee_.delta + chosen.delta,
-            relation=chosen.relation,
-        )
-        self.event_ = ComposedEvent((chosen, self.event_), relation=chosen.relation)
-        self._releases = ("classes: the labels that enough rows have", *self._releases)
 
 
 def numbered(labels: Iterable[object], classes: NDArray[Any]) -> Integers:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import field
 from fractions import Fraction
 from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import RegressorMixin
 from sklearn.metrics import d2_tweedie_score
 from sklearn.utils.validation import check_is_fitted
 
@@ -26,7 +26,7 @@ from tacit.core.numbers import (
     exact_probability,
     float_nearest,
 )
-from tacit.core.relations import Relation, as_relation
+from tacit.core.relations import as_relation
 from tacit.learn.estimator import NOISE_RULES, BoundedTarget, Weighted
 from tacit.learn.gradient import rate_on_grid
 from tacit.learn.integer_rows import FINE, Box, Integers
@@ -41,26 +41,22 @@ _STEPS: Final = 40
 _TARGET_BITS: Final = 30
 
 
-class LinearPredictor(RegressorMixin, Weighted, BoundedTarget):  # type: ignore[misc]
+class LinearPredictor(Weighted, BoundedTarget):
     """Base of linear models of a number."""
 
-    epsilon: Number
-    delta: Number | None
-    bounds: Any
-    data_norm: Number | None
-    n: int | None
-    steps: int | None
-    clip: Number | None
-    batch_rate: Number | None
-    categories: Mapping[Any, Any] | None
-    relation: Relation | str
+    data_norm: Number | None = None
+    categories: Mapping[Any, Any] | None = None
+    #: Parameters of some of them.
+    n = cast("int | None", None)
+    steps = cast("int | None", None)
+    clip = cast("Number | None", None)
+    batch_rate = cast("Number | None", None)
 
-    coef_: NDArray[np.float64]
-    intercept_: float
-
-    _box: Box
-    _hidden: bool
-    _target_bounds: Box
+    coef_: NDArray[np.float64] = field(init=False)
+    intercept_: float = field(init=False)
+    _box: Box = field(init=False)
+    _hidden: bool = field(init=False)
+    _target_bounds: Box = field(init=False)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearPredictor:
         """Train on rows ``X`` with targets ``y``, once; another fit costs the guarantee again.
@@ -133,9 +129,6 @@ class LinearPredictor(RegressorMixin, Weighted, BoundedTarget):  # type: ignore[
         self._check_weights()
         return self._plan(columns)[0].price
 
-    def _alpha(self) -> float:
-        return 0.0
-
     def _rows(self) -> int | None:
         return None if self.n is None else check_count(self.n, "n")
 
@@ -147,9 +140,9 @@ class LinearPredictor(RegressorMixin, Weighted, BoundedTarget):  # type: ignore[
         if self.batch_rate is not None:
             rate = rate_on_grid(exact_probability(self.batch_rate, "batch_rate", one=True))
         steps = check_count(steps_for(self.steps, _STEPS, rate), "steps", maximum=10**6)
-        clip = check_clip(self.clip)
+        alpha = float_nearest(exact_nonnegative(getattr(self, "alpha", 0), "alpha"))
         fit = GradientFit(
-            self._loss(), columns, 1, clip, steps, rate, self._alpha(), type(self).__name__, standardized=False
+            self._loss(), columns, 1, check_clip(self.clip), steps, rate, alpha, type(self).__name__, standardized=False
         )
         whole = Privacy(epsilon, delta, relation)
         return Preparing.plan(Whitening(survey), self._rows(), fit.phase, whole).spent, fit
@@ -215,34 +208,10 @@ class LinearRegression(LinearPredictor):
         Abadi et al. (2016) for noisy gradients. Proofs: ``moments.proof.md``, ``gradient.proof.md``.
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: Number,
-        delta: Number | None = None,
-        bounds: Any = None,
-        data_norm: Number | None = None,
-        target_bounds: Any = None,
-        n: int | None = None,
-        steps: int | None = None,
-        clip: Number | None = None,
-        batch_rate: Number | None = None,
-        categories: Mapping[Any, Any] | None = None,
-        max_weight: Number | None = None,
-        relation: Relation | str = "add_remove",
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.data_norm = data_norm
-        self.target_bounds = target_bounds
-        self.n = n
-        self.steps = steps
-        self.clip = clip
-        self.batch_rate = batch_rate
-        self.categories = categories
-        self.max_weight = max_weight
-        self.relation = relation
+    n: int | None = None
+    steps: int | None = None
+    clip: Number | None = None
+    batch_rate: Number | None = None
 
 
 class Ridge(LinearPredictor):
@@ -270,36 +239,7 @@ class Ridge(LinearPredictor):
         as for :class:`LinearRegression`.
     """
 
-    n = None
-    steps = None
-    clip = None
-    batch_rate = None
-
-    def __init__(
-        self,
-        *,
-        epsilon: Number,
-        delta: Number | None = None,
-        bounds: Any = None,
-        data_norm: Number | None = None,
-        target_bounds: Any = None,
-        alpha: Number = 1,
-        categories: Mapping[Any, Any] | None = None,
-        max_weight: Number | None = None,
-        relation: Relation | str = "add_remove",
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.data_norm = data_norm
-        self.target_bounds = target_bounds
-        self.alpha = alpha
-        self.categories = categories
-        self.max_weight = max_weight
-        self.relation = relation
-
-    def _alpha(self) -> float:
-        return float_nearest(exact_nonnegative(self.alpha, "alpha"))
+    alpha: Number = 1
 
 
 #: The mean of a target is taken as at least this part of half its range, in steps of the bounds.
@@ -350,37 +290,8 @@ class PoissonRegressor(LinearPredictor):
         McCullagh, Nelder (1989). Proof: ``gradient.proof.md``.
     """
 
-    n = None
-    clip = None
-    batch_rate = None
-
-    def __init__(
-        self,
-        *,
-        epsilon: Number,
-        delta: Number | None = None,
-        bounds: Any = None,
-        data_norm: Number | None = None,
-        target_bounds: Any = None,
-        alpha: Number = 0,
-        steps: int | None = None,
-        categories: Mapping[Any, Any] | None = None,
-        max_weight: Number | None = None,
-        relation: Relation | str = "add_remove",
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.data_norm = data_norm
-        self.target_bounds = target_bounds
-        self.alpha = alpha
-        self.steps = steps
-        self.categories = categories
-        self.max_weight = max_weight
-        self.relation = relation
-
-    def _alpha(self) -> float:
-        return float_nearest(exact_nonnegative(self.alpha, "alpha"))
+    alpha: Number = 0
+    steps: int | None = None
 
     def _target_box(self) -> Box:
         box = super()._target_box()

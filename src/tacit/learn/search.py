@@ -89,18 +89,10 @@ class PrivateSearch(PrivateEstimator):
         stopping. Proof: ``search.proof.md``.
     """
 
-    def __init__(
-        self,
-        *,
-        candidates: Sequence[Any],
-        epsilon: Number,
-        holdout: Number = "0.2",
-        stopping: Number | None = None,
-    ) -> None:
-        self.candidates = candidates
-        self.epsilon = epsilon
-        self.holdout = holdout
-        self.stopping = stopping
+    candidates: Sequence[Any]
+    epsilon: Number
+    holdout: Number = "0.2"
+    stopping: Number | None = None
 
     def fit(self, X: Any, y: Any) -> PrivateSearch:
         """Fit all candidates and choose one, once; another fit costs the guarantee again."""

@@ -13,16 +13,16 @@ from tacit.core.errors import InputError
 from tacit.core.events import NoEvent
 from tacit.core.guarantees import PureDP
 from tacit.core.numbers import Number, check_count, float_nearest
-from tacit.core.relations import Relation, as_relation
+from tacit.core.relations import as_relation
 from tacit.core.sensitivity import check_bounds
-from tacit.learn.estimator import PrivateEstimator
+from tacit.learn.estimator import BoundedEstimator, PrivateEstimator
 from tacit.learn.integer_rows import FINE, Box
 from tacit.learn.moments import FeatureSums, PartialSums
 from tacit.learn.release import FitPrice, Spent, check_gaussian_privacy, spend
 from tacit.learn.whitening import Survey, Whitening
 
 
-class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
+class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BoundedEstimator):  # type: ignore[misc]
     """The directions in which rows differ most, from noisy second moments.
 
     Values are measured from -1 to 1 between their bounds. A noisy centre is taken off, rows that are much longer than
@@ -63,24 +63,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator): 
         Dwork, Talwar, Thakurta, Zhang (2014) for noisy second moments. Proof: ``moments.proof.md``.
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: Number,
-        delta: Number | None = None,
-        bounds: Any = None,
-        data_norm: Number | None = None,
-        n_components: int | None = None,
-        n: int | None = None,
-        relation: Relation | str = "add_remove",
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.data_norm = data_norm
-        self.n_components = n_components
-        self.n = n
-        self.relation = relation
+    data_norm: Number | None = None
+    n_components: int | None = None
+    n: int | None = None
 
     def fit(self, X: Any, y: Any = None) -> PCA:  # noqa: ARG002 - scikit-learn's signature
         """Find the components of the rows of ``X``, once; another fit costs the guarantee again."""
@@ -159,9 +144,8 @@ class MinMaxScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):  #
         none needed.
     """
 
-    def __init__(self, *, bounds: Any = None, feature_range: tuple[Number, Number] = (0, 1)) -> None:
-        self.bounds = bounds
-        self.feature_range = feature_range
+    bounds: Any = None
+    feature_range: tuple[Number, Number] = (0, 1)
 
     def fit(self, X: Any, y: Any = None) -> MinMaxScaler:  # noqa: ARG002 - scikit-learn's signature
         """Take note of the columns; the rows are not looked at."""
@@ -234,19 +218,6 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, PartialSums):  # ty
     References:
         Dwork, McSherry, Nissim, Smith (2006). Proof: ``moments.proof.md``.
     """
-
-    def __init__(
-        self,
-        *,
-        epsilon: Number,
-        delta: Number | None = None,
-        bounds: Any = None,
-        relation: Relation | str = "add_remove",
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.relation = relation
 
     def fit(self, X: Any, y: Any = None) -> StandardScaler:  # noqa: ARG002 - scikit-learn's signature
         """Estimate means and variances, once; another fit costs the guarantee again."""
