@@ -34,10 +34,10 @@ from typing import Any, Final
 from tacit.client.account_responses import HandoverResponse, KeyResponse
 from tacit.client.http_client import RemoteError, TrustError, parsing
 from tacit.ledger.anchor import Anchor, AnchorFile, state_folder
+from tacit.ledger.errors import StorageError
 from tacit.ledger.memory import MemoryAnchor
 from tacit.ledger.protocol import GENESIS, Head, OtherHistoryError, RecentHeads
 from tacit.ledger.signing_keys import PREFIX, is_signed, key_id, public_bytes, succession_text
-from tacit.ledger.storage.database import StorageError
 from tacit.noise import entropy
 
 #: The most keys that a server may state.
