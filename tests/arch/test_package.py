@@ -33,6 +33,7 @@ AT_THE_TOP = {
     "cli": {"typer"},
     "query": {"sqlglot"},
     "engines": {"duckdb", "pyarrow", "sqlglot"},
+    "learn": {"scipy", "sklearn"},
     "audit": {"pyarrow", "pydantic"},
     "client": {"pyarrow", "pydantic"},
     "curator": {"pyarrow", "pydantic"},
