@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from support.ledgers import Place, asking, clinic, reserved
 from tacit.ledger.anchor import AnchorFile, AnchorMark
 from tacit.ledger.disk import Disk
 from tacit.ledger.errors import StorageError
@@ -108,21 +106,6 @@ def test_one_mark_serves_all_whose_entries_it_knows_of(folder: Path) -> None:
         anchor.advance(line(5 + place).head, line(12), unasked)
     assert len(written) == 1
     assert len(written[0]) == 512
-
-
-def test_an_anchor_of_the_first_form_is_read_and_goes_on(place: Place) -> None:
-    with clinic(place) as ledger:
-        reserved(ledger, asking())
-        head, ledger_id = ledger.head, ledger.id
-    text = f"tacit-anchor-1 {ledger_id} {head.seq} {head.hash}"
-    slot = f"{text} {hashlib.sha256(text.encode()).hexdigest()}\n".encode().ljust(512)
-    place.anchor.write_bytes(slot * 2)
-    with place.open() as ledger:
-        reserved(ledger, asking())
-        assert ledger.head.seq == head.seq + 1
-        mark = AnchorFile(place.anchor).read()
-        assert mark is not None
-        assert mark.recent.has(head)
 
 
 def test_what_is_written_is_durable_before_it_is_relied_upon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,17 +62,6 @@ from tacit.core.numbers import (
 )
 from tacit.core.relations import ADD_REMOVE, Relation, as_relation
 
-__all__ = [
-    "ApproxFilter",
-    "Filter",
-    "GDPFilter",
-    "Line",
-    "PureFilter",
-    "PureOrZCDPFilter",
-    "RenyiFilter",
-    "ZCDPFilter",
-]
-
 #: Totals are exact until their denominators need more bits than this, and multiples of GRAIN afterwards.
 LONGEST_DENOMINATOR = 512
 GRAIN = Fraction(1, 10**60)

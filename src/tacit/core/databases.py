@@ -32,19 +32,6 @@ from tacit.core.errors import InputError
 from tacit.core.numbers import check_count
 from tacit.core.relations import Relation, as_relation
 
-__all__ = [
-    "AT_MOST_ONE",
-    "EXACTLY_ONE",
-    "HistogramForm",
-    "RowForm",
-    "Universe",
-    "histogram",
-    "is_neighbour",
-    "l1_distance",
-    "l1_norm",
-    "rows",
-]
-
 #: Neighbours are at distance one. The condition that most proofs use; a database is not its own neighbour.
 EXACTLY_ONE: Final = "exactly one"
 #: Neighbours are at distance zero or one. Adds nothing: equal databases have equal output laws.

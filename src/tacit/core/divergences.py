@@ -42,23 +42,6 @@ from tacit.core.numbers import (
     log_bounds,
 )
 
-__all__ = [
-    "Distribution",
-    "Enclosure",
-    "Extended",
-    "Probability",
-    "approx_max_divergence",
-    "as_distribution",
-    "hockey_stick",
-    "kl_bound",
-    "kl_divergence",
-    "max_divergence",
-    "max_ratio",
-    "ratio_bounds",
-    "renyi_divergence",
-    "total_variation",
-]
-
 #: A rational, or an infinity.
 Extended = Fraction | float
 #: An exact number, or two that enclose an irrational one.

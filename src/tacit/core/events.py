@@ -26,28 +26,6 @@ from tacit.core.numbers import (
 )
 from tacit.core.relations import ADD_REMOVE, Relation, as_relation
 
-__all__ = [
-    "ApproxEvent",
-    "ComposedEvent",
-    "DiscreteGaussianEvent",
-    "DiscreteLaplaceEvent",
-    "Event",
-    "ExponentialEvent",
-    "GaussianEvent",
-    "LaplaceEvent",
-    "NoEvent",
-    "ParallelEvent",
-    "PoissonSampledEvent",
-    "PureEvent",
-    "RandomizedResponseEvent",
-    "RepeatedEvent",
-    "SampledSumEvent",
-    "ZCDPEvent",
-    "event_from_json",
-    "event_to_json",
-]
-
-
 #: Deepest nesting of events.
 _DEEPEST: Final = 64
 
@@ -269,26 +247,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return plain
 
 
-_KINDS: dict[str, type[Event]] = {
-    kind.__name__: kind
-    for kind in (
-        NoEvent,
-        PureEvent,
-        ApproxEvent,
-        ZCDPEvent,
-        LaplaceEvent,
-        DiscreteLaplaceEvent,
-        GaussianEvent,
-        DiscreteGaussianEvent,
-        RandomizedResponseEvent,
-        ExponentialEvent,
-        PoissonSampledEvent,
-        SampledSumEvent,
-        RepeatedEvent,
-        ComposedEvent,
-        ParallelEvent,
-    )
-}
+_KINDS: dict[str, type[Event]] = {kind.__name__: kind for kind in Event.__subclasses__()}
 
 
 def _to_plain(value: object) -> object:

@@ -33,20 +33,6 @@ from tacit.core.errors import InputError
 from tacit.core.numbers import Number, check_count, exact, exact_nonnegative, round_up, sqrt_bounds
 from tacit.core.relations import ADD_REMOVE, Relation, as_relation, neighbouring_pairs
 
-__all__ = [
-    "MeasuredSensitivity",
-    "Sensitivity",
-    "bounded_mean",
-    "bounded_sum",
-    "bounded_total",
-    "check_bounds",
-    "contributions",
-    "count",
-    "counting_queries",
-    "histogram",
-    "measure_sensitivity",
-]
-
 #: Result of a measured function: one exact number, or a vector of them.
 Exact = int | Fraction | Iterable[int | Fraction]
 

@@ -32,7 +32,7 @@ from tacit.learn.gradient import rate_on_grid
 from tacit.learn.integer_rows import FINE, Box, Integers
 from tacit.learn.losses import GRID, Loss, PoissonDeviance, Squared
 from tacit.learn.release import FitPrice, Spent, check_gaussian_privacy
-from tacit.learn.training import GradientFit, Preparing, Privacy, check_clip, steps_for
+from tacit.learn.training import GradientFit, Privacy, check_clip, spend_gradient, steps_for
 from tacit.learn.whitening import Covariance, Survey, Whitening
 
 #: Default number of noisy gradients.
@@ -145,7 +145,7 @@ class LinearPredictor(Weighted, BoundedTarget):
             self._loss(), columns, 1, check_clip(self.clip), steps, rate, alpha, type(self).__name__, standardized=False
         )
         whole = Privacy(epsilon, delta, relation)
-        return Preparing.plan(Whitening(survey), self._rows(), fit.phase, whole).spent, fit
+        return spend_gradient(fit, Whitening(survey), self._rows(), whole), fit
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Predictions for rows clipped to the bounds, themselves clipped to the bounds of the target."""

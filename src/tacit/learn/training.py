@@ -69,11 +69,6 @@ class Data:
     box: Box
     shares: Integers | None = None
 
-    @property
-    def steps(self) -> Integers:
-        """The values in steps of their bounds."""
-        return self.box.to_steps(self.values)
-
     def table(self, rows: NDArray[np.float64]) -> GradientTable:
         """The rows as the model sees them."""
         return GradientTable(rows, self.targets, self.counts, self.shares)
@@ -134,47 +129,6 @@ class Privacy:
     epsilon: Fraction
     delta: Fraction
     relation: Relation
-
-
-@dataclass(frozen=True)
-class Preparing:
-    """Whitening of the rows, or a count of them, or nothing; and a last phase with the rest of the privacy.
-
-    Attributes:
-        whitening: the releases before the last phase, or None.
-        rows: the declared number of rows, or None.
-        counted: whether a noisy count is released; only without whitening.
-        spent: noise of all phases.
-    """
-
-    whitening: Whitening | None
-    rows: int | None
-    counted: bool
-    spent: Spent
-
-    @classmethod
-    def plan(cls, whitening: Whitening | None, rows: int | None, last: Phase, privacy: Privacy) -> Preparing:
-        """The phases in order."""
-        counted = whitening is None and rows is None
-        first = [] if whitening is None else whitening.phases()
-        if counted:
-            first = [Phase("count", UNIT**2, 1, Fraction(1, 50))]
-        phases = [*first, replace(last, share=1 - sum((phase.share for phase in first), Fraction(0)))]
-        spent = spend(phases, epsilon=privacy.epsilon, delta=privacy.delta, relation=privacy.relation)
-        return cls(whitening, rows, counted, spent)
-
-    def whitened(self, steps: Integers, shares: Integers | None = None) -> Covariance | None:
-        """Centre and covariance of the rows, or None where they are not paid for."""
-        return None if self.whitening is None else self.whitening.run(steps, self.spent, shares)
-
-    def count(self, raw_rows: int, shares: Integers | None = None) -> float:
-        """About how many rows there are, by their weights: declared, or from a noisy count."""
-        if not self.counted:
-            return float(self.rows or 1)
-        sigma2 = self.spent.of("count")
-        raw = raw_rows * UNIT if shares is None else int((shares * UNIT // SHARES).sum())
-        noisy = release.release_gaussian(np.array([raw], dtype=np.int64), sigma2)
-        return max(float(noisy[0]) / UNIT, math.sqrt(float_nearest(sigma2)) / UNIT, 1.0)
 
 
 @dataclass(frozen=True)
@@ -241,27 +195,30 @@ class GradientFit:
         penalty = np.zeros((self.columns + 1, self.columns + 1))
         scales = found.variances if self.standardized else np.ones(self.columns)
         penalty[:-1, :-1] = self.regularization * (matrix * scales) @ matrix.T / radius**2
-        scene = _Scene(found.rows_estimate, largest / radius**2, typical / radius, penalty)
         table = GradientTable(affine(steps), targets, counts, shares)
-        weights, kept = self._descent(scene, sigma2).run(table, title=self.title)
+        descent = self._descent(found.rows_estimate, largest / radius**2, typical / radius, penalty, sigma2)
+        weights, kept = descent.run(table, title=self.title)
         return Linear(*affine.unmapped(weights), kept=kept)
 
     def on_bounded(self, data: Data, rows_estimate: float, sigma2: Fraction) -> Linear:
         """The model of rows as their bounds measure them."""
         row_map = RowMap(data.box, normalize=False)
-        scene = _Scene(rows_estimate, 1.0, 1.0, np.zeros((self.columns + 1, self.columns + 1)))
-        weights, kept = self._descent(scene, sigma2).run(data.table(row_map(data.values)), title=self.title)
+        descent = self._descent(rows_estimate, 1.0, 1.0, np.zeros((self.columns + 1, self.columns + 1)), sigma2)
+        weights, kept = descent.run(data.table(row_map(data.values)), title=self.title)
         return Linear.of_rows(weights, row_map, kept)
 
-    def _descent(self, scene: _Scene, sigma2: Fraction) -> Descent:
+    def _descent(
+        self, rows: float, square: float, length: float, penalty: NDArray[np.float64], sigma2: Fraction
+    ) -> Descent:
+        """A descent on so many rows of a mean square in any direction, a typical length, and with a penalty."""
         noise = self.noise(sigma2)
         # Steps that never overshoot, and whose noise, all of it together, does not drown a logit.
-        drowned = noise * self.steps * scene.length / (_DROWNED if self.outputs == 1 else _DROWNED / math.sqrt(2))
-        bound = max(self.loss.curvature * scene.rows * scene.square, drowned)
-        ratio = noise * math.sqrt(self._dimension) / scene.rows
+        drowned = noise * self.steps * length / (_DROWNED if self.outputs == 1 else _DROWNED / math.sqrt(2))
+        bound = max(self.loss.curvature * rows * square, drowned)
+        ratio = noise * math.sqrt(self._dimension) / rows
         # Directions that the rows hardly bend would wander with the noise; a penalty of its size holds them.
-        held = math.sqrt(2) * noise * scene.length / _NOISE * min(ratio / _CALM, 1.0)
-        penalty = scene.penalty + held * np.eye(self.columns + 1)
+        held = math.sqrt(2) * noise * length / _NOISE * min(ratio / _CALM, 1.0)
+        penalty = penalty + held * np.eye(self.columns + 1)
         momentum = MOMENTUM * max(1 - ratio / _NOISY, 0.0)
         # Weights that a penalty holds are where they belong after the first steps.
         settled = 0.5 - 0.4 * held / (held + bound)
@@ -270,29 +227,35 @@ class GradientFit:
         )
 
 
+def spend_gradient(fit: GradientFit, whitening: Whitening | None, rows: int | None, privacy: Privacy) -> Spent:
+    """Noise of the releases before the gradients, whitening or a count of rows that is not declared, and of these."""
+    first = [] if whitening is None else whitening.phases()
+    if whitening is None and rows is None:
+        first = [Phase("count", UNIT**2, 1, Fraction(1, 50))]
+    phases = [*first, replace(fit.phase, share=1 - sum((phase.share for phase in first), Fraction(0)))]
+    return spend(phases, epsilon=privacy.epsilon, delta=privacy.delta, relation=privacy.relation)
+
+
 def plan_gradient(fit: GradientFit, *, whitening: Whitening | None, rows: int | None, privacy: Privacy) -> TrainingPlan:
     """Noisy gradient descent, and the releases before it."""
-    preparing = Preparing.plan(whitening, rows, fit.phase, privacy)
-    sigma2 = preparing.spent.of("gradient")
+    spent = spend_gradient(fit, whitening, rows, privacy)
+    sigma2 = spent.of("gradient")
 
     def train(data: Data) -> Linear:
-        steps = data.steps
-        found = preparing.whitened(steps, data.shares)
-        if found is None:
-            return fit.on_bounded(data, preparing.count(len(data.values), data.shares), sigma2)
+        if whitening is None:
+            return fit.on_bounded(data, float(rows) if rows else _noisy_count(data, spent.of("count")), sigma2)
+        steps = data.box.to_steps(data.values)
+        found = whitening.run(steps, spent, data.shares)
         return fit.on_whitened(steps, data.targets, data.counts, found, sigma2, data.shares)
 
-    return TrainingPlan(preparing.spent.price, train, fit.steps)
+    return TrainingPlan(spent.price, train, fit.steps)
 
 
-@dataclass(frozen=True, eq=False)
-class _Scene:
-    """Rows as the descent meets them: how many, mean square in any direction, typical length, and a penalty."""
-
-    rows: float
-    square: float
-    length: float
-    penalty: NDArray[np.float64]
+def _noisy_count(data: Data, sigma2: Fraction) -> float:
+    """About how many rows there are, by their weights."""
+    raw = len(data.values) * UNIT if data.shares is None else int((data.shares * UNIT // SHARES).sum())
+    noisy = release.release_gaussian(np.array([raw], dtype=np.int64), sigma2)
+    return max(float(noisy[0]) / UNIT, math.sqrt(float_nearest(sigma2)) / UNIT, 1.0)
 
 
 def check_clip(clip: Number | None) -> float | None:
@@ -320,11 +283,14 @@ def plan_output(
     dimension = (columns + 1) * loss.outputs
     l1 = laplace_sensitivity(dimension, relation)
     scale = l1 / epsilon
-    made = _output_release(loss, regularization, sqrt_bounds(Fraction(2))[1] * scale / moved_steps(dimension))
+    noise = sqrt_bounds(Fraction(2))[1] * scale / moved_steps(dimension)
+    default = noise * sqrt_bounds(loss.lipschitz_squared)[1] / _OUTPUT_NOISE
+    made = OutputRelease(loss, _regularization(regularization, default))
 
     def train(data: Data) -> Linear:
         row_map = RowMap(data.box)
-        problem = _problem(data.table(row_map(data.values)), made)
+        table = data.table(row_map(data.values))
+        problem = Problem(loss, table, made.regularization, np.zeros((table.rows.shape[1], loss.outputs)))
         variance = 2 * float_nearest(scale * made.step) ** 2
         weights, kept = shrunk(made.release_laplace(problem, scale), variance)
         return Linear.of_rows(weights, row_map, kept)
@@ -363,18 +329,6 @@ def plan_objective(
         return Linear.of_rows(made.release(data.table(row_map(data.values))), row_map)
 
     return TrainingPlan(FitPrice(ApproxDP(epsilon, delta, relation=relation), event, lines), train)
-
-
-def _output_release(loss: SmoothLoss, regularization: Fraction | None, noise: Fraction) -> OutputRelease:
-    return OutputRelease(loss, _regularization(regularization, noise * _lipschitz(loss) / _OUTPUT_NOISE))
-
-
-def _problem(table: GradientTable, release: OutputRelease) -> Problem:
-    return Problem(release.loss, table, release.regularization, np.zeros((table.rows.shape[1], release.loss.outputs)))
-
-
-def _lipschitz(loss: SmoothLoss) -> Fraction:
-    return sqrt_bounds(loss.lipschitz_squared)[1]
 
 
 def _regularization(given: Fraction | None, default: Fraction) -> Fraction:

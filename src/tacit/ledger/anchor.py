@@ -27,8 +27,7 @@ from tacit.ledger.protocol import GENESIS, HEADS_BEFORE, Head, Holds, RecentHead
 
 #: One sector each, so that writing one cannot tear the other.
 _SLOT: Final = 512
-#: By the number of words in a line. The first form had no recent heads.
-_MAGIC: Final = {5: "tacit-anchor-1", 6: "tacit-anchor-2"}
+_MAGIC: Final = "tacit-anchor-1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,16 +265,16 @@ def _newer(first: AnchorMark | None, second: AnchorMark | None) -> AnchorMark:
 
 def _line(mark: AnchorMark) -> bytes:
     before = "-".join(mark.recent.before[:HEADS_BEFORE]) or "-"
-    text = f"{_MAGIC[6]} {mark.ledger} {mark.head.seq} {mark.head.hash} {before}"
+    text = f"{_MAGIC} {mark.ledger} {mark.head.seq} {mark.head.hash} {before}"
     return f"{text} {hashlib.sha256(text.encode()).hexdigest()}\n".ljust(_SLOT).encode("ascii")
 
 
 def _mark(slot: bytes) -> AnchorMark | None:
     text = slot.decode("ascii", "replace").rstrip()
     parts = text.split(" ")
-    if _MAGIC.get(len(parts)) != parts[0]:
+    if len(parts) != 6 or parts[0] != _MAGIC:
         return None
     if hashlib.sha256(text[: -len(parts[-1]) - 1].encode()).hexdigest() != parts[-1]:
         return None
-    before = tuple(filter(None, parts[4].split("-"))) if len(parts) == 6 else ()
+    before = tuple(filter(None, parts[4].split("-")))
     return AnchorMark(parts[1], RecentHeads(Head(int(parts[2]), parts[3]), before))

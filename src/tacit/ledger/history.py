@@ -5,14 +5,13 @@ A ledger may hold millions of entries, so a page looks at a bounded number of th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from tacit.accounting.prices import Charge
 from tacit.ledger.entries import amounts_of, owners_of, plain_name, typed_of
-from tacit.ledger.errors import RollbackError
 from tacit.ledger.journal import Journal
 from tacit.ledger.protocol import Name, Stored
 from tacit.ledger.records import Record, queries_left
@@ -21,21 +20,7 @@ if TYPE_CHECKING:
     from tacit.ledger.ledger import Ledger
 
 
-def charges(
-    journal: Journal, *, population: str = "", analyst: str = "", project: str = "", newest_first: bool = False
-) -> Iterator[Record]:
-    """Charges in order, streaming."""
-    wanted = {
-        "population": plain_name(population, "population", empty=True),
-        "analyst": plain_name(analyst, "analyst", empty=True),
-        "project": plain_name(project, "project", empty=True),
-    }
-    for entry, body in journal.bodies(newest_first=newest_first):
-        if body["kind"] == "reserve" and all(body[key] == value for key, value in wanted.items() if value):
-            yield _record(journal, entry, body)
-
-
-def _record(journal: Journal, entry: Stored, body: Mapping[str, Any]) -> Record:
+def record_of(journal: Journal, entry: Stored, body: Mapping[str, Any]) -> Record:
     """A charge, and whether it was answered."""
     with journal.working():
         committed = journal.find(Name("outcome", str(entry.seq)))
@@ -92,7 +77,7 @@ def page(
         if body["kind"] != "reserve" or (who and body["analyst"] != who):
             continue
         if wanted is None or body["population"] in wanted:
-            record = _record(ledger.journal, entry, body)
+            record = record_of(ledger.journal, entry, body)
             if undelivered and not record.undelivered:
                 continue
             found.append(record)
@@ -106,7 +91,7 @@ def charge_at(ledger: Ledger, seq: int) -> Charged | None:
     found = _entry_at(ledger.journal, seq)
     if found is None or found[1]["kind"] != "reserve":
         return None
-    return Charged(_record(ledger.journal, *found), found[1]["quote"])
+    return Charged(record_of(ledger.journal, *found), found[1]["quote"])
 
 
 def hash_at(ledger: Ledger, seq: int) -> str | None:
@@ -127,21 +112,3 @@ def how_many_fit(
     name, owners = plain_name(population, "population"), owners_of(analyst, project)
     with ledger.journal.working():
         return queries_left(ledger.journal.store.balances(name, owners), ledger.price(name, charge))
-
-
-def check_receipt(journal: Journal, seq: int, hash: str, *, ledger: str) -> None:  # noqa: A002
-    """Compare a receipt with the entry that it names; see :meth:`tacit.ledger.ledger.Ledger.check_receipt`."""
-    with journal.working():
-        if ledger and ledger != journal.id:
-            raise RollbackError(f"the receipt is of ledger {ledger}, and this is ledger {journal.id}")
-        entry = journal.store.entry(seq) if seq > 0 else None
-        if entry is None:
-            raise RollbackError(
-                f"the receipt is of entry {seq}, and this ledger ends at entry {journal.store.head().seq}: "
-                f"it is an old copy"
-            )
-        if entry.hash != hash:
-            raise RollbackError(
-                f"the receipt says that entry {seq} has hash {hash[:16]}…, and here it has {entry.hash[:16]}…: "
-                f"this is another history"
-            )

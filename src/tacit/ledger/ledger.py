@@ -665,8 +665,14 @@ class Ledger(Closing):
         self, *, population: str = "", analyst: str = "", project: str = "", newest_first: bool = False
     ) -> Iterator[Record]:
         """Charges in order, streaming."""
-        wanted = {"population": population, "analyst": analyst, "project": project}
-        return history.charges(self.journal, **wanted, newest_first=newest_first)
+        wanted = {
+            "population": plain_name(population, "population", empty=True),
+            "analyst": plain_name(analyst, "analyst", empty=True),
+            "project": plain_name(project, "project", empty=True),
+        }
+        for entry, body in self.journal.bodies(newest_first=newest_first):
+            if body["kind"] == "reserve" and all(body[key] == value for key, value in wanted.items() if value):
+                yield history.record_of(self.journal, entry, body)
 
     # Trust -------------------------------------------------------------------------------------------------------
 
@@ -676,7 +682,20 @@ class Ledger(Closing):
         Raises:
             RollbackError: the receipt is newer than the head, or its entry here is another one.
         """
-        history.check_receipt(self.journal, seq, hash, ledger=ledger)
+        with self.journal.working():
+            if ledger and ledger != self.id:
+                raise RollbackError(f"the receipt is of ledger {ledger}, and this is ledger {self.id}")
+            entry = self.journal.store.entry(seq) if seq > 0 else None
+            if entry is None:
+                raise RollbackError(
+                    f"the receipt is of entry {seq}, and this ledger ends at entry {self.journal.store.head().seq}: "
+                    f"it is an old copy"
+                )
+            if entry.hash != hash:
+                raise RollbackError(
+                    f"the receipt says that entry {seq} has hash {hash[:16]}…, and here it has {entry.hash[:16]}…: "
+                    f"this is another history"
+                )
 
     def verify(
         self,

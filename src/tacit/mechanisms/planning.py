@@ -40,7 +40,7 @@ from fractions import Fraction
 from typing import Any, Final, SupportsIndex
 
 from tacit.core import sensitivity
-from tacit.core.cautions import cautions, guess_probability
+from tacit.core.cautions import cautions
 from tacit.core.errors import InputError
 from tacit.core.normal import normal_cdf_bounds
 from tacit.core.numbers import (
@@ -327,19 +327,6 @@ def survey_size(*, gamma: Number, within: Number) -> int:
     """
     return math.ceil(1 / (RandomizedResponse(gamma=gamma).gamma * exact_positive(within, "within")) ** 2)
 
-
-__all__ = [
-    "MECHANISMS",
-    "SampleSizePlan",
-    "SurveyBounds",
-    "cautions",
-    "counting_rule",
-    "guess_probability",
-    "plan",
-    "polling_rule",
-    "survey_bounds",
-    "survey_size",
-]
 
 MOST_PEOPLE: Final = 10**12
 #: Other words for what can be planned.

@@ -122,42 +122,8 @@ class StepCount:
             self, runs={run: max(self.runs.get(run, 0), others.get(run, 0)) for run in {**self.runs, **others}}
         )
 
-    def to_dict(self) -> dict[str, int]:
-        """Return the state for a checkpoint."""
-        return dict(self.runs)
-
-
-def load_together(model: Any, optimizer: Any, parameters: Any, moments: Any, *, undone: Callable[[], None]) -> None:
-    """Load parameters and the optimizer's state; if one of them fails, restore both and raise."""
-    before = copy.deepcopy((model.state_dict(), optimizer.state_dict()))
-    try:
-        model.load_state_dict(parameters)
-        optimizer.load_state_dict(moments)
-    except BaseException as problem:
-        model.load_state_dict(before[0])
-        optimizer.load_state_dict(before[1])
-        undone()
-        if not isinstance(problem, Exception):
-            raise
-        raise InputError("state", f"does not fit this model or this optimizer: {problem}") from problem
-
 
 Release = Callable[[Integers], NDArray[np.float64]]
-
-
-class OneProcess:
-    """Training by this process alone."""
-
-    def agree(self, plan: str, taken: int, model: Any) -> None:
-        """Nothing to agree on."""
-
-    def summed(self, raw: Integers) -> Integers:
-        """The sum itself."""
-        return raw
-
-    def released(self, raw: Integers, release: Release) -> NDArray[np.float64]:
-        """The noisy sum."""
-        return release(raw)
 
 
 class ManyProcesses:
@@ -198,9 +164,6 @@ class ManyProcesses:
         self._group.broadcast(noisy, 0)
         found: NDArray[np.float64] = noisy.numpy()
         return found
-
-
-Processes = OneProcess | ManyProcesses
 
 
 #: Where gradients in float32 neither vanish nor overflow when they are put on the grid.
@@ -325,7 +288,7 @@ class PrivateTrainer:
         self.scheduler, self._callbacks = checked_scheduler(scheduler), _checked_callbacks(callbacks)
         self._average = None if ema is None else WeightAverage(model, ema)
         self._spent = spend([self._phase(self.steps)], epsilon=self.epsilon, delta=self.delta, relation=self.relation)
-        self._processes: Processes = ManyProcesses() if distributed else OneProcess()
+        self._processes = ManyProcesses() if distributed else None
         self._steps = StepCount.begin()
         self._guarantees: dict[int, ApproxDP] = {}
 
@@ -357,7 +320,8 @@ class PrivateTrainer:
                 f"{left} of {self.steps} steps are left; plan more steps, or a larger epsilon, from the start"
             )
         gradients = self._looked_at(examples)
-        self._processes.agree(self._plan(), self.taken, self.model)
+        if self._processes is not None:
+            self._processes.agree(self._plan(), self.taken, self.model)
         if self._average is not None and not self.taken:
             self._average.begin(self.model)
         with examples:
@@ -378,10 +342,13 @@ class PrivateTrainer:
 
     def _step(self, gradients: ExampleGradients, examples: Examples) -> None:
         chosen = np.flatnonzero(sample_rows(len(examples), self.rate))
-        raw = self._processes.summed(gradients.raw_sum(examples, chosen))
+        raw = gradients.raw_sum(examples, chosen)
+        if self._processes is not None:
+            raw = self._processes.summed(raw)
         # Counted before it is released: a step that fails from here on is spent.
         self._steps = self._steps.plus_one()
-        noisy = self._processes.released(raw, self._released)
+        together = self._processes
+        noisy = self._released(raw) if together is None else together.released(raw, self._released)
         self._parameters.give(noisy, self._per_step)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
@@ -463,7 +430,7 @@ class PrivateTrainer:
         """State needed to go on elsewhere: parameters, optimizer, and which steps have been paid for."""
         return {
             "format": _FORMAT,
-            "runs": self._steps.to_dict(),
+            "runs": dict(self._steps.runs),
             "plan": self._plan(),
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -491,18 +458,23 @@ class PrivateTrainer:
         if steps.total > self.steps:
             both = f"{self.taken} steps taken here and those of the checkpoint"
             raise BudgetError(f"{both} are {steps.total}, which exceed {self.steps}")
+        before, taken = copy.deepcopy((self.model.state_dict(), self.optimizer.state_dict())), self._steps
         # Counted first, and taken back only once everything else is: what cannot be undone has been paid for.
-        before, self._steps = self._steps, steps
-        load_together(
-            self.model, self.optimizer, state["model"], state["optimizer"], undone=lambda: self._count_again(before)
-        )
+        self._steps = steps
+        try:
+            self.model.load_state_dict(state["model"])
+            self.optimizer.load_state_dict(state["optimizer"])
+        except BaseException as problem:
+            self.model.load_state_dict(before[0])
+            self.optimizer.load_state_dict(before[1])
+            self._steps = taken
+            if not isinstance(problem, Exception):
+                raise
+            raise InputError("state", f"does not fit this model or this optimizer: {problem}") from problem
         if self._average is not None and "averaged" in state:
             self._average.model.load_state_dict(state["averaged"])
         if self.scheduler is not None and "scheduler" in state:
             self.scheduler.load_state_dict(state["scheduler"])
-
-    def _count_again(self, steps: StepCount) -> None:
-        self._steps = steps
 
     @property
     def taken(self) -> int:
