@@ -62,11 +62,7 @@ def worst_part(event: ParallelEvent, leaves: Callable[[Event], _Leaves]) -> _Lea
         strengths = [_strength(release) for release in releases]
         if all(s is not None for s in strengths) and len({_kind(release) for release in releases}) == 1:
             return max(zip(parts, strengths, strict=True), key=lambda pair: pair[1] or Fraction(0))[0]
-    return ParallelEvent(_trimmed(event.events), relation=event.relation)
-
-
-def _trimmed(events: Sequence[Event]) -> tuple[Event, ...]:
-    return tuple(dict.fromkeys(events))
+    return ParallelEvent(tuple(dict.fromkeys(event.events)), relation=event.relation)
 
 
 def _strength(release: Event | RDP) -> Fraction | None:

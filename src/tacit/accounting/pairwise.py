@@ -51,7 +51,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting.composition_plan import Composed, CompositionPlan, CountedRelease, Leaf, read_plan
+from tacit.accounting.composition_plan import Composed, CompositionPlan, Leaf, read_plan
 from tacit.accounting.gaussian import gaussian_epsilon_high
 from tacit.accounting.prices import amplified_epsilon, guarantees_of
 from tacit.core.errors import AccountingError
@@ -107,7 +107,7 @@ def stated_pair(release: Leaf) -> Pair | None:
         case RDP():
             return None
         case PoissonSampledEvent():
-            return _sampled(release, _together(release))
+            return _sampled(release, _sum(release.event))
         case ParallelEvent():
             pairs = [_sum(part) for part in release.events]
             known = [pair for pair in pairs if pair is not None]
@@ -126,10 +126,6 @@ def stated_sum(plan: CompositionPlan) -> Pair | None:
             return None
         epsilon, delta = epsilon + item.count * pair[0], delta + item.count * pair[1]
     return epsilon, delta
-
-
-def _together(release: PoissonSampledEvent) -> Pair | None:
-    return _sum(release.event)
 
 
 def _sum(event: object) -> Pair | None:
@@ -164,18 +160,13 @@ def _pair_at(release: Leaf, delta: Fraction) -> Pair:
                 raise AccountingError("a sampled release without a pair")
             return pair[0], min(pair[1], delta)
         case ParallelEvent():
-            return max(_pair_of_part(part, delta, release) for part in release.events)[0], delta
+            parts = (CompositionPlan(read_plan([part]).items, release.relation) for part in release.events)
+            return max(compose_basic(part, delta).epsilon for part in parts), delta
         case _:
             for guarantee in guarantees_of(release):
                 if isinstance(guarantee, ZCDP):
                     return guarantee.to_approx(delta).epsilon, delta
             raise AccountingError(f"no (epsilon, delta) is known for {type(release).__name__}")
-
-
-def _pair_of_part(part: object, delta: Fraction, whole: ParallelEvent) -> Pair:
-    items: tuple[CountedRelease, ...] = read_plan([part]).items  # type: ignore[list-item]
-    composed = compose_basic(CompositionPlan(items, whole.relation), delta)
-    return composed.epsilon, composed.delta
 
 
 _LARGEST = 10**5

@@ -133,7 +133,7 @@ class LinearClassifier(ScoringClassifier, Weighted):
         epsilon, delta = privacy
         relation = as_relation(self.relation)
         rows = None if self.n is None else check_count(self.n, "n")
-        given = self._regularization()
+        given = None if self.regularization is None else exact_positive(self.regularization, "regularization")
         if method == "output":
             loss = self._smooth_loss(classes)
             return plan_output(columns, loss, regularization=given, epsilon=epsilon, relation=relation)
@@ -146,7 +146,7 @@ class LinearClassifier(ScoringClassifier, Weighted):
             fit = GradientFit(
                 self._loss(classes),
                 columns,
-                _outputs(classes),
+                1 if classes == 2 else classes,
                 clip=check_clip(self.clip),
                 steps=check_count(steps_for(self.steps, STEPS, rate), "steps", maximum=10**6),
                 rate=rate,
@@ -156,9 +156,6 @@ class LinearClassifier(ScoringClassifier, Weighted):
             )
             return plan_gradient(fit, whitening=whitening, rows=rows, privacy=whole)
         return plan_objective(columns, self._smooth_loss(classes), regularization=given, privacy=whole)
-
-    def _regularization(self) -> Fraction | None:
-        return None if self.regularization is None else exact_positive(self.regularization, "regularization")
 
     def _rate(self) -> Fraction:
         """The sampling rate, on the grid of rates that can be drawn exactly."""
@@ -185,10 +182,6 @@ class LinearClassifier(ScoringClassifier, Weighted):
     def _scores(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self, "coef_")
         return self._model.logits(self._box, self._read(X, reset=False))
-
-
-def _outputs(classes: int) -> int:
-    return 1 if classes == 2 else classes
 
 
 class LogisticRegression(ProbabilityClassifier, LinearClassifier):

@@ -169,21 +169,6 @@ class PartialSums(BoundedEstimator):
         self._paid, self.call_guarantee_ = paid, _dearer(self.call_guarantee_, price.guarantee)
         return False
 
-    def _is_continued(self) -> bool:
-        """Whether there was a call before; refuses a model that cannot go on."""
-        if hasattr(self, "_paid"):
-            return True
-        if hasattr(self, "guarantee_"):
-            raise InputError("model", "was fitted, or saved, without its sums; call fit to begin anew")
-        return False
-
-    def _check_same_terms(self, boxes: tuple[Box, ...], before: tuple[Box, ...], relation: Any) -> None:
-        """Refuse a call that would change the meaning of what is added up."""
-        if boxes != before:
-            raise InputError("bounds", "must stay as they are from call to call; call fit to begin anew")
-        if relation is not self.guarantee_.relation:
-            raise InputError("relation", "must stay as it is from call to call; call fit to begin anew")
-
     def _assumes(self) -> tuple[str, ...]:
         said = super()._assumes()
         if len(getattr(self, "_paid", ())) <= 1:
@@ -208,11 +193,16 @@ class PartialSums(BoundedEstimator):
 
     def _check_continued(self, sums: FeatureSums, relation: Any) -> None:
         """Refuse a call whose sums cannot be added to those before; before a row is read."""
-        if not self._is_continued():
+        if not hasattr(self, "_paid"):
+            if hasattr(self, "guarantee_"):
+                raise InputError("model", "was fitted, or saved, without its sums; call fit to begin anew")
             return
         if self._noisy_sums.shape[1] != sums.numbers:
             raise InputError("X", "must have as many columns as in the calls before; call fit to begin anew")
-        self._check_same_terms((sums.box,), (self._box,), relation)
+        if sums.box != self._box:
+            raise InputError("bounds", "must stay as they are from call to call; call fit to begin anew")
+        if relation is not self.guarantee_.relation:
+            raise InputError("relation", "must stay as it is from call to call; call fit to begin anew")
 
 
 def _together(events: tuple[Event, ...], once: FitPrice, delta: Fraction = Fraction(0)) -> FitPrice:

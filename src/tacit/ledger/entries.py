@@ -275,8 +275,78 @@ def step_of(body: Mapping[str, Any], attachments: Mapping[str, bytes] | None = N
 
 
 def effects_of(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The effects of an entry, by the fields of :class:`Step`."""
-    return _EFFECTS[body["kind"]](body)
+    """The effects of an entry, by the fields of :class:`Step`.
+
+    Raises:
+        LookupError: there is no such kind, or a part of the entry is missing.
+    """
+    match body["kind"]:
+        case "reserve":
+            population, amounts = body["population"], tuple(body["amounts"].items())
+            shares = body.get("conversation", ""), body.get("period", "")
+            repeat = [repeat_name(population, body["repeat"])] if body["repeat"] else []
+            return {
+                "moves": _moves(population, body["analyst"], body["project"], amounts, *shares),
+                "claims": _request(body) + repeat,
+                "bars": _not_revoked(body),
+            }
+        case "commit":
+            claims = [Name("outcome", str(body["of"]))]
+            # Signed with a key that was replaced meanwhile, it is none.
+            return {"claims": claims, "bars": [successor_name(body["key"])]} if body.get("key") else {"claims": claims}
+        case "repeat":
+            return {"claims": _request(body), "bars": _not_revoked(body)}
+        case "run":
+            return {"claims": [run_name(body["of"], body["number"])]}
+        case "opened":
+            return {"claims": [Name("ledger", "")]}
+        case "account" | "caps" as kind:
+            population = body["population"]
+            claims = [Name("account", population)] if kind == "account" else []
+            caps = caps_of(filter_from_terms(body["terms"])).items()
+            stated = [Cap(BalanceKey(population, "", currency), cap) for currency, cap in caps]
+            return {"claims": claims, "puts": [Name("terms", population)], "caps": stated}
+        case "quota":
+            return {"caps": _share_caps(body, body["owner"])}
+        case "conversation":
+            owner = conversation_owner(body["analyst"], body["name"])
+            return {"claims": [conversation_name(body["population"], owner)], "caps": _share_caps(body, owner)}
+        case "renewal":
+            population, period = body["population"], body["period"]
+            return {
+                "claims": [renewal_name(population, period)],
+                "puts": [Name("period", population)],
+                "caps": _share_caps(body, period_owner(period)),
+            }
+        case "source":
+            return {"claims": [source_name(fingerprint) for fingerprint in body["fingerprints"]]}
+        case "analyst":
+            name, revoked = Name("analyst", body["name"]), Name("revoked", body["name"])
+            return {"puts": [name], "drops": [revoked]} if body["active"] else {"puts": [name, revoked]}
+        case "key":
+            return {"claims": [successor_name(body["previous"])]}
+        case "adopted":
+            return {"claims": [Name("anew", "")]} if body.get("anew") else {}
+        case "lost":
+            population, amounts = body["population"], tuple(body["amounts"].items())
+            return {
+                "claims": [Name("lost", population)] if body["anew"] else [],
+                "moves": _moves(population, "", "", amounts),
+            }
+        case "note":
+            return {}
+        case "unit":
+            population = body["population"]
+            # An entry follows one other and is followed by one, so that what it says about the one before is true.
+            after = Name("unit after", f"{body['after']}:{population}")
+            return {"claims": [after, *_bound(body)], "puts": [unit_name(population), *_columns(body)]}
+        case "column":
+            return {"claims": _bound(body), "puts": _columns(body)}
+        case "declared":
+            name = declared_name(body["project"], body["table"])
+            return {"claims": [Name("declared after", f"{body['after']}:{name.key}")], "puts": [name]}
+        case kind:
+            raise LookupError(kind)
 
 
 def parse(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -289,72 +359,6 @@ def parse(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     if _encoded(body) != text:
         raise ValueError("it is not written in canonical form")
     return body, effects_of(body)
-
-
-def _opened(_: Mapping[str, Any]) -> dict[str, Any]:
-    return {"claims": [Name("ledger", "")]}
-
-
-def _account(body: Mapping[str, Any]) -> dict[str, Any]:
-    population = body["population"]
-    return {
-        "claims": [Name("account", population)],
-        "puts": [Name("terms", population)],
-        "caps": _population_caps(body),
-    }
-
-
-def _caps(body: Mapping[str, Any]) -> dict[str, Any]:
-    return {"puts": [Name("terms", body["population"])], "caps": _population_caps(body)}
-
-
-def _population_caps(body: Mapping[str, Any]) -> list[Cap]:
-    caps = caps_of(filter_from_terms(body["terms"]))
-    return [Cap(BalanceKey(body["population"], "", currency), cap) for currency, cap in caps.items()]
-
-
-def _quota(body: Mapping[str, Any]) -> dict[str, Any]:
-    caps = body["caps"].items()
-    return {
-        "caps": [
-            Cap(BalanceKey(body["population"], body["owner"], currency), None if cap is None else _grains(cap))
-            for currency, cap in caps
-        ]
-    }
-
-
-def _conversation(body: Mapping[str, Any]) -> dict[str, Any]:
-    owner = conversation_owner(body["analyst"], body["name"])
-    return {"claims": [conversation_name(body["population"], owner)], **_quota({**body, "owner": owner})}
-
-
-def _renewal(body: Mapping[str, Any]) -> dict[str, Any]:
-    population, period = body["population"], body["period"]
-    return {
-        "claims": [renewal_name(population, period)],
-        "puts": [Name("period", population)],
-        **_quota({**body, "owner": period_owner(period)}),
-    }
-
-
-def _source(body: Mapping[str, Any]) -> dict[str, Any]:
-    return {"claims": [source_name(fingerprint) for fingerprint in body["fingerprints"]]}
-
-
-def _analyst(body: Mapping[str, Any]) -> dict[str, Any]:
-    name, revoked = Name("analyst", body["name"]), Name("revoked", body["name"])
-    return {"puts": [name], "drops": [revoked]} if body["active"] else {"puts": [name, revoked]}
-
-
-def _reserve(body: Mapping[str, Any]) -> dict[str, Any]:
-    population = body["population"]
-    amounts = tuple(body["amounts"].items())
-    shares = body.get("conversation", ""), body.get("period", "")
-    return {
-        "moves": _moves(population, body["analyst"], body["project"], amounts, *shares),
-        "claims": _request(body) + ([repeat_name(population, body["repeat"])] if body["repeat"] else []),
-        "bars": _not_revoked(body),
-    }
 
 
 @lru_cache(maxsize=4096)
@@ -380,8 +384,12 @@ def _moves(
     )
 
 
-def _repeat(body: Mapping[str, Any]) -> dict[str, Any]:
-    return {"claims": _request(body), "bars": _not_revoked(body)}
+def _share_caps(body: Mapping[str, Any], owner: str) -> list[Cap]:
+    """Caps of a share of an account; None where a currency stays free."""
+    return [
+        Cap(BalanceKey(body["population"], owner, currency), None if cap is None else _grains(cap))
+        for currency, cap in body["caps"].items()
+    ]
 
 
 def _request(body: Mapping[str, Any]) -> list[Name]:
@@ -390,41 +398,6 @@ def _request(body: Mapping[str, Any]) -> list[Name]:
 
 def _not_revoked(body: Mapping[str, Any]) -> list[Name]:
     return [Name("revoked", body["analyst"])] if body["analyst"] else []
-
-
-def _run(body: Mapping[str, Any]) -> dict[str, Any]:
-    return {"claims": [run_name(body["of"], body["number"])]}
-
-
-def _commit(body: Mapping[str, Any]) -> dict[str, Any]:
-    claims = [Name("outcome", str(body["of"]))]
-    # Signed with a key that was replaced meanwhile, it is none.
-    return {"claims": claims, "bars": [successor_name(body["key"])]} if body.get("key") else {"claims": claims}
-
-
-def _key(body: Mapping[str, Any]) -> dict[str, Any]:
-    return {"claims": [successor_name(body["previous"])]}
-
-
-def _adopted(body: Mapping[str, Any]) -> dict[str, Any]:
-    return {"claims": [Name("anew", "")]} if body.get("anew") else {}
-
-
-def _lost(body: Mapping[str, Any]) -> dict[str, Any]:
-    population = body["population"]
-    claims = [Name("lost", population)] if body["anew"] else []
-    return {"claims": claims, "moves": _moves(population, "", "", tuple(body["amounts"].items()))}
-
-
-def _unit(body: Mapping[str, Any]) -> dict[str, Any]:
-    population = body["population"]
-    # An entry follows one other and is followed by one, so that what it says about the one before is true.
-    claims = [Name("unit after", f"{body['after']}:{population}"), *_bound(body)]
-    return {"claims": claims, "puts": [unit_name(population), *_columns(body)]}
-
-
-def _column(body: Mapping[str, Any]) -> dict[str, Any]:
-    return {"claims": _bound(body), "puts": _columns(body)}
 
 
 def _columns(body: Mapping[str, Any]) -> list[Name]:
@@ -437,34 +410,6 @@ def _bound(body: Mapping[str, Any]) -> list[Name]:
     return [Name("bound", column_name(mark).key) for mark in marks]
 
 
-def _declared(body: Mapping[str, Any]) -> dict[str, Any]:
-    name = declared_name(body["project"], body["table"])
-    return {"claims": [Name("declared after", f"{body['after']}:{name.key}")], "puts": [name]}
-
-
 @lru_cache(maxsize=4096)
 def _grains(amount: str) -> int:
     return grains_up(Fraction(amount))
-
-
-_EFFECTS = {
-    "opened": _opened,
-    "account": _account,
-    "caps": _caps,
-    "quota": _quota,
-    "conversation": _conversation,
-    "renewal": _renewal,
-    "source": _source,
-    "analyst": _analyst,
-    "reserve": _reserve,
-    "repeat": _repeat,
-    "run": _run,
-    "commit": _commit,
-    "key": _key,
-    "adopted": _adopted,
-    "lost": _lost,
-    "note": lambda _: {},
-    "unit": _unit,
-    "column": _column,
-    "declared": _declared,
-}

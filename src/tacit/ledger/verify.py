@@ -92,9 +92,10 @@ def override_of(seq: int, body: Mapping[str, Any], before: Mapping[str, Any] | N
     """The decision that an entry is, if it is one; ``before`` are the terms that its account had."""
     if body["kind"] not in _KINDS:
         return None
-    words = _WORDS[body["kind"]](body, before)
     population, operator, reason = (str(body.get(name, "")) for name in ("population", "operator", "reason"))
-    return Override(seq, str(body.get("time", "")), str(body["kind"]), population, operator, reason, words)
+    return Override(
+        seq, str(body.get("time", "")), str(body["kind"]), population, operator, reason, _words(body, before)
+    )
 
 
 class Overrides:
@@ -119,41 +120,29 @@ class Overrides:
         return tuple(self._found)
 
 
-def _adopted(body: Mapping[str, Any], _: Mapping[str, Any] | None) -> str:
-    known, seq = body.get("remembered"), (body.get("found") or [0])[0]
-    if not known:
-        return (
-            f"the ledger was taken at entry {seq} without an anchor, so nothing showed whether it was the newest copy"
-        )
-    if "problem" in known:
-        return f"the ledger was taken at entry {seq} although its anchor could not be read"
-    return (
-        f"the ledger was taken at entry {seq} although its anchor remembered entry {known['seq']} of ledger "
-        f"{str(known['ledger'])[:16]}"
-    )
-
-
-def _lost(body: Mapping[str, Any], _: Mapping[str, Any] | None) -> str:
-    left = amounts_words(body["amounts"])
-    return f"what was left of {body['population']} ({left}) was counted as spent, because entries are missing"
-
-
-def _caps(body: Mapping[str, Any], before: Mapping[str, Any] | None) -> str:
-    was = "" if before is None else f" from {terms_words(before)}"
-    return f"the caps of {body['population']} were changed{was} to {terms_words(body['terms'])}"
-
-
-def _key(body: Mapping[str, Any], _: Mapping[str, Any] | None) -> str:
-    lost = "" if body.get("signature") else " without the signature of the old one, which was lost"
-    return f"the key that signs receipts was replaced{lost}"
-
-
-def _renewal(body: Mapping[str, Any], _: Mapping[str, Any] | None) -> str:
-    caps = amounts_words({currency: cap for currency, cap in body["caps"].items() if cap is not None})
-    return f"version {body['period']} of {body['population']} began, which may spend {caps} within the caps that stay"
-
-
-_WORDS: Final = {"adopted": _adopted, "lost": _lost, "caps": _caps, "key": _key, "renewal": _renewal}
+def _words(body: Mapping[str, Any], before: Mapping[str, Any] | None) -> str:
+    """What was done, in words."""
+    match body["kind"]:
+        case "adopted":
+            known, taken = body.get("remembered"), f"the ledger was taken at entry {(body.get('found') or [0])[0]}"
+            if not known:
+                return f"{taken} without an anchor, so nothing showed whether it was the newest copy"
+            if "problem" in known:
+                return f"{taken} although its anchor could not be read"
+            return f"{taken} although its anchor remembered entry {known['seq']} of ledger {str(known['ledger'])[:16]}"
+        case "lost":
+            left = amounts_words(body["amounts"])
+            return f"what was left of {body['population']} ({left}) was counted as spent, because entries are missing"
+        case "caps":
+            was = "" if before is None else f" from {terms_words(before)}"
+            return f"the caps of {body['population']} were changed{was} to {terms_words(body['terms'])}"
+        case "key":
+            lost = "" if body.get("signature") else " without the signature of the old one, which was lost"
+            return f"the key that signs receipts was replaced{lost}"
+        case _:
+            caps = amounts_words({currency: cap for currency, cap in body["caps"].items() if cap is not None})
+            begun = f"version {body['period']} of {body['population']} began"
+            return f"{begun}, which may spend {caps} within the caps that stay"
 
 
 Progress = Callable[[int, int], None]

@@ -501,7 +501,9 @@ class ExampleGradients:
         if self._recorded is not None:
             found = self._recorded.run(self._values(copied=self._recorded.writes), moved, keys)
         else:
-            found = _detached(self._pass_over(self._values(copied=True), moved, keys))
+            passed = self._pass_over(self._values(copied=True), moved, keys)
+            # A network may hold tensors that want gradients and are not trained.
+            found = [value.detach() for value in passed]
         names = ([tap.weight for tap in self._taps], self._loose, [tap.weight for tap in self._taps])
         every = iter(found)
         returns, direct, inputs = ({name: next(every) for name in part} for part in names)
@@ -628,11 +630,6 @@ class ExampleGradients:
 def _widened(values: Tensor) -> Tensor:
     """Numbers of half a word as float32, before they are put on a grid; words and all others as they are."""
     return values.float() if values.dtype in (torch.bfloat16, torch.float16) else values
-
-
-def _detached(values: list[Tensor]) -> list[Tensor]:
-    # A network may hold tensors that want gradients and are not trained.
-    return [value.detach() for value in values]
 
 
 def _places(taken: Tensor, short: Tensor) -> Any:
