@@ -33,7 +33,6 @@ with probability 3/4: Chebyshev 0.0216507, Hoeffding 0.0254917
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -79,27 +78,64 @@ MOST_EPSILON: Final = 400
 _DIGITS: Final = 12
 
 
-class SampleSizeQuery(ABC):
-    """Test for one mechanism whether stated amounts are enough."""
+@dataclass
+class SampleSizeQuery:
+    """Test for one mechanism whether stated amounts are enough.
 
-    #: Whether errors are whole numbers of people.
-    whole = True
+    Attributes:
+        mechanism: one of :data:`MECHANISMS`.
+        relation: the neighbouring relation of epsilon.
+        delta: for Gaussian noise.
+        outputs: how many bins or candidates there are.
+    """
+
+    mechanism: str
     relation: Relation
     delta: Fraction | None = None
-    outputs = 1
+    outputs: int = 1
+    _noise: Laplace | Gaussian | None = None
+    _epsilon: Fraction = Fraction(0)
 
-    def __init__(self, mechanism: str) -> None:
-        self.mechanism = mechanism
+    @property
+    def whole(self) -> bool:
+        """Whether errors are whole numbers of people."""
+        return self.mechanism not in ("mean", "randomized_response")
 
-    @abstractmethod
     def is_enough(self, *, people: int, epsilon: Fraction, within: Fraction, beta: Fraction) -> bool:
         """Whether an error above ``within``·``people`` is proven to have probability at most ``beta``.
 
         More people, more epsilon, a larger error and a larger beta never turn a yes into a no.
         """
+        match self.mechanism:
+            case "mean":
+                return Mean(epsilon=epsilon, bounds=(0, 1), n=people, relation=self.relation).error(beta) <= within
+            case "randomized_response":
+                return _poll_beta_up(RandomizedResponse(epsilon=epsilon).truth, people, within) <= beta
+            case "selection":
+                monotone = self.relation is ADD_REMOVE
+                choice = PermuteAndFlip(epsilon=epsilon, sensitivity=1, monotone=monotone, relation=self.relation)
+                short = math.floor(within * people) + 1
+                return _worst_choice(exp_bounds(-short / choice.scale)[1], self.outputs) <= beta
+            case _:
+                # Calibrating Gaussian noise takes a while, and only a search for epsilon asks for it anew.
+                if self._noise is None or epsilon != self._epsilon:
+                    self._noise, self._epsilon = self._count_noise(epsilon), epsilon
+                return Fraction(self._noise.error(beta, k=self.outputs)) <= within * people
 
     def smallest_epsilon(self, *, people: int, within: Fraction, beta: Fraction) -> Fraction:
         """The smallest epsilon that is enough, rounded up to twelve digits."""
+        off = math.floor(within * people)
+        if self.delta is not None and off:
+            # The mechanism's own search starts from the normal law and needs fewer of the costly calibrations.
+            promise = Gaussian.for_error(
+                within=off,
+                beta=beta,
+                delta=self.delta,
+                l2_squared=self._moves.l2_squared,
+                k=self.outputs,
+                dimension=self.outputs,
+            ).guarantee
+            return promise.to_approx(self.delta).epsilon
 
         def holds(epsilon: Fraction) -> bool:
             return self.is_enough(people=people, epsilon=epsilon, within=within, beta=beta)
@@ -108,39 +144,12 @@ class SampleSizeQuery(ABC):
             raise InputError("epsilon", f"even {MOST_EPSILON} is not enough; allow a larger error or have more people")
         return smallest_that(holds, Fraction(1), digits=_DIGITS)
 
+    @property
+    def _moves(self) -> sensitivity.Sensitivity:
+        return sensitivity.histogram(bins=self.outputs, relation=self.relation)
 
-class _Counts(SampleSizeQuery):
-    """``outputs`` noisy counts at once, with Laplace noise or, given a delta, Gaussian noise."""
-
-    def __init__(self, mechanism: str, outputs: int, relation: Relation, delta: Fraction | None) -> None:
-        super().__init__(mechanism)
-        self.outputs, self.relation, self.delta = outputs, relation, delta
-        self._moves = sensitivity.histogram(bins=outputs, relation=relation)
-        self._noise: Laplace | Gaussian | None = None
-        self._epsilon = Fraction(0)
-
-    def is_enough(self, *, people: int, epsilon: Fraction, within: Fraction, beta: Fraction) -> bool:
-        # Calibrating Gaussian noise takes a while, and only a search for epsilon asks for it anew.
-        if self._noise is None or epsilon != self._epsilon:
-            self._noise, self._epsilon = self._make(epsilon), epsilon
-        return Fraction(self._noise.error(beta, k=self.outputs)) <= within * people
-
-    def smallest_epsilon(self, *, people: int, within: Fraction, beta: Fraction) -> Fraction:
-        off = math.floor(within * people)
-        if self.delta is None or not off:
-            return super().smallest_epsilon(people=people, within=within, beta=beta)
-        # The mechanism's own search starts from the normal law and needs fewer of the costly calibrations.
-        promise = Gaussian.for_error(
-            within=off,
-            beta=beta,
-            delta=self.delta,
-            l2_squared=self._moves.l2_squared,
-            k=self.outputs,
-            dimension=self.outputs,
-        ).guarantee
-        return promise.to_approx(self.delta).epsilon
-
-    def _make(self, epsilon: Fraction) -> Laplace | Gaussian:
+    def _count_noise(self, epsilon: Fraction) -> Laplace | Gaussian:
+        """Noise of ``outputs`` counts at once."""
         if self.delta is None:
             return Laplace(epsilon=epsilon, l1_sensitivity=self._moves.l1, relation=self.relation)
         return Gaussian(
@@ -150,47 +159,6 @@ class _Counts(SampleSizeQuery):
             dimension=self.outputs,
             relation=self.relation,
         )
-
-
-class _Mean(SampleSizeQuery):
-    """The mean of values in [0, 1] over a public number of people."""
-
-    whole = False
-
-    def __init__(self, mechanism: str, relation: Relation) -> None:
-        super().__init__(mechanism)
-        self.relation = relation
-
-    def is_enough(self, *, people: int, epsilon: Fraction, within: Fraction, beta: Fraction) -> bool:
-        return Mean(epsilon=epsilon, bounds=(0, 1), n=people, relation=self.relation).error(beta) <= within
-
-
-class _Choice(SampleSizeQuery):
-    """The candidate with the largest count, by permute-and-flip; the error is how many people its count falls short."""
-
-    def __init__(self, mechanism: str, candidates: int, relation: Relation) -> None:
-        super().__init__(mechanism)
-        self.outputs, self.relation = candidates, relation
-
-    def is_enough(self, *, people: int, epsilon: Fraction, within: Fraction, beta: Fraction) -> bool:
-        choice = PermuteAndFlip(
-            epsilon=epsilon, sensitivity=1, monotone=self.relation is ADD_REMOVE, relation=self.relation
-        )
-        short = math.floor(within * people) + 1
-        return _worst_choice(exp_bounds(-short / choice.scale)[1], self.outputs) <= beta
-
-
-class _Poll(SampleSizeQuery):
-    """The share of people with a property, estimated from randomized responses."""
-
-    whole = False
-
-    def __init__(self, mechanism: str, relation: Relation) -> None:
-        super().__init__(mechanism)
-        self.relation = relation
-
-    def is_enough(self, *, people: int, epsilon: Fraction, within: Fraction, beta: Fraction) -> bool:
-        return _poll_beta_up(RandomizedResponse(epsilon=epsilon).truth, people, within) <= beta
 
 
 def _worst_choice(coin: Fraction, candidates: int) -> Fraction:
@@ -255,11 +223,9 @@ def query_of(
     if mechanism in ("mean", "randomized_response"):
         if chosen is ADD_REMOVE:
             raise InputError("relation", f"{mechanism} knows only 'replace_one': the number of people is public")
-        return (_Mean if mechanism == "mean" else _Poll)(mechanism, REPLACE_ONE)
-    if mechanism == "selection":
-        return _Choice(mechanism, outputs, chosen or ADD_REMOVE)
+        return SampleSizeQuery(mechanism, REPLACE_ONE)
     price = None if delta is None else exact_probability(delta, "delta")
-    return _Counts(mechanism, outputs or 1, chosen or ADD_REMOVE, price)
+    return SampleSizeQuery(mechanism, chosen or ADD_REMOVE, price, outputs or 1)
 
 
 def _only_for(owner: str, mechanism: str, value: SupportsIndex | None, parameter: str) -> int:
