@@ -44,6 +44,23 @@ def test_labels_that_nothing_tells_are_told_no_worse_than_by_a_coin(
     assert float(np.median(losses)) > math.log(2) - 0.01
 
 
+def test_objective_perturbation_shrinks_by_a_declared_number_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With few rows it comes near the base rate; with many nothing is lost."""
+
+    def loss(rows: int, told: float, epsilon: str, n: int | None) -> float:
+        losses = []
+        for seed in range(7):
+            seeded(monkeypatch, seed)
+            settings = {**SMALL, "epsilon": epsilon, "method": "objective", "n": n}
+            model = LogisticRegression(**settings, classes=[0, 1]).fit(*table(rows, told, seed))
+            others, theirs = table(2000, told, 99)
+            losses.append(log_loss(theirs, model.predict_proba(others)))
+        return float(np.mean(losses))
+
+    assert loss(60, 0.0, "0.3", 60) < math.log(2) + 0.1 < loss(60, 0.0, "0.3", None) - 0.1
+    assert loss(3000, 3.0, "1", 3000) < loss(3000, 3.0, "1", None) + 0.005
+
+
 def test_what_can_be_told_is_told_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     seeded(monkeypatch, 5)
     model = LogisticRegression(**SMALL, classes=[0, 1]).fit(*table(2000, 3.0, 1))

@@ -155,7 +155,7 @@ class LinearClassifier(ScoringClassifier, Weighted):
                 whitened=whitening is not None,
             )
             return plan_gradient(fit, whitening=whitening, rows=rows, privacy=whole)
-        return plan_objective(columns, self._smooth_loss(classes), regularization=given, privacy=whole)
+        return plan_objective(columns, self._smooth_loss(classes), regularization=given, rows=rows, privacy=whole)
 
     def _rate(self) -> Fraction:
         """The sampling rate, on the grid of rates that can be drawn exactly."""
@@ -199,7 +199,8 @@ class LogisticRegression(ProbabilityClassifier, LinearClassifier):
         bounds: public bounds of the features: one pair, a list with one per column, or pairs by column name; or
         data_norm: a public bound on the norm of a row, instead.
         classes: the public labels, or ``"discover"`` to have them chosen privately for a fifth of the privacy.
-        n: the number of rows, if that is public; otherwise a noisy count is paid for.
+        n: the number of rows, if that is public; otherwise a noisy count is paid for by ``"gradient"``, and
+            ``"objective"`` does not shrink what noise explains.
         method: ``"gradient"`` puts noise into every gradient, ``"output"`` onto the minimiser, ``"objective"`` (for two
             classes) into the objective; ``"auto"`` is the first, or the second where there is no ``delta``.
         steps: how many noisy gradients; 40, or more with ``batch_rate``.

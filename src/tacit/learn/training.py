@@ -302,9 +302,9 @@ def plan_output(
 
 
 def plan_objective(
-    columns: int, loss: SmoothLoss, *, regularization: Fraction | None, privacy: Privacy
+    columns: int, loss: SmoothLoss, *, regularization: Fraction | None, rows: int | None, privacy: Privacy
 ) -> TrainingPlan:
-    """The minimiser of a loss with a random linear term.
+    """The minimiser of a loss with a random linear term, shrunk as far as it may be noise where ``rows`` are known.
 
     A row that is replaced is one that goes and one that comes: what is (ε/2, δ/(1 + e^(ε/2)))-DP for the two of them is
     (ε, δ)-DP for both in a row.
@@ -326,7 +326,13 @@ def plan_objective(
 
     def train(data: Data) -> Linear:
         row_map = RowMap(data.box)
-        return Linear.of_rows(made.release(data.table(row_map(data.values))), row_map)
+        weights, kept = made.release(data.table(row_map(data.values))), 1.0
+        if rows is not None:
+            # The linear term moves the minimiser by σ over how much the objective bends: the losses of rows of length
+            # one do by about curvature·rows/width in any direction. Post-processing, so that it may be a guess.
+            bend = float_nearest(made.regularization + loss.curvature * rows / width)
+            weights, kept = shrunk(weights, (float_nearest(made.sigma) / bend) ** 2)
+        return Linear.of_rows(weights, row_map, kept)
 
     return TrainingPlan(FitPrice(ApproxDP(epsilon, delta, relation=relation), event, lines), train)
 
