@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations_with_replacement, product
 from math import comb, prod
-from typing import Any, Final, SupportsIndex, overload
+from typing import Any, Final, SupportsIndex
 
 from tacit.core import relations
 from tacit.core.errors import InputError
@@ -94,10 +94,6 @@ class Universe(Sequence[Hashable]):
         except TypeError:
             return False
 
-    @overload
-    def __getitem__(self, index: int) -> Hashable: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Hashable]: ...
     def __getitem__(self, index: Any) -> Any:
         return self._records[index]
 
@@ -150,10 +146,6 @@ class RowForm(_Form, Sequence[Hashable]):
     def _counts(self) -> Counter[Hashable]:
         return Counter(self._rows)
 
-    @overload
-    def __getitem__(self, index: int) -> Hashable: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Hashable]: ...
     def __getitem__(self, index: Any) -> Any:
         return self._rows[index]
 

@@ -35,7 +35,6 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import lru_cache
-from json.encoder import encode_basestring_ascii
 from typing import Any
 
 from tacit.core.errors import InputError
@@ -56,16 +55,7 @@ _DECODER = json.JSONDecoder(parse_float=_no_float, parse_constant=_no_float)
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), check_circular=False)
 
 
-def _encoder() -> Callable[[Any], str]:
-    """As ``_ENCODER.encode``, which makes its C encoder anew for every text."""
-    make_encoder = getattr(json.encoder, "c_make_encoder", None)
-    if make_encoder is None:
-        return _ENCODER.encode
-    parts = make_encoder(None, _ENCODER.default, encode_basestring_ascii, None, ":", ",", True, False, True)
-    return lambda value: "".join(parts(value, 0))
-
-
-_encoded = _encoder()
+_encoded = _ENCODER.encode
 
 
 def canonical(value: Mapping[str, Any]) -> str:

@@ -270,29 +270,25 @@ def _attention(
     return (_masked(rows, weights, tuple(scores.shape), dropout_p) if dropout_p else weights) @ value
 
 
-def _cross_entropy(
-    _: RowRandomness, values: Tensor, target: Tensor, weight: Tensor | None = None, **options: Any
-) -> Tensor:
-    return _weighted(functional.cross_entropy, values, target, weight, options)
-
-
-def _nll_loss(_: RowRandomness, values: Tensor, target: Tensor, weight: Tensor | None = None, **options: Any) -> Tensor:
-    return _weighted(functional.nll_loss, values, target, weight, options)
-
-
-def _weighted(loss: Any, values: Tensor, target: Tensor, weight: Tensor | None, options: dict[str, Any]) -> Tensor:
+def _by_classes(loss: Any) -> Callable[..., Tensor]:
     """The loss of one row with weights of classes.
 
     PyTorch divides the weighted sum of a batch by the sum of its weights. In a batch of one that takes the weight away
     again, so here it is divided by the number of targets that count.
     """
-    reduced = options.get("reduction", "mean") == "mean" and not any(
-        options.get(old) is not None for old in ("reduce", "size_average")
-    )
-    if weight is None or not reduced or target.is_floating_point():
-        return loss(values, target, weight=weight, **options)
-    counted = (target != options.get("ignore_index", -100)).sum().clamp(min=1)
-    return loss(values, target, weight=weight, **(options | {"reduction": "sum"})) / counted
+
+    def weighted(
+        _: RowRandomness, values: Tensor, target: Tensor, weight: Tensor | None = None, **options: Any
+    ) -> Tensor:
+        reduced = options.get("reduction", "mean") == "mean" and not any(
+            options.get(old) is not None for old in ("reduce", "size_average")
+        )
+        if weight is None or not reduced or target.is_floating_point():
+            return loss(values, target, weight=weight, **options)
+        counted = (target != options.get("ignore_index", -100)).sum().clamp(min=1)
+        return loss(values, target, weight=weight, **(options | {"reduction": "sum"})) / counted
+
+    return weighted
 
 
 def _binary(loss: Any) -> Callable[..., Tensor]:
@@ -336,8 +332,8 @@ _OWN: dict[Any, Callable[..., Tensor]] = {
     torch.Tensor.bernoulli: _bernoulli,
     functional.binary_cross_entropy: _binary(functional.binary_cross_entropy),
     functional.binary_cross_entropy_with_logits: _binary(functional.binary_cross_entropy_with_logits),
-    functional.cross_entropy: _cross_entropy,
-    functional.nll_loss: _nll_loss,
+    functional.cross_entropy: _by_classes(functional.cross_entropy),
+    functional.nll_loss: _by_classes(functional.nll_loss),
 }
 _REFUSED = {
     torch.randperm,
