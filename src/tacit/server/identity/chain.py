@@ -42,13 +42,13 @@ from typing import Any, Final
 
 from tacit.core.errors import InputError
 from tacit.ledger import Analyst, Ledger, LedgerError
+from tacit.ledger.database import Database, Run, Schema
 from tacit.ledger.entries import plain_name
 from tacit.ledger.errors import storage_errors
 from tacit.ledger.journal import entries_of, read_body
 from tacit.ledger.memory import MEMORY
 from tacit.ledger.opening import is_postgres
 from tacit.ledger.protocol import Name, Reader
-from tacit.ledger.database import Database, Run, Schema
 
 # -- people
 
