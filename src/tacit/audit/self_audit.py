@@ -19,10 +19,9 @@ from tacit.audit.report import AuditCheck, Verdict, judged, judged_replays
 from tacit.audit.search import Neighbours, replay_neighbours
 from tacit.core.guarantees import ApproxDP, Guarantee
 from tacit.core.numbers import exp_bounds
-from tacit.mechanisms.counts import CountingQueries
+from tacit.mechanisms.counts import CountingQueries, Histogram
 from tacit.mechanisms.exponential import Exponential
 from tacit.mechanisms.gaussian import Gaussian
-from tacit.mechanisms.counts import Histogram
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.mean import Mean
 from tacit.mechanisms.noisy_max import NoisyMax
