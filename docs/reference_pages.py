@@ -399,7 +399,7 @@ def errors() -> Iterator[str]:
     from tacit.core import errors as tree
     from tacit.query.refusal import CODES
     from tacit.server.errors import STATUS
-    from tacit.server.pgwire.sqlstates import STATES
+    from tacit.server.pgwire.protocol import STATES
 
     yield "# Errors\n"
     words = (inspect.getdoc(tree) or "").replace("::\n\n", "").replace(":mod:", "")

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from support.served import serve
 from tacit.cli.serve import _demo_people, _tell, _tell_demo
-from tacit.server.serve.supervisor import Started
+from tacit.server.serve.processes import Started
 
 
 def test_the_demo_prints_lines_for_every_tool(capsys: pytest.CaptureFixture[str]) -> None:

@@ -66,7 +66,7 @@ def psql(pg: PgServed, *commands: str) -> str:
 
 
 def test_psql_asks_and_is_told_the_charge(pg: PgServed) -> None:
-    told = psql(pg, COUNT, f"EXPLAIN {COUNT}", "SHOW tacit.budget", "\\conninfo")
+    told = psql(pg, COUNT, f"EXPLAIN {COUNT}", "SELECT * FROM tacit.budget", "\\conninfo")
     assert "(3 rows)" in told
     assert "NOTICE:  Charged epsilon 0.5 to patients; epsilon " in told
     assert " n_low | n_high" in told

@@ -16,26 +16,24 @@ from hypothesis import strategies as st
 
 from support.pg_served import PgServed, pg_serve
 from support.wire_fuzz import BUDGET, PRICE, QUERIES, Fuzzer
-from tacit.server.pgwire.messages import (
+from tacit.server.pgwire.protocol import (
     BINARY,
-    TEXT,
-    BindMessage,
-    ExecuteMessage,
-    MessageReader,
-    ParseMessage,
-    QueryMessage,
-    WireFault,
-)
-from tacit.server.pgwire.types import (
     BOOL,
     DATE_OID,
     FLOAT8,
     INT4,
     INT8,
     NUMERIC,
+    TEXT,
     TEXT_OID,
     TIMESTAMP_OID,
     BadValue,
+    BindMessage,
+    ExecuteMessage,
+    MessageReader,
+    ParseMessage,
+    QueryMessage,
+    WireFault,
     decode,
     encode,
 )

@@ -12,7 +12,7 @@ from support.serving import COUNT, Server, make_clinic, make_tokens, spent
 from tacit.core.errors import InputError
 from tacit.server.pgwire.server import CancelKeys
 from tacit.server.rate_limit import Buckets
-from tacit.server.serve.supervisor import check_place
+from tacit.server.serve.processes import check_place
 from tacit.server.settings import Settings
 
 

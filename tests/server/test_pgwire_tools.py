@@ -12,7 +12,7 @@ import pytest
 
 from support.pg_served import PgServed, pg_serve
 from support.served import BUDGETS, COUNT
-from tacit.server.pgwire import client_queries
+from tacit.server.pgwire import session as client_queries
 
 BUDGET = {**BUDGETS, "patients": {"accounting": "approx", "epsilon": "100000", "delta": "1e-6"}}
 NAMES = "SELECT relname FROM pg_class WHERE relnamespace = 2200 AND relkind = 'r' ORDER BY 1"

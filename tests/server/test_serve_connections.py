@@ -19,7 +19,7 @@ from uvicorn.server import ServerState
 
 from tacit.core.errors import InputError
 from tacit.server.serve.http_protocol import Connections, GuardedProtocol, guarded
-from tacit.server.serve.supervisor import tls_context
+from tacit.server.serve.processes import tls_context
 from tacit.server.settings import Settings
 
 

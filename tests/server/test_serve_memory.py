@@ -9,13 +9,13 @@ import pytest
 
 from tacit.project.project_file import LimitsModel, Project
 from tacit.query.catalog import Catalog
-from tacit.server.serve.worker import machine_memory, with_shared_memory
+from tacit.server.serve.processes import machine_memory, with_shared_memory
 
 # Arrays of some megabytes, made and dropped in a thread, as queries do; how often the system had to give a page.
 _WORK = """
 import resource, sys, threading
 import numpy as np
-from tacit.server.serve.worker import keep_memory
+from tacit.server.serve.processes import keep_memory
 
 if sys.argv[1] == "keep":
     assert keep_memory()

@@ -22,8 +22,8 @@ from support.serving import COUNT, PATIENCE, Server, certificate, fetch, make_cl
 from support.warm import run_warm
 from tacit.client.http_client import RemoteError, SignInError
 from tacit.core.errors import InputError
-from tacit.server.serve.supervisor import bind, check_place, is_loopback, tls_context
-from tacit.server.settings import Settings
+from tacit.server.serve.processes import bind, check_place, tls_context
+from tacit.server.settings import Settings, is_loopback
 
 
 @pytest.fixture(scope="module")

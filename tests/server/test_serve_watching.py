@@ -18,7 +18,7 @@ from support.served import COUNT, rows, serve
 from support.toy_engine import ToyEngine
 from tacit.core.errors import EngineError
 from tacit.server.serve import access_log as metrics
-from tacit.server.serve import worker
+from tacit.server.serve import processes as worker
 from tacit.server.serve.access_log import AccessLog, Counters, Lines, MetricsPage
 
 QUERIES: list[dict[str, Any]] = [

@@ -114,7 +114,7 @@ def run_warm(command: Sequence[str], *, timeout: float = 120, **options: Any) ->
 def _import_all() -> None:
     for module in ("tacit.cli.query", "tacit.cli.serve", "support.toy_curators", "support.toy_engine"):
         importlib.import_module(module)
-    importlib.import_module("tacit.server.serve.supervisor")._import_modules_of_workers()
+    importlib.import_module("tacit.server.serve.processes")._import_modules_of_workers()
 
 
 def _fork_on_request(connection: socket.socket) -> dict[str, Any]:

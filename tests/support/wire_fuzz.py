@@ -18,9 +18,8 @@ from typing import Any
 from support.pg_served import PgServed, pg_serve
 from support.served import BUDGETS
 from tacit.server.errors import Unauthenticated
-from tacit.server.pgwire.client_queries import ClientQueries
-from tacit.server.pgwire.messages import CANCEL, GSS, TLS, MessageReader, WireFault
-from tacit.server.pgwire.session import WireSession
+from tacit.server.pgwire.protocol import CANCEL, GSS, TLS, MessageReader, WireFault
+from tacit.server.pgwire.session import ClientQueries, WireSession
 from tacit.server.pgwire.variables import SessionVariables
 
 BUDGET = {**BUDGETS, "patients": {"accounting": "approx", "epsilon": "100000", "delta": "1e-6"}}
@@ -38,11 +37,11 @@ _OTHERS = (
     "ROLLBACK", "SAVEPOINT a", "ROLLBACK TO a", "RELEASE a", "START TRANSACTION READ ONLY", "ABORT", "END",
     "SET tacit.epsilon = '0.5'", "SET tacit.intervals = on", "RESET tacit.intervals",
     "SET LOCAL tacit.intervals = on", "SET statement_timeout = 5", "SET role = x", "SET nothing = 1",
-    "SET search_path = tacit", "SHOW ALL", "SHOW tacit.budget", "SHOW tacit.epsilon", "RESET ALL", "DISCARD ALL",
+    "SET search_path = tacit", "SHOW ALL", "SHOW tacit.epsilon", "RESET ALL", "DISCARD ALL",
     "DEALLOCATE ALL", "DEALLOCATE a", "CLOSE ALL", "CLOSE c", "UNLISTEN *", "DECLARE c CURSOR FOR {query}",
     "DECLARE c CURSOR WITH HOLD FOR {query}", "FETCH 1 FROM c", "FETCH ALL c", "FETCH BACKWARD 1 FROM c",
     "MOVE 1 FROM c", "COPY ({query}) TO STDOUT", "COPY visits FROM STDIN", "EXPLAIN {query}",
-    "EXPLAIN (FORMAT JSON) {query}",
+    "EXPLAIN (COSTS OFF) {query}",
     "EXPLAIN ANALYZE {query}", "EXPLAIN", "PREPARE a AS SELECT 1",
     "SELECT relname, oid FROM pg_class WHERE relname = $1", "SELECT current_setting('tacit.epsilon')",
     "SELECT set_config('tacit.intervals', 'on', true)", "SELECT * FROM tacit.budget", "SELECT * FROM tacit.history",

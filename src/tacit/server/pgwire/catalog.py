@@ -16,11 +16,9 @@ from tacit.query import limits
 from tacit.query.catalog import Catalog
 from tacit.releases.planner import WeightedLRUCache
 from tacit.server.api.worker_runtime import FairExecutor
-from tacit.server.pgwire.messages import WireColumn
-from tacit.server.pgwire.sqlstates import StatementFault
+from tacit.server.pgwire.protocol import ARRAYS, TYPES, StatementFault, WireColumn
 from tacit.server.pgwire.statements import literal_of, postgres_tree
 from tacit.server.pgwire.system_tables import DUCKDB_TYPES, EMPTY, MACROS, SCHEMAS, create_system_tables
-from tacit.server.pgwire.types import ARRAYS, TYPES
 
 if TYPE_CHECKING:
     from sqlglot import exp

@@ -7,6 +7,9 @@ without TLS are refused; without one it listens on loopback alone.
 A request to cancel arrives on a connection of its own, which may be another worker's. Its secret is a code of the
 connection's number under a key that all workers share, so any of them can check it; the number is then marked in shared
 memory, where the worker of the connection looks while a query runs.
+
+TLS runs over buffers in memory: a client may begin with it (direct negotiation) or ask for it first, and the bytes that
+were read to tell the two apart belong to the handshake.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.errors import InputError
@@ -27,31 +31,214 @@ from tacit.server.errors import Busy
 from tacit.server.identity import Access
 from tacit.server.identity.scram import MECHANISM, MECHANISM_PLUS, ScramError, ScramExchange
 from tacit.server.pgwire.catalog import Catalogues
-from tacit.server.pgwire.client_queries import ClientQueries
-from tacit.server.pgwire.messages import (
+from tacit.server.pgwire.protocol import (
     CANCEL,
     GSS,
     MAX_SASL,
     TLS,
+    FrontendMessage,
+    MessageReader,
     SaslMessage,
     StartUp,
     WireFault,
     authentication,
     backend_key,
+    error_of,
     error_response,
     negotiate,
     parameter_status,
     ready,
 )
-from tacit.server.pgwire.session import WireSession
-from tacit.server.pgwire.sqlstates import error_of
-from tacit.server.pgwire.stream import WireStream
+from tacit.server.pgwire.session import ClientQueries, WireSession
 from tacit.server.pgwire.variables import REPORTED, SessionVariables, read_options
 from tacit.server.rate_limit import Buckets
 from tacit.server.serve.http_protocol import Connections
 
 if TYPE_CHECKING:
     from tacit.server.settings import Settings
+
+_PIECE: Final = 65_536
+#: Seconds for a client to take what was written for it.
+_WRITE_SECONDS: Final = 30.0
+#: Bytes that wait to be sent before a writer waits for the client.
+_HIGH_WATER: Final = 262_144
+
+
+class WireStream:
+    """Reads messages and writes bytes.
+
+    A message has at most ``most`` bytes, and is whole within so many seconds of its beginning.
+    """
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, most: int, seconds: float) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._seconds = seconds
+        self._tls: ssl.SSLObject | None = None
+        self._arrived, self._leaving = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._messages = MessageReader(most)
+        self._out = bytearray()
+        writer.transport.set_write_buffer_limits(_HIGH_WATER)
+
+    @property
+    def secure(self) -> bool:
+        """Whether it is in TLS."""
+        return self._tls is not None
+
+    @property
+    def held(self) -> int:
+        """Number of bytes that were read and not used."""
+        return self._messages.waiting
+
+    @property
+    def protocol(self) -> str | None:
+        """Protocol that the client has chosen in TLS (ALPN)."""
+        return None if self._tls is None else self._tls.selected_alpn_protocol()
+
+    async def first_byte(self) -> int | None:
+        """The first byte of the connection, which is not taken; None where the client has left."""
+        while (found := self._messages.first_byte()) is None:
+            if not await self._more():
+                return None
+        return found
+
+    async def start_up(self) -> StartUp | None:
+        """The first message of the connection; None where the client has left."""
+        while (found := self._messages.start_up()) is None:
+            if not await self._more():
+                return None
+        return found
+
+    async def receive(self, most: int | None = None) -> FrontendMessage | None:
+        """The next message, for which there is all the time in the world until its first byte; None for the end.
+
+        Raises:
+            WireFault: it is malformed, or took too long.
+        """
+        found = self._messages.next(most)
+        if found is not None:
+            return found
+        await self.flush()
+        if not self._messages.waiting and not await self._more():
+            return None
+        try:
+            async with asyncio.timeout(self._seconds):
+                while (found := self._messages.next(most)) is None:
+                    if not await self._more():
+                        return None
+        except TimeoutError:
+            raise WireFault("a message took too long to arrive") from None
+        return found
+
+    def write(self, data: bytes) -> None:
+        """Send something with the next :meth:`flush`."""
+        self._out += data
+
+    async def spill(self) -> None:
+        """Send what is waiting, where it is much."""
+        if len(self._out) > _PIECE:
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Send what is waiting; a client that does not read is disconnected."""
+        if not self._out:
+            return
+        data = bytes(self._out)
+        self._out.clear()
+        if self._tls is not None:
+            view = memoryview(data)
+            while view:
+                view = view[self._tls.write(view) :]
+            data = self._leaving.read()
+        self._writer.write(data)
+        await self._drain()
+
+    async def secure_with(self, context: ssl.SSLContext) -> None:
+        """Speak TLS from here on; bytes that were read already belong to its handshake.
+
+        Raises:
+            WireFault: the handshake failed.
+        """
+        self._arrived.write(self._messages.take_all())
+        tls = context.wrap_bio(self._arrived, self._leaving, server_side=True)
+        while True:
+            try:
+                tls.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                await self._send_tls()
+                data = await self._reader.read(_PIECE)
+                if not data:
+                    raise WireFault("the client left in the handshake") from None
+                self._arrived.write(data)
+            except ssl.SSLError:
+                await self._send_tls()
+                raise WireFault("the TLS handshake failed") from None
+        await self._send_tls()
+        self._tls = tls
+        self._decrypted()
+
+    def hang_up(self) -> None:
+        """End it at once."""
+        self._writer.transport.abort()
+
+    async def close(self) -> None:
+        """Send what is waiting, and end it."""
+        try:
+            await self.flush()
+            if self._tls is not None:
+                with suppress(ssl.SSLError):
+                    self._tls.unwrap()
+                await self._send_tls()
+            self._writer.close()
+            async with asyncio.timeout(_WRITE_SECONDS):
+                await self._writer.wait_closed()
+        except (OSError, TimeoutError):
+            self.hang_up()
+
+    async def _send_tls(self) -> None:
+        if data := self._leaving.read():
+            self._writer.write(data)
+            await self._drain()
+
+    async def _drain(self) -> None:
+        try:
+            async with asyncio.timeout(_WRITE_SECONDS):
+                await self._writer.drain()
+        except TimeoutError:
+            self.hang_up()
+            raise ConnectionResetError("the client does not read") from None
+
+    async def _more(self) -> bool:
+        """Read some bytes; whether there were any."""
+        while True:
+            data = await self._reader.read(_PIECE)
+            if not data:
+                return False
+            if self._tls is None:
+                self._messages.feed(data)
+                return True
+            self._arrived.write(data)
+            if not self._decrypted():
+                return False
+            if self._messages.waiting:
+                return True
+
+    def _decrypted(self) -> bool:
+        """Take what TLS has; False at its end."""
+        if self._tls is None:
+            return True
+        try:
+            while data := self._tls.read(_PIECE):
+                self._messages.feed(data)
+        except ssl.SSLWantReadError:
+            return True
+        except ssl.SSLError:
+            return False
+        return False
+
+
+# -- cancelling
 
 _PURPOSE: Final = "cancel"
 _SECRET: Final = {0: 4, 2: 32}
@@ -108,7 +295,7 @@ def postgres_tls(settings: Settings) -> ssl.SSLContext | None:
     """TLS 1.3 by the certificate and key of the server; None where there are none."""
     if settings.tls_cert is None or settings.tls_key is None:
         return None
-    from tacit.server.serve.supervisor import tls_context
+    from tacit.server.serve.processes import tls_context
 
     context = tls_context(settings)
     if context is not None:

@@ -22,8 +22,18 @@ from typing import TYPE_CHECKING, Any, Final
 from tacit.query import limits
 from tacit.query.catalog import Catalog
 from tacit.query.refusal import Refusal
-from tacit.server.pgwire.sqlstates import StatementFault
-from tacit.server.pgwire.types import BOOL, DATE_OID, FLOAT8, INT8, NUMERIC, TEXT_OID, TIMESTAMP_OID, BadValue, oid_of
+from tacit.server.pgwire.protocol import (
+    BOOL,
+    DATE_OID,
+    FLOAT8,
+    INT8,
+    NUMERIC,
+    TEXT_OID,
+    TIMESTAMP_OID,
+    BadValue,
+    StatementFault,
+    oid_of,
+)
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -357,35 +367,19 @@ def fetched(statement: WireStatement) -> tuple[int | None, str]:
     return count, words[0].text if words[0].kind == "IDENTIFIER" else words[0].text.lower()
 
 
-def after_explain(statement: WireStatement) -> tuple[int, bool]:
-    """Place of the query after EXPLAIN and its options, and whether JSON is wanted."""
-    place, as_json = 1, False
-    if statement.upper(1) == "(" and statement.upper(2) in (
-        "FORMAT",
-        "ANALYZE",
-        "VERBOSE",
-        "COSTS",
-        "SUMMARY",
-        "TIMING",
-    ):
-        options = []
-        place = 2
-        while statement.upper(place) not in (")", ""):
-            options.append(statement.words[place].text.upper())
-            place += 1
-        place += 1
-        as_json = "JSON" in options
-        if "ANALYZE" in options:
-            _refuse_analyze()
+def after_explain(statement: WireStatement) -> int:
+    """Place of the query after EXPLAIN and its options."""
+    place = 1
+    if statement.upper(1) == "(" and statement.upper(2) not in _READS:
+        place = next((i for i, word in enumerate(statement.words) if word.text == ")"), 0) + 1
     while statement.upper(place) in ("VERBOSE", "ANALYZE"):
-        if statement.upper(place) == "ANALYZE":
-            _refuse_analyze()
         place += 1
-    return place, as_json
-
-
-def _refuse_analyze() -> None:
-    raise StatementFault("0A000", "EXPLAIN ANALYZE would ask the query", "EXPLAIN shows its price; then ask it.")
+    options = {statement.upper(i) for i in range(1, place)}
+    if "ANALYZE" in options:
+        raise StatementFault("0A000", "EXPLAIN ANALYZE would ask the query", "EXPLAIN shows its cost; then ask it.")
+    if options & {"JSON", "XML", "YAML"}:
+        raise StatementFault("0A000", "a plan is shown as text alone", "EXPLAIN SELECT …")
+    return place
 
 
 # -- types of parameters
@@ -442,7 +436,7 @@ def _expected(node: exp.Expr, catalog: Catalog | None) -> int:
 
 
 def _named(kind: exp.DataType) -> int:
-    from tacit.server.pgwire.types import ARRAYS, TYPES
+    from tacit.server.pgwire.protocol import ARRAYS, TYPES
 
     name = kind.sql("postgres").lower().partition("(")[0]
     array = name.endswith("[]")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tacit.query.catalog import Catalog
 from tacit.releases.notebook import known_of, owner_of
-from tacit.server.pgwire.types import ARRAYS, TYPES, column_of
+from tacit.server.pgwire.protocol import ARRAYS, TYPES, column_of
 from tacit.server.pgwire.variables import VERSION
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ PostgreSQL, a change made in a transaction ends with ``ROLLBACK``, and one by ``
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -19,16 +18,7 @@ _TACIT: Final = "tacit."
 _INTERVALS: Final = "tacit.intervals"
 #: Clients whose answers people read as they come: intervals are shown to them, unless they say otherwise.
 _FOR_READERS: Final = ("psql", "pgcli")
-_WORDS: Final = {
-    "on": "on",
-    "true": "on",
-    "yes": "on",
-    "1": "on",
-    "off": "off",
-    "false": "off",
-    "no": "off",
-    "0": "off",
-}
+_WORDS: Final = dict.fromkeys(("on", "true", "yes", "1"), "on") | dict.fromkeys(("off", "false", "no", "0"), "off")
 #: Settings that clients may set, with their first values. None of them changes an answer.
 _SETTABLE: Final = {
     "application_name": "",
@@ -100,28 +90,6 @@ REPORTED: Final = {
 _LONGEST: Final = 1_000
 #: Savepoints of a transaction.
 _MOST_SAVED: Final = 1_000
-_SWITCHES: Final = frozenset(
-    {"default_transaction_deferrable", "default_transaction_read_only", "escape_string_warning", "geqo", "jit",
-     "quote_all_identifiers", "row_security", "synchronize_seqscans", "transaction_deferrable", "transaction_read_only"}
-)  # fmt: skip
-#: Settings that are whole numbers; those of times may have a unit.
-_WHOLE: Final = {
-    "extra_float_digits": re.compile(r"[+-]?\d{1,2}\Z"),
-    **dict.fromkeys(
-        ("idle_in_transaction_session_timeout", "lock_timeout", "statement_timeout"),
-        re.compile(r"\d{1,10}(\.\d{1,6})?\s*(us|ms|s|min|h|d)?\Z"),
-    ),
-}
-_LEVELS_OF_ISOLATION: Final = ("read uncommitted", "read committed", "repeatable read", "serializable")
-_CHOICES: Final = {
-    "backslash_quote": ("safe_encoding", *_WORDS),
-    "bytea_output": ("hex", "escape"),
-    "constraint_exclusion": ("partition", *_WORDS),
-    "default_transaction_isolation": _LEVELS_OF_ISOLATION,
-    "intervalstyle": ("postgres", "postgres_verbose", "sql_standard", "iso_8601"),
-    "transaction_isolation": _LEVELS_OF_ISOLATION,
-    "xmloption": ("content", "document"),
-}
 _LEVELS: Final = ("debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error")
 
 
@@ -235,27 +203,27 @@ class SessionVariables:
         self._saved.clear()
 
     def roll_back(self, savepoint: str = "") -> bool:
-        """Return to the beginning of the transaction, or to a savepoint; whether there is such."""
-        names = [each[0] for each in self._saved]
-        if savepoint not in names:
+        """Return to the beginning of the transaction, or to a savepoint; whether there is one of that name."""
+        place = self._place(savepoint)
+        if place is None:
             return False
-        place = len(names) - 1 - names[::-1].index(savepoint)
         _, values, local = self._saved[place]
         self._values, self._local = dict(values), dict(local)
-        if savepoint:
-            del self._saved[place + 1 :]
-        else:
-            self._saved.clear()
-            self._local.clear()
+        # A savepoint stays, so that a transaction can return to it again.
+        del self._saved[place + bool(savepoint) :]
         return True
 
     def release(self, savepoint: str) -> bool:
-        """Forget a savepoint; whether there was such."""
-        names = [each[0] for each in self._saved]
-        if savepoint not in names:
-            return False
-        del self._saved[len(names) - 1 - names[::-1].index(savepoint) :]
-        return True
+        """Forget a savepoint; whether there was one of that name."""
+        place = self._place(savepoint)
+        if place is not None:
+            del self._saved[place:]
+        return place is not None
+
+    def _place(self, savepoint: str) -> int | None:
+        """The youngest of that name."""
+        places = [i for i, saved in enumerate(self._saved) if saved[0] == savepoint]
+        return places[-1] if places else None
 
 
 def read_option(name: str, text: str) -> Any:
@@ -266,10 +234,14 @@ def read_option(name: str, text: str) -> Any:
 
 
 def _checked(name: str, value: str) -> str:
+    """A value as it is kept; that of a setting without an effect may be anything."""
+    plain = value.strip().lower()
     if name == _INTERVALS:
-        return _switch(name, value)
+        if plain not in _WORDS:
+            raise InputError(name, "must be on or off")
+        return _WORDS[plain]
     if name.startswith(_TACIT):
-        if not value.strip():
+        if not plain:
             return ""
         option = OPTIONS[name.removeprefix(_TACIT)]
         try:
@@ -279,41 +251,23 @@ def _checked(name: str, value: str) -> str:
                     option.exact(each)
         except InputError as problem:
             raise InputError(name, str(problem).removeprefix(f"{option.name}: ")) from None
-        if option.kind in (OptionKind.COUNT, OptionKind.LIMIT):
-            return str(read)
-        return value.strip()
-    if name == "client_encoding":
-        if value.upper().replace("-", "").replace("_", "").strip("'") not in ("UTF8", "UNICODE"):
-            raise InputError(name, "must be UTF8")
-        return "UTF8"
-    if name == "datestyle":
-        if not value.upper().startswith("ISO"):
-            raise InputError(name, "must be ISO")
-        return "ISO, MDY"
-    if name == "client_min_messages":
-        if value.lower() not in _LEVELS:
-            raise InputError(name, f"must be one of {', '.join(_LEVELS)}")
-        return value.lower()
-    return _typed(name, value.strip())
-
-
-def _switch(name: str, value: str) -> str:
-    if value.lower() not in _WORDS:
-        raise InputError(name, "must be on or off")
-    return _WORDS[value.lower()]
-
-
-def _typed(name: str, value: str) -> str:
-    """A setting that changes nothing here, with a value that PostgreSQL would take."""
-    if name in _SWITCHES:
-        return _switch(name, value)
-    if name in _CHOICES and value.lower() not in _CHOICES[name]:
-        raise InputError(name, f"must be one of {', '.join(_CHOICES[name])}")
-    if name in _WHOLE and _WHOLE[name].match(value) is None:
-        raise InputError(name, "must be a number")
-    if name == "role" and value.lower() != "none":
-        raise InputError(name, "must be none; each person is themselves")
-    return value
+        return str(read) if option.kind in (OptionKind.COUNT, OptionKind.LIMIT) else value.strip()
+    match name:
+        case "client_encoding":
+            if plain.replace("-", "").replace("_", "").strip("'") not in ("utf8", "unicode"):
+                raise InputError(name, "must be UTF8")
+            return "UTF8"
+        case "datestyle":
+            if not plain.startswith("iso"):
+                raise InputError(name, "must be ISO")
+            return "ISO, MDY"
+        case "client_min_messages":
+            if plain not in _LEVELS:
+                raise InputError(name, f"must be one of {', '.join(_LEVELS)}")
+            return plain
+        case "role" if plain != "none":
+            raise InputError(name, "must be none; each person is themselves")
+    return value.strip()
 
 
 def read_options(text: str) -> dict[str, str]:
