@@ -10,7 +10,7 @@ import pytest
 from tacit.client.remote_curator import RemoteCurator
 from tacit.curator.curator import Asking, Curator
 from tacit.query.request import OPTIONS
-from tacit.server.mcp.doors import CuratorDoor, ServerDoor
+from tacit.server.mcp.tools import CuratorDoor, ServerDoor
 
 METHODS = [name for name, each in vars(Asking).items() if inspect.isfunction(each) and not name.startswith("_")]
 

@@ -23,9 +23,8 @@ from mcp import Client
 from tacit.curator.curator import Conversation
 from tacit.curator.opening import open_curator
 from tacit.project.example_hospital import make_hospital
-from tacit.server.mcp.doors import CuratorDoor
 from tacit.server.mcp.endpoint import assistant_server, result_of
-from tacit.server.mcp.tools import AssistantTools
+from tacit.server.mcp.tools import AssistantTools, CuratorDoor
 
 PAGE = Path(__file__).parents[2] / "docs" / "connect-your-tools.md"
 BEGIN, END = "<!-- transcript -->\n```text\n", "```\n<!-- end of transcript -->\n"

@@ -14,8 +14,7 @@ from support.served import BUDGETS, COUNT, STAFF, Served, serve
 from tacit.core.errors import InputError
 from tacit.curator.curator import Conversation
 from tacit.query.request import OPTIONS
-from tacit.server.mcp.doors import CuratorDoor, ServerDoor
-from tacit.server.mcp.tools import TOOLS, AssistantTools, ToolReply
+from tacit.server.mcp.tools import TOOLS, AssistantTools, CuratorDoor, ServerDoor, ToolReply
 
 GENEROUS = dict.fromkeys(("asks_per_minute", "quotes_per_minute", "reads_per_minute"), 1_000_000)
 
@@ -47,12 +46,12 @@ def hospital() -> Iterator[Served]:
 
 def test_the_arguments_of_a_query_are_those_of_the_one_table() -> None:
     for name in ("quote", "ask"):
-        assert {"sql", *OPTIONS} == set(TOOLS[name].schema["properties"])
-        assert TOOLS[name].schema["required"] == ["sql"]
-    words = json.dumps([kind.schema for kind in TOOLS.values()]).lower()
+        assert {"sql", *OPTIONS} == set(TOOLS[name].input_schema["properties"])
+        assert TOOLS[name].input_schema["required"] == ["sql"]
+    words = json.dumps([kind.input_schema for kind in TOOLS.values()]).lower()
     assert "conversation" not in words
     assert "analyst" not in words
-    assert [kind.name for kind in TOOLS.values() if kind.charges] == ["ask"]
+    assert [kind.name for kind in TOOLS.values() if kind.annotations and kind.annotations.destructive_hint] == ["ask"]
 
 
 def test_a_quoted_number_is_found_by_those_who_may_see_its_answer(hospital: Served) -> None:

@@ -17,8 +17,7 @@ from support.served import COUNT, Served, serve
 from support.visiting import Visitor, listening
 from tacit.client.http_client import TrustError
 from tacit.curator.curator import Conversation
-from tacit.server.mcp.doors import ServerDoor
-from tacit.server.mcp.tools import AssistantTools
+from tacit.server.mcp.tools import AssistantTools, ServerDoor
 
 BEDS = "SELECT name, beds FROM wards ORDER BY beds DESC LIMIT 2"
 ROWS = [["c", 30], ["b", 20]]

@@ -15,8 +15,7 @@ from support.served import BUDGETS, COUNT
 from tacit.core.errors import InputError
 from tacit.curator.curator import Conversation
 from tacit.server.identity import TokenScope
-from tacit.server.mcp.doors import ServerDoor
-from tacit.server.mcp.tools import AssistantTools
+from tacit.server.mcp.tools import AssistantTools, ServerDoor
 
 BUDGET = {**BUDGETS, "patients": {"accounting": "approx", "epsilon": "100", "delta": "1e-6"}}
 

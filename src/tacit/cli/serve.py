@@ -284,8 +284,8 @@ def mcp(
         from pathlib import Path
 
         from tacit.curator.curator import Conversation
-        from tacit.server.mcp.doors import CuratorDoor
         from tacit.server.mcp.endpoint import serve_curator
+        from tacit.server.mcp.tools import CuratorDoor
 
         with opened(Path(place), analyst=analyst) as curator:
             serve_curator(CuratorDoor(curator, Conversation.stated(conversation, epsilon)))

@@ -1,8 +1,6 @@
 """Model Context Protocol: tools with which AI assistants ask, within a share of the budget that a person states.
 
 Modules:
-* :mod:`.doors` — Doors behind the tools: a curator in this process, or a person at a server; and what to ask instead of
-  a refusal
 * :mod:`.endpoint` — Transports of the tools: standard streams, for a project or as a bridge to a server, and HTTP at
   ``/mcp``
 * :mod:`.tools` — Tools of an assistant: tables, quote, ask, budget, history, published numbers

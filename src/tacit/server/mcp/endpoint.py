@@ -33,28 +33,11 @@ from tacit.curator.curator import Conversation
 from tacit.server.api.request import ALWAYS, ApiRequest, body_of, check_type, query_of, read_json
 from tacit.server.api.worker_runtime import WorkerRuntime
 from tacit.server.errors import Busy, RequestError
-from tacit.server.mcp.doors import CuratorDoor, ServerDoor
-from tacit.server.mcp.tools import INSTRUCTIONS, TOOLS, AssistantTools, ToolReply
+from tacit.server.mcp.tools import INSTRUCTIONS, TOOLS, AssistantTools, CuratorDoor, ServerDoor, ToolReply
 from tacit.server.settings import Settings
 
 #: Calls a tool with its arguments, given the context of the request.
 ToolCall = Callable[[Any, str, Mapping[str, Any] | None], Awaitable[types.CallToolResult]]
-_TOOLS = [
-    types.Tool(
-        name=kind.name,
-        title=kind.title,
-        description=kind.description,
-        input_schema=dict(kind.schema),
-        annotations=types.ToolAnnotations(
-            title=kind.title,
-            read_only_hint=not kind.charges,
-            destructive_hint=kind.charges,
-            idempotent_hint=True,
-            open_world_hint=False,
-        ),
-    )
-    for kind in TOOLS.values()
-]
 
 
 def assistant_server(call: ToolCall) -> Server[Any]:
@@ -62,7 +45,7 @@ def assistant_server(call: ToolCall) -> Server[Any]:
     from tacit import __version__
 
     async def list_tools(_context: Any, _page: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=_TOOLS)
+        return types.ListToolsResult(tools=list(TOOLS.values()))
 
     async def call_tool(context: Any, said: types.CallToolRequestParams) -> types.CallToolResult:
         return await call(context, said.name, said.arguments)

@@ -3,32 +3,55 @@
 Every reply has two forms: structured content, with exact amounts as text, and a few sentences. Both say what was or
 would be charged, how far off the numbers may be, their bias, and what is left of the share of the conversation,
 of the person's and of the population's budget. A refusal says why, that nothing was charged, and the request that would
-be accepted in its place, with what that leaves out.
+be accepted in its place, with what that leaves out: its query is the one that the refusal proposes, at a price that the
+budgets hold. It is quoted first; data is not read, and nothing is charged.
 
 Arguments are those of ``POST /v1/query``, read by the same strict reader. No argument names the conversation, its share
 or the person: those come from the command line, or from the headers of the request, which the person writes.
+
+Behind the tools is a *door*: a curator in this process, or a person at a server. Both lead to the one way of a query:
+the same plans, prices, ledger and refusals. At a server rates, threads and departure times are those of the API as
+well.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from mcp.types import Tool, ToolAnnotations
+
+from tacit.accounting.filters import Line
 from tacit.client.account_responses import EntryResponse, TableResponse
 from tacit.client.responses import AnswerResponse, QueryRequest, QuoteResponse, about_answer, query_body, read_query
-from tacit.core.errors import BudgetError, InputError
+from tacit.core.errors import BudgetError, InputError, QueryError, TacitError
 from tacit.core.numbers import format_up, round_down
+from tacit.curator.curator import check_own
+from tacit.ledger.entries import plain_name
 from tacit.query.aggregates import SQL_NAMES
+from tacit.query.catalog import Table
 from tacit.query.refusal import Proposal, Refusal
-from tacit.query.request import Request
+from tacit.query.request import OPTIONS, Request
 from tacit.releases.accounts import Budget
+from tacit.releases.payment import entry_of
+from tacit.releases.published_table import NumberSearch, find_number
 from tacit.server.api.request import read_json
+from tacit.server.api.worker_runtime import let_run
 from tacit.server.errors import describe, failure_json
-from tacit.server.mcp.doors import AssistantDoor, affordable_request, is_used_up
+
+if TYPE_CHECKING:
+    from tacit.curator.curator import Conversation, Curator, TableInfo
+    from tacit.releases.accounts import Entry
+    from tacit.releases.answer import Answer
+    from tacit.releases.planner import Quote
+    from tacit.server.api.worker_runtime import WorkerRuntime
+    from tacit.server.identity import Access
 
 INSTRUCTIONS: Final = (
     "Protected data about people, asked in SQL. Answers have noise, and each is charged to a privacy budget that does "
@@ -52,6 +75,18 @@ _HOW: Final = (
     "State one price: epsilon, or within (the largest error) instead. There is no default.",
     "Rows of single people are never shown.",
 )
+#: A longer text is not searched for names.
+_LONGEST: Final = 5_000
+_WORD: Final = re.compile(r"[^\W\d]\w*")
+#: A clause that states a price and nothing else.
+_PRICE: Final = re.compile(
+    r"\bWITH\s+DIFFERENTIAL_PRIVACY\s+OPTIONS\s*\(\s*((epsilon|delta|rho)\s*=\s*[\d.eE+/-]+\s*,?\s*)*\)", re.IGNORECASE
+)
+#: Prices are written with so many digits.
+_DIGITS: Final = 6
+#: Part of what is left that a query without a price is proposed for.
+_PART: Final = Fraction(1, 10)
+_OF_USE: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +98,12 @@ class ToolReply:
     failed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ToolKind:
-    """A tool as assistants see it: ``title`` is for people, ``description`` for the model.
-
-    ``schema`` describes its arguments; ``charges`` says whether it can be charged.
-    """
-
-    name: str
-    title: str
-    description: str
-    schema: Mapping[str, Any]
-    charges: bool = False
+def _tool(name: str, title: str, description: str, schema: Mapping[str, Any], *, charges: bool = False) -> Tool:
+    """A tool as assistants see it: ``title`` is for people, ``description`` for the model."""
+    hints = ToolAnnotations(
+        title=title, read_only_hint=not charges, destructive_hint=charges, idempotent_hint=True, open_world_hint=False
+    )
+    return Tool(name=name, title=title, description=description, input_schema=dict(schema), annotations=hints)
 
 
 _NOTHING: Final = {"type": "object", "properties": {}, "additionalProperties": False}
@@ -85,23 +114,23 @@ _PAGE: Final = {
     "additionalProperties": False,
 }
 #: The tools by name.
-TOOLS: Final[Mapping[str, ToolKind]] = {
-    kind.name: kind
-    for kind in (
-        ToolKind(
+TOOLS: Final[Mapping[str, Tool]] = {
+    tool.name: tool
+    for tool in (
+        _tool(
             "list_tables",
             "Tables",
             "Tables and columns with types, bounds and categories, whom they protect, and what may be asked. Free.",
             _NOTHING,
         ),
-        ToolKind(
+        _tool(
             "quote",
             "Price of a query",
             "Price, expected error and releases of a query, and how many such queries fit in what is left. Free; "
             "reads no data.",
             _QUERY,
         ),
-        ToolKind(
+        _tool(
             "ask",
             "Ask a query",
             "The noisy answer to a query, with an interval for every number and an estimate of the bias. "
@@ -109,16 +138,14 @@ TOOLS: Final[Mapping[str, ToolKind]] = {
             _QUERY,
             charges=True,
         ),
-        ToolKind(
+        _tool(
             "budget",
             "Budget",
             "What is spent and left: of this conversation, the person, the population. Free.",
             _NOTHING,
         ),
-        ToolKind(
-            "history", "History", "The person's charges, newest first, with their queries and prices. Free.", _PAGE
-        ),
-        ToolKind(
+        _tool("history", "History", "The person's charges, newest first, with their queries and prices. Free.", _PAGE),
+        _tool(
             "find_number",
             "Was this number released?",
             "Whether a quoted number, such as 6,334 or 12.5%, stands in a signed release: what it is the answer to and "
@@ -134,10 +161,120 @@ TOOLS: Final[Mapping[str, ToolKind]] = {
 }
 
 
+# -- the two doors
+
+
+class CuratorDoor:
+    """The curator of a project file, in threads, and the conversation whose share is charged."""
+
+    def __init__(self, curator: Curator, conversation: Conversation) -> None:
+        self.about: dict[str, Any] = {}
+        self._curator = curator.conversing(conversation)
+
+    async def tables(self) -> tuple[TableInfo, ...]:
+        return self._curator.tables()
+
+    async def explain(self, sql: str, **options: Any) -> Quote:
+        return await asyncio.to_thread(self._curator.explain, sql, **options)
+
+    async def sql(self, sql: str, *, analyst: str | None = None, idempotency_key: str = "", **options: Any) -> Answer:
+        words = {"analyst": analyst, "idempotency_key": idempotency_key, **options}
+        return await asyncio.to_thread(self._curator.sql, sql, **words)
+
+    async def budget(
+        self, quote: Quote | None = None, *, population: str | None = None, analyst: str | None = None
+    ) -> Budget:
+        return await asyncio.to_thread(self._curator.budget, quote, population=population, analyst=analyst)
+
+    async def budgets(self, quote: Quote | None = None) -> tuple[Budget, ...]:
+        return await asyncio.to_thread(self._curator.budgets, quote)
+
+    async def history(
+        self, *, population: str | None = None, analyst: str | None = None, limit: int | None = None
+    ) -> tuple[Entry, ...]:
+        """Charges of the analyst alone, where none is named."""
+        who = analyst or self._curator.analyst
+        return await asyncio.to_thread(self._curator.history, population=population, analyst=who, limit=limit)
+
+    async def find(self, number: str) -> NumberSearch:
+        """A quoted number in releases and in the person's own answers; free."""
+        own = plain_name(self._curator.analyst, "analyst")
+        return await asyncio.to_thread(
+            find_number, self._curator.context, number, sees=lambda record: record.analyst == own
+        )
+
+
+class ServerDoor:
+    """A person who has shown a token to a server; ``about`` takes public facts for the log.
+
+    Args:
+        conversation: whose share is charged; None where the request states none, and then nothing can be asked but with
+            a token that has a share of its own.
+    """
+
+    def __init__(
+        self, runtime: WorkerRuntime, access: Access, conversation: Conversation | None, about: dict[str, Any]
+    ) -> None:
+        self.about = about
+        self._runtime = runtime
+        self._access = access
+        self._conversation = conversation
+
+    async def tables(self) -> tuple[TableInfo, ...]:
+        return await self._runtime.run(self._runtime.service.tables, self._access)
+
+    async def explain(self, sql: str, **options: Any) -> Quote:
+        return await self._runtime.quote(self._access, Request.of(sql, options))
+
+    async def sql(self, sql: str, *, analyst: str | None = None, idempotency_key: str = "", **options: Any) -> Answer:
+        check_own(analyst)
+        if self._conversation is None and self._access.share is None:
+            raise InputError(
+                "Tacit-Share",
+                "the person must state how much this conversation may spend, in the assistant's configuration: "
+                'the header "Tacit-Share": "1"; or the owner issues a token with a share',
+            )
+        # A client that leaves ends the wait, not the work: its charge is paid, and it departs when it was to depart.
+        ask, talk = Request.of(sql, options), self._conversation
+        work = asyncio.ensure_future(self._runtime.ask(self._access, ask, idempotency_key, conversation=talk))
+        let_run(work)
+        return await asyncio.shield(work)
+
+    async def budget(
+        self, quote: Quote | None = None, *, population: str | None = None, analyst: str | None = None
+    ) -> Budget:
+        check_own(analyst)
+        return (await self._budgets(quote, population))[0]
+
+    async def budgets(self, quote: Quote | None = None) -> tuple[Budget, ...]:
+        return await self._budgets(quote)
+
+    async def _budgets(self, quote: Quote | None, population: str | None = None) -> tuple[Budget, ...]:
+        return await self._runtime.run(
+            self._runtime.service.budget, self._access, population, quote, conversation=self._conversation
+        )
+
+    async def history(
+        self, *, population: str | None = None, analyst: str | None = None, limit: int | None = None
+    ) -> tuple[Entry, ...]:
+        """The newest charges of the person, of one page."""
+        check_own(analyst)
+        page = await self._runtime.run(self._runtime.service.history, self._access, limit=limit)
+        found = (entry_of(each) for each in page.records if population in (None, each.population))
+        return tuple(found)[::-1]
+
+    async def find(self, number: str) -> NumberSearch:
+        """A quoted number in what the person sees; free."""
+        return await self._runtime.run(self._runtime.service.find_number, self._access, number)
+
+
+# -- the tools
+
+
 class AssistantTools:
     """The tools, for one person in one conversation; ``door`` leads to the data."""
 
-    def __init__(self, door: AssistantDoor) -> None:
+    def __init__(self, door: CuratorDoor | ServerDoor) -> None:
         self._door = door
 
     async def call(self, name: str, arguments: Mapping[str, Any] | None) -> ToolReply:
@@ -152,7 +289,7 @@ class AssistantTools:
                 refused = read_query(given)
                 self._door.about["sql"] = hashlib.sha256(refused.sql.encode()).hexdigest()[:16]
                 return await (self._quote(refused) if name == "quote" else self._ask(refused))
-            known = TOOLS[name].schema["properties"]
+            known = TOOLS[name].input_schema["properties"]
             unknown = next((word for word in given if word not in known), None)
             if unknown is not None:
                 raise InputError(unknown[:80], f"is not an argument; there are {', '.join(known) or 'none'}")
@@ -276,14 +413,53 @@ class AssistantTools:
     async def _nearest(
         self, problem: Exception, refused: Request, budgets: Sequence[Budget]
     ) -> tuple[Request, str] | None:
+        """A request that would be accepted, and what its query leaves out; None without any."""
+        if not isinstance(problem, (BudgetError, QueryError, ValueError)):
+            return None
+        proposal = problem.proposal if isinstance(problem, Refusal) else Proposal(refused.sql)
+        if proposal is None:
+            return None
         tables = [info.table for info in await self._door.tables()]
+        for request in _at_prices(problem, replace(refused, sql=proposal.sql), tables, budgets):
+            try:
+                quote = await self._door.explain(request.sql, **request.options)
+                if quote.is_public or (await self._door.budgets(quote))[0].queries != 0:
+                    return request, proposal.change
+            except TacitError:
+                continue
+        return None
 
-        async def accepted(candidate: Request) -> None:
-            quote = await self._door.explain(candidate.sql, **candidate.options)
-            if not quote.is_public and (await self._door.budgets(quote))[0].queries == 0:
-                raise BudgetError("it does not fit")
 
-        return await affordable_request(problem, refused, tables, budgets, accepted)
+def _at_prices(
+    problem: BaseException, wanted: Request, tables: Sequence[Table], budgets: Sequence[Budget]
+) -> Iterator[Request]:
+    """The request at the price that was stated, and at one that fits."""
+    short = isinstance(problem, BudgetError)
+    if wanted.is_priced and not short:
+        yield wanted
+    plain = _PRICE.sub("", wanted.sql) if len(wanted.sql) <= _LONGEST else ""
+    words = {word.lower() for word in _WORD.findall(plain)}
+    owners = {str(each.population).casefold() for each in tables if each.name.lower() in words and not each.public}
+    budget = next((each for each in budgets if each.population.casefold() in owners), None)
+    if budget is None or _is_used_up(budget):
+        return
+    # Accounts that count the square of mu have no option of that name.
+    currency = budget.lines[0].currency
+    left = min(line.left for line in _limits(budget))
+    price = round_down(left if short else left * _PART, _DIGITS)
+    if currency in OPTIONS and price and price >= OPTIONS[currency].low:
+        yield Request.of(plain, {currency: format_up(price)})
+
+
+def _is_used_up(budget: Budget) -> bool:
+    """Whether an account, or a share of it, has less than a thousandth left: that buys nothing of use."""
+    return any(line.left * _OF_USE < line.cap for line in _limits(budget))
+
+
+def _limits(budget: Budget) -> list[Line]:
+    """The first currency of an account and of the shares of it that are limited."""
+    own = budget.balances[0]
+    return [balance.lines[0] for balance in budget.balances if balance.limited or balance is own]
 
 
 def _cell(cell: Any) -> str:
@@ -333,7 +509,7 @@ def _left_content(budgets: Sequence[Budget]) -> dict[str, Any]:
         for line in balance.lines
         if line.cap
     ]
-    return {"left": left, "stop": bool(budgets) and all(map(is_used_up, budgets))}
+    return {"left": left, "stop": bool(budgets) and all(map(_is_used_up, budgets))}
 
 
 def _left_words(budgets: Sequence[Budget]) -> str:
