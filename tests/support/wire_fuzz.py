@@ -256,7 +256,7 @@ class Fuzzer:
         reader, asked = MessageReader(65_536), 0
         for message in self.grammar.conversation():
             if self.chance.random() < 0.05:
-                session.cancelled.set()
+                assert server._keys.cancel(key)
             reader.feed(message)
             try:
                 while (said := reader.next()) is not None:

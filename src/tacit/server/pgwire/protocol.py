@@ -17,6 +17,7 @@ import math
 import re
 import struct
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, NamedTuple
 
@@ -45,7 +46,8 @@ class WireFault(Exception):  # noqa: N818  (of the client)
         self.state = state
 
 
-class StartUp(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class StartUp:
     """First message of a connection: a version with settings, or one of the requests that stand in its place."""
 
     code: int
@@ -53,13 +55,21 @@ class StartUp(NamedTuple):
     cancel: bytes = b""
 
 
-class QueryMessage(NamedTuple):
+class FrontendMessage:
+    """A message of a client after its start-up."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QueryMessage(FrontendMessage):
     """Statements in a text, by the simple protocol."""
 
     sql: str
 
 
-class ParseMessage(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ParseMessage(FrontendMessage):
     """Prepare a statement; ``types`` are those of parameters, 0 for one that the server is to find."""
 
     name: str
@@ -67,7 +77,8 @@ class ParseMessage(NamedTuple):
     types: tuple[int, ...]
 
 
-class BindMessage(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class BindMessage(FrontendMessage):
     """Make a portal of a statement and the values of its parameters."""
 
     portal: str
@@ -77,57 +88,50 @@ class BindMessage(NamedTuple):
     results: tuple[int, ...]
 
 
-class DescribeMessage(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class DescribeMessage(FrontendMessage):
     """Describe a statement (``S``) or a portal (``P``)."""
 
     kind: str
     name: str
 
 
-class ExecuteMessage(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ExecuteMessage(FrontendMessage):
     """Fetch rows of a portal; 0 for all of them."""
 
     portal: str
     limit: int
 
 
-class CloseMessage(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CloseMessage(FrontendMessage):
     """Forget a statement (``S``) or a portal (``P``)."""
 
     kind: str
     name: str
 
 
-class FlushMessage(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FlushMessage(FrontendMessage):
     """Send what is waiting."""
 
 
-class SyncMessage(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SyncMessage(FrontendMessage):
     """End of a series; after a failure, the place to go on from."""
 
 
-class TerminateMessage(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TerminateMessage(FrontendMessage):
     """The client leaves."""
 
 
-class SaslMessage(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SaslMessage(FrontendMessage):
     """Part of the proof of who the client is."""
 
     body: bytes
-
-
-FrontendMessage = (
-    QueryMessage
-    | ParseMessage
-    | BindMessage
-    | DescribeMessage
-    | ExecuteMessage
-    | CloseMessage
-    | FlushMessage
-    | SyncMessage
-    | TerminateMessage
-    | SaslMessage
-)
 
 
 class _Body:

@@ -323,17 +323,6 @@ def binding_of(certificate: str | None) -> bytes | None:
     return read.fingerprint(hashes.SHA256() if algorithm.name in ("md5", "sha1") else algorithm)
 
 
-class _Client:
-    """A connection in the registry of the worker."""
-
-    def __init__(self, stream: WireStream) -> None:
-        self.stream = stream
-        self.idle = asyncio.Event()
-
-    def hang_up(self) -> None:
-        self.stream.hang_up()
-
-
 class PostgresServer:
     """PostgreSQL clients of one worker, which shares runtime and connections with the API.
 
@@ -354,10 +343,9 @@ class PostgresServer:
         self._note = note or (lambda _about, _state: None)
         self._keys = CancelKeys(runtime.buckets)
         self._catalogues = Catalogues()
-        self._sessions: dict[bytes, WireSession] = {}
-        self._tasks: dict[asyncio.Task[None], _Client] = {}
+        self._tasks: dict[asyncio.Task[None], WireStream] = {}
         self._server: asyncio.Server | None = None
-        self._stopping = False
+        self._stopping = asyncio.Event()
 
     async def listen(self, listener: socket.socket) -> None:
         """Take connections."""
@@ -365,35 +353,32 @@ class PostgresServer:
 
     async def stop(self, seconds: float) -> None:
         """Take nothing new; idle clients are told to leave, and others once their statement is answered."""
-        self._stopping = True
+        self._stopping.set()
         if self._server is not None:
             self._server.close()
-        for client in list(self._tasks.values()):
-            client.idle.set()
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=seconds)
-        for task, client in list(self._tasks.items()):
-            client.hang_up()
+        for task, stream in list(self._tasks.items()):
+            stream.hang_up()
             task.cancel()
         self._catalogues.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         settings = self._runtime.settings
         stream = WireStream(reader, writer, settings.max_body, settings.body_seconds)
-        client = _Client(stream)
         peer = writer.get_extra_info("peername")
         address = peer[0] if isinstance(peer, tuple) else ""
         task = asyncio.current_task()
-        if task is None or not self._connections.admit(address, client):
+        if task is None or not self._connections.admit(address, stream):
             stream.hang_up()
             return
-        self._tasks[task] = client
+        self._tasks[task] = stream
         found = writer.get_extra_info("socket")
         if found is not None and found.family in (socket.AF_INET, socket.AF_INET6):
             found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         try:
-            await self._talk(stream, client, address)
+            await self._talk(stream, address)
         except WireFault as problem:
             stream.write(error_of(problem, "FATAL")[2])
         except (OSError, EOFError, ssl.SSLError):
@@ -403,42 +388,32 @@ class PostgresServer:
             stream.write(error_of(problem, "FATAL")[2])
         finally:
             del self._tasks[task]
-            self._connections.leave(address, client)
+            self._connections.leave(address, stream)
             await stream.close()
 
-    async def _talk(self, stream: WireStream, client: _Client, address: str) -> None:
+    async def _talk(self, stream: WireStream, address: str) -> None:
         try:
             async with asyncio.timeout(START_SECONDS):
                 session = await self._begin(stream, address)
         except TimeoutError:
             raise WireFault("start-up took too long") from None
-        if session is None:
-            return
-        key, found = session
-        self._sessions[key[:4]] = found
-        try:
-            await self._converse(stream, client, address, found)
-        finally:
-            del self._sessions[key[:4]]
-
-    async def _converse(self, stream: WireStream, client: _Client, address: str, session: WireSession) -> None:
-        while True:
-            said = await self._next(stream, client)
+        while session is not None:
+            said = await self._next(stream)
             if said is None:
                 return
-            self._connections.begin(address, client)
+            self._connections.begin(address, stream)
             try:
                 if not await session.handle(said):
                     return
             finally:
-                self._connections.end(address, client)
+                self._connections.end(address, stream)
 
-    async def _next(self, stream: WireStream, client: _Client) -> Any:
+    async def _next(self, stream: WireStream) -> Any:
         """The next message; None at the end, also where the server is about to stop."""
-        if stream.held and not self._stopping:
+        if stream.held and not self._stopping.is_set():
             return await stream.receive()
         reading = asyncio.ensure_future(stream.receive())
-        stopping = asyncio.ensure_future(client.idle.wait())
+        stopping = asyncio.ensure_future(self._stopping.wait())
         try:
             await asyncio.wait({reading, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if reading.done():
@@ -451,17 +426,16 @@ class PostgresServer:
 
     # -- start-up
 
-    async def _begin(self, stream: WireStream, address: str) -> tuple[bytes, WireSession] | None:
+    async def _begin(self, stream: WireStream, address: str) -> WireSession | None:
         said = await self._negotiated(stream)
         if said is None:
             return None
         if said.code == CANCEL:
-            if self._keys.cancel(said.cancel) and said.cancel[:4] in self._sessions:
-                self._sessions[said.cancel[:4]].cancelled.set()
+            self._keys.cancel(said.cancel)
             return None
         if self._context is not None and not stream.secure:
             raise WireFault("this server takes connections by TLS alone; connect with sslmode=require", "28000")
-        if self._stopping:
+        if self._stopping.is_set():
             raise WireFault("the server is about to stop", "57P03")
         minor = said.code & 0xFFFF
         unknown = [name for name in said.settings if name.startswith("_pq_.")]
@@ -479,7 +453,7 @@ class PostgresServer:
         stream.write(ready("I"))
         await stream.flush()
         queries = ClientQueries(self._runtime, access, variables, self._catalogues, self._keys, key, self._note)
-        return key, WireSession(queries, stream, variables)
+        return WireSession(queries, stream, variables)
 
     async def _negotiated(self, stream: WireStream) -> StartUp | None:
         """The start-up message, after TLS if the client wants it."""

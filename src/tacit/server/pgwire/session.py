@@ -85,7 +85,7 @@ if TYPE_CHECKING:
     from tacit.server.identity import Access
     from tacit.server.pgwire.server import CancelKeys, WireStream
 
-#: Seconds between two looks whether another worker was told to cancel.
+#: Seconds between two looks whether any worker was told to cancel.
 _LOOK: Final = 0.1
 #: Seconds for which public metadata are shown again without looking whether the token still counts.
 _FRESH: Final = 1.0
@@ -135,7 +135,6 @@ class ClientQueries:
         self._renewed = -_FRESH
         #: Meaning of the last answer, and what is left of the budgets.
         self.meaning: tuple[str, ...] = ()
-        self.cancelled = asyncio.Event()
         self.ticks = runtime.ticks
 
     async def inferred(self, statement: WireStatement, declared: tuple[int, ...], count: int) -> tuple[int, ...]:
@@ -154,11 +153,8 @@ class ClientQueries:
 
     def text(self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]) -> str:
         """The text of a query with its parameters in place."""
-        database, tables, names = self._names or ("", frozenset(), frozenset())
-        text = statement.names(tables, database)
-        if text != statement.text:
-            statement = split_statements(text, names)[0]
-        return statement.bound(values, types)
+        database, tables, _ = self._names or ("", frozenset(), frozenset())
+        return statement.bound(values, types, tables, database)
 
     async def renew(self) -> None:
         """Look whether the token still counts: a connection may be older than its end.
@@ -190,7 +186,6 @@ class ClientQueries:
 
     async def _waited(self, work: Any) -> Answer:
         """Wait for a query, or for the client to cancel it; the work goes on in any case."""
-        self.cancelled.clear()
         self._keys.clear(self._key)
         task = asyncio.ensure_future(work)
         stop = asyncio.ensure_future(self._cancelling())
@@ -211,14 +206,8 @@ class ClientQueries:
         return answer
 
     async def _cancelling(self) -> None:
-        alone = self._runtime.settings.workers == 1
-        while not self.cancelled.is_set():
-            try:
-                async with asyncio.timeout(None if alone else _LOOK):
-                    await self.cancelled.wait()
-            except TimeoutError:
-                if self._keys.is_cancelled(self._key):
-                    return
+        while not self._keys.is_cancelled(self._key):
+            await asyncio.sleep(_LOOK)
 
     def _table(self, answer: Answer) -> tuple[tuple[WireColumn, ...], list[list[Any]]]:
         wide = self._variables.intervals
@@ -424,7 +413,6 @@ class WireSession:
         self._skipping = False
         #: When the first message came that has no reply yet.
         self._arrived: float | None = None
-        self.cancelled = queries.cancelled
 
     async def handle(self, said: FrontendMessage) -> bool:
         """Answer a message; False where the client leaves.

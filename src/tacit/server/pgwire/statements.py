@@ -126,7 +126,7 @@ class WireStatement:
     @property
     def parameters(self) -> int:
         """Number of its parameters: the largest n of any ``$n``."""
-        return max((number for _, _, number in self._places()), default=0)
+        return max((number for _, number in self._parameters()), default=0)
 
     def upper(self, place: int) -> str:
         """A word in capitals; empty beyond the end."""
@@ -136,67 +136,46 @@ class WireStatement:
         """The text from a word on; empty beyond the end."""
         return self.text[self.words[place].start :] if place < len(self.words) else ""
 
-    def _places(self) -> Iterable[tuple[int, int, int]]:
-        """Start, end and number of each parameter."""
-        for first, second in zip(self.words, self.words[1:], strict=False):
+    def _parameters(self) -> Iterable[tuple[int, int]]:
+        """Place among the words, and number, of each parameter."""
+        for i, (first, second) in enumerate(zip(self.words, self.words[1:], strict=False)):
             if first.kind == "PARAMETER" and second.kind == "NUMBER" and second.start == first.end + 1:
                 if not second.text.isdigit() or not 1 <= int(second.text) <= 1000:
                     raise BadValue("parameters are numbered from $1 to $1000")
-                yield first.start, second.end + 1, int(second.text)
+                yield i, int(second.text)
 
-    def bound(self, values: Sequence[Any], types: Sequence[int]) -> str:
-        """The text with literals in the places of its parameters.
+    def bound(
+        self, values: Sequence[Any], types: Sequence[int], tables: Collection[str] = (), database: str = ""
+    ) -> str:
+        """The text with literals in the places of its parameters, and declared tables without the schema ``public``.
 
         Raises:
             BadValue: a value has no literal in a query, such as a list.
             Refusal: the text becomes too long.
         """
-        places = list(self._places())
-        if not places:
-            return self.text
+        words, parameters = self.words, dict(self._parameters())
         written = [literal_of(value, oid).sql("duckdb") for value, oid in zip(values, types, strict=True)]
-        if len(self.text) + sum(len(written[number - 1]) for _, _, number in places) > limits.MAX_CHARACTERS:
+        if len(self.text) + sum(len(written[number - 1]) for number in parameters.values()) > limits.MAX_CHARACTERS:
             raise Refusal(
                 "too_long", f"With its parameters the text has more than {limits.MAX_CHARACTERS} characters; send less."
             )
-        parts, at = [], 0
-        for start, end, number in places:
-            parts += [self.text[at:start], f" {written[number - 1]} "]
-            at = end
-        text = "".join([*parts, self.text[at:]])
-        expected = [w.text for w in _without_parameters(self.words, [_words(each) for each in written])]
-        if [word.text for word in _words(text)] != expected:
+        # Place of the first word that goes, of the first that stays, and what stands there instead.
+        edits = [(i, i + 2, f" {written[number - 1]} ") for i, number in parameters.items()]
+        for i, (name, dot, table) in enumerate(zip(words, words[1:], words[2:], strict=False)):
+            if name.text == "public" and dot.text == "." and table.text.lower() in tables:
+                within = i > 0 and words[i - 1].text == "."
+                if not within or (i > 1 and words[i - 2].text == database):
+                    edits.append((i - 2 if within else i, i + 2, ""))
+        text, expected, at, done = "", list[str](), 0, 0
+        tokens = {f" {each} ": [word.text for word in _words(each)] for each in written} | {"": []}
+        for first, last, new in sorted(edits):
+            text += self.text[at : words[first].start] + new
+            expected += [word.text for word in words[done:first]] + tokens[new]
+            at, done = (words[last].start if not new else words[last - 1].end + 1), last
+        text += self.text[at:]
+        if parameters and [word.text for word in _words(text)] != expected + [word.text for word in words[done:]]:
             raise BadValue("a parameter cannot be written as a constant; write it into the text")
         return text
-
-    def names(self, tables: Collection[str], database: str) -> str:
-        """The text without the schema ``public`` in front of tables of those names, which are in small letters."""
-        cuts: list[tuple[int, int]] = []
-        words = self.words
-        for i in range(len(words) - 2):
-            name, dot, table = words[i : i + 3]
-            if name.text != "public" or dot.text != "." or table.text.lower() not in tables:
-                continue
-            first = i - 2 if i >= 2 and words[i - 1].text == "." and words[i - 2].text == database else i
-            if first == i and i and words[i - 1].text == ".":
-                continue
-            cuts.append((words[first].start, table.start))
-        text, at = [], 0
-        for start, end in cuts:
-            text.append(self.text[at:start])
-            at = end
-        return "".join([*text, self.text[at:]])
-
-
-def _without_parameters(words: Sequence[Word], written: Sequence[list[Word]]) -> Iterable[Word]:
-    i = 0
-    while i < len(words):
-        if words[i].kind == "PARAMETER" and i + 1 < len(words) and words[i + 1].kind == "NUMBER":
-            yield from written[int(words[i + 1].text) - 1]
-            i += 2
-        else:
-            yield words[i]
-            i += 1
 
 
 def _words(text: str) -> list[Word]:

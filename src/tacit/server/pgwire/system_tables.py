@@ -293,6 +293,20 @@ INSERT INTO pgc.pg_attribute BY NAME
 """
 #: Functions of PostgreSQL that DuckDB does not have, or that mean something else there.
 MACROS: Final = {
+    **dict.fromkeys(
+        (
+            "pg_get_expr(e, r, p := false)", "pg_get_viewdef(v, p := false)", "pg_get_serial_sequence(t, c)",
+            "pg_get_partkeydef(t)", "pg_get_triggerdef(t, p := false)", "pg_get_ruledef(t, p := false)",
+            "pg_get_function_identity_arguments(f)", "pg_get_function_arguments(f)", "pg_get_function_result(f)",
+            "pg_get_functiondef(f)", "pg_get_statisticsobjdef_columns(f)", "pg_advisory_unlock_all()",
+        ),
+        "CAST(NULL AS VARCHAR)",
+    ),
+    **dict.fromkeys(
+        ("pg_total_relation_size(o)", "pg_relation_size(o)", "pg_table_size(o)", "pg_database_size(o)"),
+        "CAST(NULL AS BIGINT)",
+    ),
+    **dict.fromkeys(("pg_relation_is_publishable(o)", "pg_statistics_obj_is_visible(o)", "pg_is_in_recovery()"), "false"),
     "format_type(t, m)": """
         CASE WHEN t IS NULL THEN NULL ELSE coalesce((SELECT CASE
             WHEN x_element > 0 THEN x_shown || '[]'
@@ -306,31 +320,13 @@ MACROS: Final = {
     "obj_description(o, c := 'pg_class')": "(SELECT x_owner FROM x_class WHERE x_oid = o AND c = 'pg_class')",
     "col_description(o, n)": "(SELECT nullif(x_known, '') FROM x_column WHERE x_relation = o AND x_place = n)",
     "pg_get_constraintdef(o, p := false)": "(SELECT x_text FROM x_constraint WHERE x_oid = o)",
-    "pg_get_expr(e, r, p := false)": "CAST(NULL AS VARCHAR)",
     "pg_get_indexdef(i, n := 0, p := false)": "(SELECT CASE WHEN n = 0 THEN x_text ELSE x_column END FROM x_index WHERE x_index = i)",
-    "pg_get_viewdef(v, p := false)": "CAST(NULL AS VARCHAR)",
-    "pg_get_serial_sequence(t, c)": "CAST(NULL AS VARCHAR)",
-    "pg_get_partkeydef(t)": "CAST(NULL AS VARCHAR)",
-    "pg_get_triggerdef(t, p := false)": "CAST(NULL AS VARCHAR)",
-    "pg_get_ruledef(t, p := false)": "CAST(NULL AS VARCHAR)",
-    "pg_get_function_identity_arguments(f)": "CAST(NULL AS VARCHAR)",
-    "pg_get_function_arguments(f)": "CAST(NULL AS VARCHAR)",
-    "pg_get_function_result(f)": "CAST(NULL AS VARCHAR)",
-    "pg_get_functiondef(f)": "CAST(NULL AS VARCHAR)",
-    "pg_get_statisticsobjdef_columns(f)": "CAST(NULL AS VARCHAR)",
-    "pg_relation_is_publishable(o)": "false",
     "pg_table_is_visible(o)": "coalesce((SELECT x_space IN (2200, 11) FROM x_class WHERE x_oid = o), false)",
     "pg_type_is_visible(o)": "o IN (SELECT x_oid FROM x_type)",
-    "pg_statistics_obj_is_visible(o)": "false",
-    "pg_is_in_recovery()": "false",
     "pg_encoding_to_char(e)": "CASE WHEN e = 6 THEN 'UTF8' ELSE '' END",
     "pg_char_to_encoding(e)": "CASE WHEN upper(e) IN ('UTF8', 'UTF-8') THEN 6 ELSE -1 END",
     "pg_client_encoding()": "'UTF8'",
     "pg_tablespace_location(o)": "''",
-    "pg_total_relation_size(o)": "CAST(NULL AS BIGINT)",
-    "pg_relation_size(o)": "CAST(NULL AS BIGINT)",
-    "pg_table_size(o)": "CAST(NULL AS BIGINT)",
-    "pg_database_size(o)": "CAST(NULL AS BIGINT)",
     "pg_backend_pid()": "0",
     "version()": f"'PostgreSQL {VERSION} (Tacit)'",
     "session_user()": "current_user()",
@@ -345,7 +341,6 @@ MACROS: Final = {
     "pg_get_keywords()": "TABLE SELECT * FROM x_keyword",
     "aclexplode(a)": "unnest(CAST([] AS STRUCT(grantor UINTEGER, grantee UINTEGER, privilege_type VARCHAR, is_grantable BOOLEAN)[]))",
     "aclexplode(x)": "TABLE SELECT 0::UINTEGER AS grantor, 0::UINTEGER AS grantee, '' AS privilege_type, false AS is_grantable WHERE false",
-    "pg_advisory_unlock_all()": "CAST(NULL AS VARCHAR)",
     "pg_partition_ancestors(o)": "CAST(o AS BIGINT)",
     "has_table_privilege(a, b, c := '')": "position('SELECT' IN upper(CASE WHEN c = '' THEN CAST(b AS VARCHAR) ELSE c END)) > 0",
     "has_any_column_privilege(a, b, c := '')": "position('SELECT' IN upper(CASE WHEN c = '' THEN CAST(b AS VARCHAR) ELSE c END)) > 0",
