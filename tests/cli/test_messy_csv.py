@@ -14,6 +14,7 @@ from typer.testing import Result
 import tacit
 from cli.terminal import at_a_terminal
 from tacit.core.errors import InputError
+from tacit.project.draft import draft_csv
 from tacit.project.project_file import load
 
 Run = Callable[..., Result]
@@ -237,6 +238,20 @@ def test_a_few_texts_for_no_value_do_not_make_a_column_text(gaps: Path, run: Run
     assert result.exit_code == 0, told
     assert "'k.A.' (17), '-' (15); null_values = [\"k.A.\", \"-\"] in [tables.k]" in told
     assert "k.A." not in run("doctor", "--no-look").stdout
+
+
+def test_many_different_texts_for_no_value_do_not_make_a_column_text(folder: Path, run: Run) -> None:
+    """Ten spellings are one in ten of the values; of another column seven in ten are numbers."""
+    lines = [f"{i};{f'?{i % 100}' if i % 10 == 0 else f'{i},50'};{'ja' if i % 10 < 3 else i}" for i in range(1000)]
+    (folder / "k.csv").write_text("\n".join(["nr;kosten;tage", *lines]))
+    said = run("init", "k.csv", "--yes", "--unit", "nr", "--epsilon", "4").stdout
+    columns = tomllib.loads((folder / "tacit.toml").read_text())["tables"]["k"]["columns"]
+    assert columns["kosten"]["type"] == "decimal"
+    assert columns["tage"] == {"type": "text"}
+    assert "tage: is read as text, though 70% of its first values are numbers" in said
+    shown = draft_csv(folder / "k.csv", look=True, show=True).remarks
+    (words,) = [each for each in shown if each.startswith("kosten")]
+    assert "'?0' (10), '?10' (10), '?20' (10), '?30' (10), '?40' (10), 100 in all, 5 other texts among them" in words
 
 
 def test_null_values_are_stated_and_are_null_in_texts_too(gaps: Path, run: Run) -> None:

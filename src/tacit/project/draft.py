@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -150,11 +151,15 @@ def _has_digit(text: str) -> bool:
     return any(sign.isdigit() for sign in text)
 
 
+def _is_number(pattern: re.Pattern[str], text: str) -> bool:
+    return _has_digit(text) and pattern.match(text) is not None
+
+
 def _most_of(texts: Sequence[str | None], fits: Callable[[str], object]) -> tuple[list[str], Counter[str]]:
     """The texts of a column that fit, and the others with their numbers; nothing where the others are many."""
     given = [text.strip() for text in texts if text is not None and text.strip()]
     others = Counter(text for text in given if not fits(text))
-    if len(others) > _MOST_UNREAD or 5 * others.total() > len(given):
+    if 5 * others.total() > len(given):
         return [], Counter()
     return [text for text in given if fits(text)], others
 
@@ -211,6 +216,8 @@ def draft_csv(path: Path, *, look: bool, show: bool = False) -> CsvDraft:
         remarks += _value_remarks(name, texts.get(name, ()), show=show)
         if unread:
             remarks.append(_unread_remark(name, column.type or "", unread, show=show))
+        elif column.type == "text":
+            remarks += _mixed_remark(name, texts.get(name, ()), form)
     said = [f"{path.name}: {sentence}" for sentence in _form_remarks(form, columns)]
     return CsvDraft(form, tuple(columns), texts, (*said, *remarks))
 
@@ -307,24 +314,25 @@ def _name_of(header: str, place: int, taken: Sequence[str]) -> str:
 
 
 def _number_marks(columns: Sequence[Sequence[str]]) -> tuple[str, str]:
-    """The decimal mark and the thousands mark of a file's numbers; a point and none where nothing says otherwise."""
+    """The decimal mark and the thousands mark with which most numbers of a file can be read; else a point and none."""
+    found: list[tuple[int, str, str]] = []
     for mark, (pattern, others) in _MARKED.items():
-        found = set()
-        fractions = False
+        signs = set()
+        fractions, unread = False, 0
         for texts in columns:
-            numbers, _ = _most_of(texts, _has_digit)
-            if not numbers or not all(map(pattern.match, numbers)):
-                continue
+            numbers, _ = _most_of(texts, partial(_is_number, pattern))
+            unread += sum(_has_digit(text) for text in texts) - len(numbers)
             seen = {sign for text in numbers for sign in text if sign in others}
             marked = [text.rpartition(mark)[2] for text in numbers if mark in text]
             # 1,234 alone may be either; a fraction of another length than three digits is none.
             if marked and (mark == "." or seen or any(len(fraction) != 3 for fraction in marked)):
                 fractions = True
-                found |= seen
+                signs |= seen
         if fractions:
-            sign = next(iter(sorted(found)), "")
-            return mark, " " if sign in ("\u00a0", "\u202f") else sign
-    return ".", ""
+            sign = next(iter(sorted(signs)), "")
+            found.append((unread, mark, " " if sign in ("\u00a0", "\u202f") else sign))
+    _, decimal, thousands = min(found, key=lambda each: each[0], default=(0, ".", ""))
+    return decimal, thousands
 
 
 def _csv_column(
@@ -342,7 +350,7 @@ def _csv_column(
         if date is not None:
             return replace(column, type=date[0], date_format=date[1]), no_dates
         pattern = _MARKED[form.decimal_mark][0] if form.has_own_numbers else _NUMBER
-        numbers, no_numbers = _most_of(values, lambda text: _has_digit(text) and pattern.match(text))
+        numbers, no_numbers = _most_of(values, partial(_is_number, pattern))
         # A type other than text that all but a few values have.
         for found, kinds, rest in (
             (guess_type(dates), ("date", "timestamp"), no_dates),
@@ -393,13 +401,27 @@ def _form_remarks(form: CsvFormat, columns: Sequence[DraftColumn]) -> Iterator[s
             yield f"{column.name} has dates as {column.date_format}"
 
 
+def _mixed_remark(name: str, texts: Sequence[str | None], form: CsvFormat) -> list[str]:
+    """The sentence for the owner about a column of texts in which half of the values are numbers, or more."""
+    pattern = _MARKED[form.decimal_mark][0] if form.has_own_numbers else _NUMBER
+    given = [text.strip() for text in texts if text is not None and text.strip()]
+    numbers = sum(_is_number(pattern, text) for text in given)
+    if not given or 2 * numbers < len(given) or numbers == len(given):
+        return []
+    words = "a type and the marks of the table would make the others NULL"
+    return [f"{name}: is read as text, though {100 * numbers // len(given)}% of its first values are numbers: {words}"]
+
+
 def _unread_remark(name: str, kind: str, others: Mapping[str, int], *, show: bool) -> str:
     """The sentence for the owner about texts of a column that are not of its type; quoted if ``show``."""
     if not show:
         words = "tacit doctor --look lists them, and null_values in the table says which stand for no value"
         return f"{name}: is read as {kind}; some of its first values are none and become NULL; {words}"
     ordered = sorted(others.items(), key=lambda each: (-each[1], each[0]))
-    listed = ", ".join(f"{text!r} ({number:,})" for text, number in ordered)
+    listed = ", ".join(f"{text!r} ({number:,})" for text, number in ordered[:_MOST_UNREAD])
+    if len(ordered) > _MOST_UNREAD:
+        rest = f"{sum(others.values()):,} in all, {len(ordered) - _MOST_UNREAD} other texts among them"
+        return f"{name}: is read as {kind}; not readable and NULL are {listed}, {rest}"
     stated = ", ".join(toml_text(text) for text, _ in ordered)
     return f"{name}: is read as {kind}; not readable and NULL are {listed}; null_values = [{stated}] would state that"
 
