@@ -8,16 +8,20 @@ from contextlib import contextmanager
 import pytest
 
 from tacit.engines.duckdb.database import TableCache
-from tacit.engines.duckdb.totals import SpreadPlan, TotalsPlan
+from tacit.engines.duckdb.totals import CountPlan, SpreadPlan, TotalsPlan
 
 
 def without_arrays(patch: pytest.MonkeyPatch) -> None:
-    for plan in (TotalsPlan, SpreadPlan):
+    for plan in (TotalsPlan, SpreadPlan, CountPlan):
         patch.setattr(plan, "measure", lambda *_: None)
 
 
 def without_spreads(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SpreadPlan, "measure", lambda *_: None)
+
+
+def without_counts(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(CountPlan, "measure", lambda *_: None)
 
 
 def without_bias(patch: pytest.MonkeyPatch) -> None:
@@ -29,9 +33,9 @@ def without_copies(patch: pytest.MonkeyPatch) -> None:
 
 
 #: How to do without each. Rows are fetched, sorted and added up together, and tell bias and counts of values besides.
-TOTALS = {"columns", "totals"}
+TOTALS = {"columns", "totals", "counts"}
 #: The accelerator of each plan of ``duckdb/totals.py``.
-PLANS = {"TotalsPlan": "totals", "SpreadPlan": "spreads", "LossPlan": "bias"}
+PLANS = {"TotalsPlan": "totals", "CountPlan": "counts", "SpreadPlan": "spreads", "LossPlan": "bias"}
 TOGETHER = {
     "totals": TOTALS,
     "spreads": {"spreads", *TOTALS},
@@ -41,6 +45,7 @@ TOGETHER = {
 ACCELERATORS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "columns": without_arrays,
     "totals": without_arrays,
+    "counts": without_counts,
     "spreads": without_spreads,
     "bias": without_bias,
     "table_cache": without_copies,

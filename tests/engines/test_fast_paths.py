@@ -61,6 +61,10 @@ QUERIES = (
     "SELECT COUNT(*), SUM(d), COUNT(n) FILTER (WHERE n > 0) FROM t CROSS JOIN (VALUES (1), (2)) AS a(y) "
     "CROSS JOIN (VALUES (1), (5), (2)) AS b(z) WHERE z < 3",
     "SELECT k, COUNT(*), SUM(v) FROM t JOIN p ON v < n GROUP BY k",
+    # Numbers of rows of each person.
+    "SELECT COUNT(*), AVG(CLAMP(c, 0, 3)) FROM (SELECT id, COUNT(*) AS c FROM t GROUP BY id)",
+    "SELECT c > 1 AS many, COUNT(*) FROM (SELECT id, COUNT(*) AS c FROM t WHERE n > 2 GROUP BY id) GROUP BY many",
+    "SELECT SUM(CLAMP(c, 0, 9)) FROM (SELECT id, COUNT(*) AS c FROM t GROUP BY id HAVING COUNT(*) > 1) WHERE id > 3",
 )
 
 
@@ -101,6 +105,16 @@ def test_every_plan_of_rows_in_memory_has_an_accelerator() -> None:
     made = {name for name, each in vars(totals).items() if name.endswith("Plan") and each.__module__ == totals.__name__}
     assert made == set(PLANS)
     assert {*PLANS.values(), "columns", "table_cache"} == set(ACCELERATORS)
+
+
+def test_rows_of_units_are_counted_in_memory_where_nothing_else_is_read_of_them() -> None:
+    declared = catalog(2)
+    frame = pa.table({"id": [1, 1, 2], "k": ["a"] * 3, "n": [3] * 3, "x": [1.0] * 3, "w": ["u"] * 3})
+    frame = frame.append_column("d", pa.array([None] * 3, pa.decimal128(5, 2)))
+    public = DataSource("frame", None, pa.table({"v": [1]}))
+    with DuckDBEngine(declared, {"t": DataSource("frame", None, frame), "p": public}) as engine:
+        shown = ["".join(engine.explain(resolve(sql, declared).final)) for sql in QUERIES[-3:]]
+    assert [totals.COUNTED in each for each in shown] == [True, True, False]
 
 
 unit = st.one_of(st.integers(-4, 12), st.sampled_from([2**40, 2**62, -(2**63), None]))

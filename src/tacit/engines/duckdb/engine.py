@@ -7,22 +7,33 @@ Both keep the same rows and give the same integers; SQL is for what does not fit
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Self
 
 from tacit.engines.duckdb.database import DuckDBSession, SourceStates, TimeoutWatcher
 from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.segments import MOST_ROWS, ROW_BYTES, GroupPlan, RowSource
 from tacit.engines.duckdb.sources import MOST_PLACES, DuckDBTable
-from tacit.engines.duckdb.totals import SharedRows, SpreadPlan, TotalsPlan, loss_plan, read_shares
+from tacit.engines.duckdb.totals import (
+    COUNTED,
+    ROW_COUNT,
+    CountPlan,
+    SharedRows,
+    SpreadPlan,
+    TotalsPlan,
+    loss_plan,
+    read_shares,
+)
 from tacit.engines.protocol import Limits, MeasurementTask, SourceLike
 from tacit.engines.sql.bounding import quantised_sql
 from tacit.engines.sql.engine import Answered, SqlEngine
 from tacit.engines.sql.relations import (
+    CountedUnits,
     StoredTable,
     has_row_units,
+    relation_sql,
     slots_of,
     tables_of,
 )
@@ -31,8 +42,9 @@ from tacit.query.catalog import Catalog
 from tacit.query.planning.bias import BiasTable
 from tacit.query.planning.measures import MeasureKind
 from tacit.query.query import FinalAggregation
-from tacit.query.relational.algebra import FilterRows, RelationNode, Scan
+from tacit.query.relational.algebra import FilterRows, ProjectColumns, RelationNode, Scan, UnitAggregate, UnitCall
 from tacit.query.relational.expressions import Reference
+from tacit.query.types import INTEGER
 
 if TYPE_CHECKING:
     import duckdb
@@ -42,7 +54,7 @@ if TYPE_CHECKING:
 class DuckDBStatement(Statement):
     """A statement; ``rows`` is the faster form of the same, if there is one."""
 
-    rows: TotalsPlan | SpreadPlan | None = None
+    rows: TotalsPlan | SpreadPlan | CountPlan | None = None
 
     @property
     def tells_bias(self) -> bool:
@@ -57,11 +69,35 @@ class DuckDBWriter(Writer):
     def statements(self) -> tuple[DuckDBStatement, ...]:
         """All statements of a query."""
         plain = super().statements()
-        plans = [None] * len(plain) if self.alone else self.row_plans()
+        plans: Sequence[TotalsPlan | SpreadPlan | CountPlan | None]
+        plans = [self._count_plan()] if len(plain) == 1 else [None] * len(plain)
+        plans = plans if self.alone else self.row_plans()
         return tuple(
             DuckDBStatement(each.write, each.measures, each.is_spread, rows=plan)
             for each, plan in zip(plain, plans, strict=True)
         )
+
+    def _count_plan(self) -> CountPlan | None:
+        """The statement over units whose rows were counted in memory; None where it reads anything else of them."""
+        above, node = [], self.final.source
+        while isinstance(node, (FilterRows, ProjectColumns)):
+            above.append(node)
+            node = node.source
+        counts = (UnitCall("count_rows", None, None, None, INTEGER),)
+        if not isinstance(node, UnitAggregate) or not node.row_units or node.calls != counts:
+            return None
+        (unit,) = slots_of(node.keys)
+        known = {each.name: getattr(node, each.name) for each in fields(node)}
+        held: RelationNode = CountedUnits(**known, scan=COUNTED, held={1: ROW_COUNT})
+        for each in reversed(above):
+            held = replace(each, source=held)
+        below = relation_sql(self.d, node.source, frozenset({unit}), self.tables, self.chooser.secret)
+        over = replace(self, final=replace(self.final, source=held))
+        try:
+            statement = next(iter(Writer.statements(over))).sql
+        except KeyError:
+            return None
+        return CountPlan(self.chooser, f"SELECT c{unit} AS u FROM {self.d.derived(below)}", statement)
 
     def row_plans(self) -> list[TotalsPlan | SpreadPlan | None]:
         """The faster forms of all statements, over rows that are read once; None for sums of wide values."""
@@ -178,6 +214,8 @@ class DuckDBEngine(SqlEngine):
         rows = statement.rows
         if rows is None:
             return statement.sql
+        if isinstance(rows, CountPlan):
+            return f"{rows.rows}\n-- The rows of each unit are counted in memory, as {COUNTED}; then:\n{rows.statement}"
         kept = f"keeps its first {rows.source.groups.most} groups" if rows.source.groups.must_choose else "is bounded"
         then = "its values are counted" if isinstance(rows, SpreadPlan) else "its shares are added up"
         shown = f"{rows.source.sql}\n-- Of these rows each unit {kept}, in memory or by SQL; then {then}."

@@ -71,6 +71,19 @@ class StoredTable:
     doubles: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class CountedUnits(UnitAggregate):
+    """One row per unit that ``scan`` holds already: a database may count rows in another way.
+
+    Args:
+        scan: what stands after FROM.
+        held: its columns, by slot.
+    """
+
+    scan: str
+    held: Mapping[int, str]
+
+
 #: Variances and deviations: how much less than n they divide by, and whether the root is taken.
 SPREADS = {"var_pop": (0, False), "var_samp": (1, False), "stddev_pop": (0, True), "stddev_samp": (1, True)}
 
@@ -316,6 +329,8 @@ def relation_sql(d: Dialect, node: RelationNode, needed: Slots, tables: Tables, 
         case UnionAll():
             parts = [relation_sql(d, part, needed, tables, secret) for part in node.parts]
             return " UNION ALL ".join(f"SELECT {_columns(needed)} FROM {d.derived(part)}" for part in parts)
+        case CountedUnits():
+            return f"SELECT {_listed({slot: node.held[slot] for slot in needed})} FROM {node.scan}"
         case UnitAggregate():
             read = slots_of([*node.keys, *(e for call in node.calls for e in (call.argument, call.where))])
             return aggregate_sql(d, node, needed, relation_sql(d, node.source, read, tables, secret))
