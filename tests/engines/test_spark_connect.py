@@ -223,7 +223,7 @@ def test_files_that_the_server_sees_otherwise_are_refused(
     for name, rows in (("here", 2), ("there", 3)):
         (tmp_path / name).mkdir()
         pq.write_table(FRAME.slice(0, rows), tmp_path / name / "t.parquet")
-    monkeypatch.setattr("tacit.engines.spark.sources.read_from", lambda path: ((f"file:{tmp_path}/there",), 0))
+    monkeypatch.setattr("tacit.engines.spark.sources.read_from", lambda path: (f"file:{tmp_path}/there",))
     with pytest.raises(InputError, match=r"tables\.t\.source: the Spark server does not see"):
         engine(server, DataSource("parquet", str(tmp_path / "here")))
 

@@ -17,7 +17,7 @@ from engines.makers import MAKERS
 from query.corpus.by_value import TIES
 from query.corpus.clinic import CATALOG
 from query.corpus.data import DATABASE
-from support.engine_comparison import corpus_frames, final_of, plain, shown
+from support.engine_comparison import corpus_frames, final_of, plain
 from support.spark import spark_engine
 from support.spark_comparison import SECRET, compare, measured
 from tacit.engines.protocol import MeasurementTask
@@ -30,8 +30,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.deep]
 ROWS = clinic.arrow(clinic.random_rows(3, 40, 120))
 #: Methods that no query of two small tables needs; the tests that do are beside them.
 ELSEWHERE = {
-    "SparkWriter._pruned": "test_looking_ahead_changes_nothing",
-    "SparkWriter._placed": "test_looking_ahead_changes_nothing",
     "Spark.kept_apart": "test_fragile, marks above unions",
 }
 
@@ -88,22 +86,6 @@ def test_generated_code_and_the_slow_engine_agree() -> None:
             final = final_of(sql, clinic.CATALOG)
             want = slow_engine.measure(final, tables, SECRET, numbered=has_row_units(final.source))
             assert plain(spark.measure(MeasurementTask(final, SECRET))) == want, sql
-
-
-def test_looking_ahead_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For much data rows that a unit certainly drops are dropped before they travel."""
-    data = clinic.random_rows(9, 4, 400)
-    queries = [sql for sql in clinic.QUERIES if "FROM members" in sql]
-    with spark_engine(clinic.CATALOG, clinic.arrow(data)) as spark:
-        little = measured(spark, clinic.CATALOG, queries)
-        monkeypatch.setattr("tacit.engines.spark.engine._LARGE", 0)
-        finals = [final_of(sql, clinic.CATALOG) for sql in queries]
-        assert sum("BROADCAST" in text for final in finals for text in spark.explain(final)) >= 2
-        much = measured(spark, clinic.CATALOG, queries)
-        monkeypatch.setattr("tacit.engines.spark.engine._MOST_UNITS", 1)
-        some = measured(spark, clinic.CATALOG, queries)
-    for sql in queries:
-        assert shown(much[sql]) == shown(some[sql]) == shown(little[sql]), sql
 
 
 def test_no_rows() -> None:

@@ -7,8 +7,7 @@ size, number, and times of change of content and of the file itself; the last ca
 The owner states the form of CSV; nothing is taken from the data. Every engine reads CSV by these rules, and each of
 them is a function of one field of one line.
 
-Parquet files outside of queries (their columns, first rows and texts, and new files) are read and written by Arrow
-where it is installed, which is quicker, and otherwise by DuckDB.
+Parquet files outside of queries (their columns, first rows and texts, and new files) are read and written by DuckDB.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.errors import InputError
-from tacit.core.extras import has_arrow
 from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, MAX_SCALE, TEXT, TIMESTAMP, SqlType, decimal
 
 if TYPE_CHECKING:
@@ -231,7 +229,7 @@ def _encoding_name(said: str) -> str:
     return name.replace("cp125", "windows-125") if name.startswith("cp125") else name
 
 
-# Parquet files outside of queries: read and written by Arrow where it is installed, and otherwise by DuckDB -----------
+# Parquet files outside of queries -------------------------------------------------------------------------------------
 
 
 _DECIMAL = re.compile(r"DECIMAL\(\d+,(\d+)\)\Z")
@@ -256,14 +254,6 @@ def read_types(file: Path) -> dict[str, SqlType | None]:
     Raises:
         InputError: it is no Parquet file; without the name of a parameter.
     """
-    if has_arrow():
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        try:
-            return arrow_types(pq.read_schema(file))
-        except (OSError, pa.ArrowInvalid):
-            raise InputError("source", f"{file.name} {_BROKEN}") from None
     with _reading(file) as connection:
         return {name: _type_of(kind) for name, kind in _described(connection, file)}
 
@@ -274,14 +264,6 @@ def schema_text(file: Path) -> str:
     Raises:
         InputError: it is no Parquet file.
     """
-    if has_arrow():
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        try:
-            return str(pq.read_schema(file).remove_metadata())
-        except (OSError, pa.ArrowInvalid):
-            raise InputError("source", f"{file.name} {_BROKEN}") from None
     with _reading(file) as connection:
         wanted = "name, type, repetition_type, num_children, converted_type, scale, precision, logical_type::VARCHAR"
         return repr(connection.execute(f"SELECT {wanted} FROM parquet_schema(?)", [str(file)]).fetchall())
@@ -293,16 +275,6 @@ def first_rows(file: Path, names: Sequence[str], count: int) -> dict[str, list[A
     Raises:
         InputError: they cannot be read.
     """
-    if has_arrow():
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        try:
-            with pq.ParquetFile(file) as opened:
-                batch = next(opened.iter_batches(batch_size=count, columns=list(names)), None)
-        except (OSError, pa.ArrowException) as problem:
-            raise InputError("source", f"cannot read the first rows of {file.name}: {problem}") from None
-        return {} if batch is None else dict(batch.to_pydict())
     with _reading(file) as connection:
         listed = ", ".join(map(_quoted, names))
         rows = connection.execute(f"SELECT {listed} FROM read_parquet(?) LIMIT {count}", [str(file)]).fetchall()
@@ -329,12 +301,6 @@ def text_columns(file: Path, most: int) -> dict[str, list[str | None]] | None:
 
 def write_parquet(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write rows, of which there is one at least, with the types of Python's values: whole numbers, texts and days."""
-    if has_arrow():
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        pq.write_table(pa.Table.from_pylist(list(rows)), file)
-        return
     names = list(rows[0])
     columns = [[row[name] for row in rows] for name in names]
     listed = ", ".join(f"unnest(${i + 1}::{_kind(columns[i])}[]) AS {_quoted(name)}" for i, name in enumerate(names))

@@ -10,13 +10,11 @@ source are not what they were (one changed, joined a pattern, or left it), all s
 query, in a database of its own. Queries that still run keep the one they began in.
 
 Small files are copied into memory when they are read again (:class:`TableCache`).
-
-Timeouts are enforced by one thread. A session whose progress is told has a thread of its own, since the listener may
-take long.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -175,74 +173,31 @@ class DuckDBSession:
 
 
 _TICK = 0.25
-#: After this long without a query the thread ends.
-_IDLE = 5.0
 
 
-class TimeoutWatcher:
-    """Ends of sessions; safe to use from several threads."""
+@contextmanager
+def watched(session: DuckDBSession, seconds: float | None, progress: Callable[[float], None] | None) -> Iterator[None]:
+    """Stop a session of this block after so many seconds, and tell how far it is four times a second."""
+    if seconds is None and progress is None:
+        yield
+        return
+    ended, end = threading.Event(), time.monotonic() + (math.inf if seconds is None else seconds)
 
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._ends: dict[DuckDBSession, float] = {}
-        self._next = float("inf")
-        self._running = False
+    def watch() -> None:
+        while not ended.wait(max(0.0, min(_TICK, end - time.monotonic())) or _TICK):
+            if time.monotonic() >= end:
+                # Again and again: an interrupt between two statements would be forgotten.
+                session.interrupt()
+            elif progress is not None:
+                progress(session.percent())
 
-    @contextmanager
-    def over(
-        self, session: DuckDBSession, seconds: float | None, progress: Callable[[float], None] | None
-    ) -> Iterator[None]:
-        """Stop a session of this block after so many seconds, and tell how far it is four times a second."""
-        if seconds is not None:
-            self._add(session, time.monotonic() + seconds)
-        ended = threading.Event()
-        teller = None
-        if progress is not None:
-            teller = threading.Thread(target=_tell, args=(session, progress, ended), daemon=True)
-            teller.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            if teller is not None:
-                teller.join()
-            if seconds is not None:
-                with self._changed:
-                    del self._ends[session]
-
-    def _add(self, session: DuckDBSession, end: float) -> None:
-        with self._changed:
-            self._ends[session] = end
-            if not self._running:
-                self._running = True
-                threading.Thread(target=self._run, daemon=True).start()
-            elif end < self._next:
-                self._changed.notify()
-
-    def _run(self) -> None:
-        last = time.monotonic()
-        with self._changed:
-            while True:
-                now = time.monotonic()
-                last = now if self._ends else last
-                if now - last >= _IDLE:
-                    self._running = False
-                    return
-                self._next = self._interrupt_late(now)
-                self._changed.wait(self._next - now)
-
-    def _interrupt_late(self, now: float) -> float:
-        """When to look again. No session stays in the hands of the thread, which may outlive them all."""
-        late = [session for session, end in self._ends.items() if end <= now]
-        for session in late:
-            session.interrupt()
-        # Again and again: an interrupt between two statements would be forgotten.
-        return now + _TICK if late else min(min(self._ends.values(), default=now + _IDLE), now + _IDLE)
-
-
-def _tell(session: DuckDBSession, progress: Callable[[float], None], ended: threading.Event) -> None:
-    while not ended.wait(_TICK):
-        progress(session.percent())
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
 
 
 States = tuple[tuple[FileState | None, ...], ...]

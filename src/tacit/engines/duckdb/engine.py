@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Self
 
-from tacit.engines.duckdb.database import DuckDBSession, SourceStates, TimeoutWatcher
+from tacit.engines.duckdb.database import DuckDBSession, SourceStates, watched
 from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.segments import MOST_ROWS, ROW_BYTES, GroupPlan, RowSource
 from tacit.engines.duckdb.sources import MOST_PLACES, DuckDBTable
@@ -184,7 +184,6 @@ class DuckDBEngine(SqlEngine):
         # Rows that are bounded outside the database keep to its limit as well.
         self._most_rows = min(MOST_ROWS, self._sources.latest.memory // ROW_BYTES)
         self._threads = self._limits.threads or os.cpu_count() or 1
-        self._watch = TimeoutWatcher()
 
     @property
     def _connection(self) -> duckdb.DuckDBPyConnection:
@@ -245,7 +244,7 @@ class DuckDBEngine(SqlEngine):
             opened.residents.reading(names if work is not None else ()) as tables,
             opened.session(watched=progress is not None) as session,
             self._running.entered(session),
-            self._watch.over(session, self._seconds(work), progress),
+            watched(session, self._seconds(work), progress),
         ):
             for name in names:
                 frame = tables[name].frame

@@ -1,10 +1,8 @@
 """Rows in memory in the order of unit, group and value, cut into units: what all bounded measurements are made of.
 
-*Columns.* DuckDB hands over Arrow batches where Arrow is installed, and otherwise arrays of NumPy; this module alone
-knows which. Both have the same values, so the same integers come out. Whole numbers are copied chunk by chunk, in the
-fewest bytes that hold them; of other types each value is held once. NumPy's arrays come whole, each text as an object;
-so they are measured first, and fetched only if there is room for them. Types that NumPy has not exactly (numbers of
-more than 64 bits, decimals) are left to SQL.
+*Columns.* DuckDB hands over Arrow batches where Arrow is installed. Whole numbers are copied chunk by chunk, in the
+fewest bytes that hold them; of other types each value is held once. Without Arrow whole numbers alone come, in arrays
+of NumPy; all else is left to SQL, which gives the same integers.
 
 *Numbers.* Keys, values and units that are not declared are numbered: equal ones get one number, in their own order.
 Each text is hashed and compared once, by DuckDB and by the expressions of its statements, however many rows have it.
@@ -26,11 +24,10 @@ A row takes at most :data:`ROW_BYTES` bytes; beyond the rows that memory may hol
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import count, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -53,9 +50,6 @@ _BATCH = 2**17
 _ITEMS = "tacit_items"
 #: Types that arrive in an array of NumPy without loss.
 _WHOLE = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"})
-_EXACT = _WHOLE | {"BOOLEAN", "VARCHAR", "DATE", "TIMESTAMP"}
-#: Bytes of a text as an object beside its letters, and of each byte that DuckDB counts, at most.
-_TEXT, _LETTER = 72, 4
 #: Whole numbers are counted if there are at most this many places, or this many times more than rows.
 _PLACES_PER_ROW, _FEW_PLACES = 4, 2**20
 #: Of about so many of them, evenly spread, the middle is taken, without one in so many at either end.
@@ -207,59 +201,7 @@ class ArrowValues:
         return lambda some: list(values.take(pa.array(some)).to_pylist())
 
 
-class PlainColumn:
-    """The same from one array of NumPy."""
-
-    def __init__(self, values: NDArray[Any], missing: NDArray[np.bool_] | None, kind: str) -> None:
-        # DuckDB gives days as moments.
-        self._values = values.astype("datetime64[D]") if kind == "DATE" else values
-        self._missing, self._kind = missing, kind
-
-    @property
-    def sizes(self) -> list[int]:
-        return [len(self._values)]
-
-    def clear(self) -> None:
-        self._values = self._values[:0]
-
-    def encoded(self) -> tuple[list[NDArray[Any]], PlainValues]:
-        there = self._values if self._missing is None else self._values[~self._missing]
-        values: list[Any]
-        if self._kind == "VARCHAR":
-            places: defaultdict[str, int] = defaultdict(count().__next__)
-            known = np.fromiter(map(places.__getitem__, there.tolist()), np.int64, len(there))
-            values = list(places)
-        else:
-            different, known = np.unique(there, return_inverse=True)
-            values = different.tolist()
-        if self._missing is None:
-            return [known], PlainValues(values, self._kind)
-        numbers = np.full(len(self._values), len(values), dtype=np.int64)
-        numbers[~self._missing] = known
-        return [numbers], PlainValues([*values, None], self._kind)
-
-
-class PlainValues:
-    """The same as a list."""
-
-    def __init__(self, values: list[Any], kind: str) -> None:
-        self.values, self.kind = values, kind
-        self.has_null = bool(values) and values[-1] is None
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def asked(self, cursor: duckdb.DuckDBPyConnection, select: str) -> dict[str, NDArray[Any]]:
-        items = f"(SELECT unnest($1::{self.kind}[]) AS v, unnest(range({len(self.values)})) AS i)"
-        found: dict[str, NDArray[Any]] = cursor.execute(f"{select} FROM {items}", [self.values]).fetchnumpy()
-        return found
-
-    def shown(self, order: Integers) -> Callable[[Integers], list[Any]]:
-        values = [self.values[number] for number in np.argsort(order).tolist()]
-        return lambda some: [values[place] for place in some.tolist()]
-
-
-Column = WholeColumn | ArrowColumn | PlainColumn
+Column = WholeColumn | ArrowColumn
 
 
 def fetch(session: DuckDBSession, sql: str, most_bytes: int, *, listed: bool) -> list[Column]:
@@ -309,34 +251,23 @@ def _by_arrow(session: DuckDBSession, sql: str, most_bytes: int, listed: bool) -
 
 def _by_numpy(session: DuckDBSession, sql: str, most_bytes: int, listed: bool) -> list[Column]:
     relation = session.cursor.sql(sql)
-    names, kinds = relation.columns, list(map(str, relation.types))
-    if not _EXACT.issuperset(kinds):
-        raise TooWideError
-    texts = [name for name, kind in zip(names, kinds, strict=True) if kind == "VARCHAR"]
-    letters = [f"coalesce(sum(strlen({DUCKDB.quoted(name)})), 0)" for name in texts]
-    ((rows, *lengths),) = session.rows(f"SELECT {', '.join(['count(*)', *letters])} FROM ({sql})")
-    if _LETTER * int(sum(lengths)) + rows * (8 * len(names) + _TEXT * len(texts) + 32) > most_bytes:
+    names, kinds = relation.columns, set(map(str, relation.types))
+    ((rows,),) = session.rows(f"SELECT count(*) FROM ({sql})")
+    if not kinds <= _WHOLE or rows * (8 * len(names) + 32) > most_bytes:
         raise TooWideError
     session.check()
     found = session.cursor.execute(sql).fetchnumpy()
     session.check()
     some = ~np.ma.getmaskarray(found[names[1]]) if listed else slice(None)
-    columns: list[Column] = []
-    for name, kind in zip(names, kinds, strict=True):
-        array = found[name][some]
-        mask = np.ma.getmaskarray(array) if np.ma.isMaskedArray(array) else None
-        values, missing = np.ma.getdata(array), mask if mask is not None and mask.any() else None
-        if not columns and (not len(values) or missing is not None):
-            if not len(values):
-                return []
-            raise TooWideError
-        if kind in _WHOLE:
-            whole = WholeColumn()
-            whole.add(values, missing)
-            columns.append(whole)
-        else:
-            columns.append(PlainColumn(values, missing, kind))
-    return columns
+    arrays = [found[name][some] for name in names]
+    if not len(arrays[0]):
+        return []
+    if np.ma.is_masked(arrays[0]):
+        raise TooWideError
+    columns = [WholeColumn() for _ in names]
+    for column, array in zip(columns, arrays, strict=True):
+        column.add(np.ma.getdata(array), np.ma.getmaskarray(array) if np.ma.is_masked(array) else None)
+    return [*columns]
 
 
 # Numbers in place of values -------------------------------------------------------------------------------------------

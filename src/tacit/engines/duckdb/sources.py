@@ -223,12 +223,14 @@ class DuckDBTable(StoredTable):
     """A source in the engine's words.
 
     Args:
+        size: bytes of the source when it was opened; decides between plans, never results.
         frame: what to register in each session, by name; None for files.
         files: that are read; none for frames and databases.
         listed: the declared values of columns of texts, in order, where the source may be copied.
         places: for some of these columns, the number that a row's value has among them, a SMALLINT; NULL for others.
     """
 
+    size: int = 0
     frame: tuple[str, pa.Table] | None = None
     files: tuple[str, ...] = ()
     listed: Mapping[str, tuple[Value | None, ...]] = field(default_factory=dict)
@@ -444,7 +446,7 @@ def _open_frame(connection: duckdb.DuckDBPyConnection, frame: Any, table: Table,
     columns, doubles = _columns(table, stored), _doubles(table, stored)
     row = DUCKDB.quoted(ROW_COLUMN)
     held = (name, numbered)
-    return DuckDBTable(index, name, columns, row, rows.nbytes, doubles, frame=held, listed=_listed(table))
+    return DuckDBTable(index, name, columns, row, doubles, rows.nbytes, frame=held, listed=_listed(table))
 
 
 def _open_plain(
@@ -459,7 +461,7 @@ def _open_plain(
     stored = describe(connection, name)
     size = 8 * len(frame.rows) * len(kinds)
     columns_read, doubles = _columns(table, stored), _doubles(table, stored)
-    return DuckDBTable(index, name, columns_read, "rowid", size, doubles, listed=_listed(table))
+    return DuckDBTable(index, name, columns_read, "rowid", doubles, size, listed=_listed(table))
 
 
 def _listed(table: Table) -> dict[str, tuple[Value | None, ...]]:

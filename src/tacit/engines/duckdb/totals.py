@@ -783,11 +783,6 @@ class LossPlan:
     losses: tuple[ValueLoss, ...]
     columns: Mapping[str, Read]
 
-    @property
-    def has_others(self) -> bool:
-        """Whether the table tells units apart that have rows outside the public list."""
-        return KEYS in self.table.causes
-
     def cells(self, pairs: UnitGroups, block: UnitBlock) -> Integers | None:
         """Number of units of a block in each cell; None where SQL has to count them.
 
@@ -795,7 +790,7 @@ class LossPlan:
             pairs: of all groups that units have, also of those they do not keep.
             block: the units.
         """
-        if block.outside is not None and not self.has_others:
+        if block.outside is not None and KEYS not in self.table.causes:
             return None
 
         def per_unit(numbers: NDArray[Any]) -> Integers:
@@ -812,65 +807,39 @@ class LossPlan:
                 found.append((number, lost, None if own is None else per_unit(own)))
         except TooWideError:
             return None
-        return UnitLosses(self, block.breadths, found).cells(block.outside)
-
-
-class UnitLosses:
-    """Losses of some units.
-
-    Args:
-        plan: the table.
-        groups: how many public groups each unit has.
-        losses: for each kind of value all, those that are cut, and their excess, in parts of a row; None for none.
-    """
-
-    def __init__(
-        self, plan: LossPlan, groups: Integers, losses: list[tuple[Integers, Integers | None, Integers | None]]
-    ) -> None:
-        self._plan, self._groups, self._losses = plan, groups, losses
-
-    def cells(self, others: NDArray[np.bool_] | None) -> Integers:
-        """Number of units in each cell."""
-        plan, groups = self._plan, self._groups
+        groups = block.breadths
         cell = np.zeros(len(groups), dtype=np.int64)
-        for cause in plan.table.causes:
+        for cause in self.table.causes:
             cell <<= 1
             if cause == GROUPS:
-                cell |= groups > plan.most
+                cell |= groups > self.most
             elif cause == KEYS:
-                if others is not None:
-                    cell |= others
+                if block.outside is not None:
+                    cell |= block.outside
             else:
-                for _, cut, excess in self._losses:
+                for _, cut, excess in found:
                     applies = cut if cause == ROWS else excess
                     if applies is not None:
                         cell |= applies > 0
-        cell *= plan.table.buckets
-        lost = self._lost()
-        if lost is not None:
+        cell *= self.table.buckets
+        amounts = [amount for each in found if (amount := self._amount(groups, *each)) is not None]
+        if amounts:
+            # In whole parts of a row, rounded down: of several kinds of values the largest.
+            lost = np.maximum.reduce(amounts)
+            lost = lost // np.maximum(groups, 1) if GROUPS in self.table.causes else lost
             where = np.flatnonzero(lost)
-            powers = 2 ** np.arange(1, plan.table.buckets, dtype=np.int64)
+            powers = 2 ** np.arange(1, self.table.buckets, dtype=np.int64)
             cell[where] += np.searchsorted(powers, lost[where], side="right")
-        return np.bincount(cell, minlength=plan.table.cells)
+        return np.bincount(cell, minlength=self.table.cells)
 
-    def _lost(self) -> Integers | None:
-        """The loss of each unit in whole parts of a row, rounded down: of several kinds of values the largest."""
-        largest: Integers | None = None
-        for number, cut, excess in self._losses:
-            lost = self._amount(number, cut, excess)
-            if lost is not None:
-                largest = lost if largest is None else np.maximum(largest, lost)
-        if largest is None or GROUPS not in self._plan.table.causes:
-            return largest
-        return largest // np.maximum(self._groups, 1)
-
-    def _amount(self, number: Integers, cut: Integers | None, excess: Integers | None) -> Integers | None:
+    def _amount(
+        self, groups: Integers, number: Integers, cut: Integers | None, excess: Integers | None
+    ) -> Integers | None:
         """Values that are cut and excess; where groups may be cut, what is lost of all choices, times the groups."""
-        if GROUPS not in self._plan.table.causes:
+        if GROUPS not in self.table.causes:
             return excess if cut is None else cut if excess is None else cut + excess
-        groups, most = self._groups, self._plan.most
         remaining = number if cut is None else number - cut
-        missing = number * groups - remaining * np.minimum(groups, most)
+        missing = number * groups - remaining * np.minimum(groups, self.most)
         return missing if excess is None else missing + excess * groups
 
 

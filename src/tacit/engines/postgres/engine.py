@@ -400,12 +400,8 @@ class PostgresEngine(SqlEngine):
 
 def read_types(address: str, names: Mapping[str, str]) -> dict[str, dict[str, SqlType | None]]:
     """The columns of tables and their types, None for types Tacit does not read."""
-    server = Server(place_of(address))
-    try:
-        with first_look(server) as session:
-            found = {name: describe(session, text, f"tables.{name}.source") for name, text in names.items()}
-    finally:
-        server.close()
+    with _looking_at(address) as session:
+        found = {name: describe(session, text, f"tables.{name}.source") for name, text in names.items()}
     return {
         name: {column: type_of(*stored) for column, stored in described.columns.items()}
         for name, described in found.items()
@@ -414,26 +410,29 @@ def read_types(address: str, names: Mapping[str, str]) -> dict[str, dict[str, Sq
 
 def read_names(address: str) -> list[str]:
     """The tables and views that the role may read, as ``schema.table``; not those of the server itself."""
-    server = Server(place_of(address))
-    try:
-        with first_look(server) as session:
-            return [str(name) for (name,) in session.rows(_NAMES)]
-    finally:
-        server.close()
+    with _looking_at(address) as session:
+        return [str(name) for (name,) in session.rows(_NAMES)]
 
 
 def read_first_values(address: str, text: str, column: Column, most: int) -> PlainFrame:
     """The values of a column in at most so many rows of a table, whichever come first; for its owner's eyes alone."""
-    server, key = Server(place_of(address)), column.name.lower()
-    try:
-        with first_look(server) as session:
-            stored = open_table(describe(session, text, "source"), Table("t", (column,), public=True), 0)
-            rows = session.rows(f"SELECT {stored.columns[key]} FROM {stored.scan} LIMIT {int(most)}")
-    finally:
-        server.close()
+    with _looking_at(address) as session:
+        stored = open_table(describe(session, text, "source"), Table("t", (column,), public=True), 0)
+        rows = session.rows(f"SELECT {stored.columns[column.name.lower()]} FROM {stored.scan} LIMIT {int(most)}")
     if column.type.kind is Kind.DECIMAL:
         rows = [(None if value is None else Fraction(int(value), 10**column.type.scale),) for (value,) in rows]
     return PlainFrame.of({column.stored_name: column.type}, rows)
+
+
+@contextmanager
+def _looking_at(address: str) -> Iterator[PostgresSession]:
+    """One :func:`first_look` at a server."""
+    server = Server(place_of(address))
+    try:
+        with first_look(server) as session:
+            yield session
+    finally:
+        server.close()
 
 
 @contextmanager
@@ -494,18 +493,14 @@ def look_at(address: str, catalog: Catalog, names: Mapping[str, str]) -> Iterato
     Raises:
         InputError: the server cannot be reached or is not fit.
     """
-    server = Server(place_of(address))
-    try:
-        with first_look(server) as session:
-            role = yield from _server(session, server.place.words)
-            found = {}
-            for index, table in enumerate(catalog.tables):
-                described = describe(session, names[table.name], f"tables.{table.name}.source")
-                found[table.name.lower()] = described
-                yield from _table(session, described, table, index, role)
-            check_identities(catalog, found)
-    finally:
-        server.close()
+    with _looking_at(address) as session:
+        role = yield from _server(session, place_of(address).words)
+        found = {}
+        for index, table in enumerate(catalog.tables):
+            described = describe(session, names[table.name], f"tables.{table.name}.source")
+            found[table.name.lower()] = described
+            yield from _table(session, described, table, index, role)
+        check_identities(catalog, found)
 
 
 def _server(session: PostgresSession, words: str) -> Generator[DoctorCheck, None, str]:

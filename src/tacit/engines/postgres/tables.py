@@ -51,7 +51,7 @@ _ADDRESSED: Final = ("r", "m")
 _PARTITIONED: Final = "p"
 
 _RELATION = """
-SELECT c.oid::bigint, n.nspname, c.relname, c.relkind::text, c.relrowsecurity, coalesce(c.relpages, 0)::bigint
+SELECT c.oid::bigint, n.nspname, c.relname, c.relkind::text, c.relrowsecurity
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relname = %s AND (n.nspname = %s OR %s::text IS NULL AND n.nspname = ANY (%s))
   AND c.relkind IN ('r', 'v', 'm', 'f', 'p')
@@ -180,7 +180,6 @@ class Described:
         columns: type names and modifiers by column.
         bases: numbers, schemas, names, kinds and row security of the relation, of all it reads, and of their parents
             and children.
-        pages: how large it was when last looked at.
         inexact: columns whose texts the database calls equal although they differ.
         family: the numbers among ``bases`` of the relation itself, its parents and its children.
         parts: the kinds of its children and partitions.
@@ -193,7 +192,6 @@ class Described:
     kind: str
     columns: Mapping[str, tuple[str, int]]
     bases: tuple[tuple[int, str, str, str, bool], ...]
-    pages: int
     inexact: frozenset[str] = frozenset()
     family: frozenset[int] = frozenset()
     parts: tuple[str, ...] = ()
@@ -225,7 +223,7 @@ def describe(session: Asks, text: str, where: str) -> Described:
     found = session.rows(_RELATION, (name, schema, schema, _PUBLIC, _PUBLIC))
     if not found:
         raise InputError(where, f"there is no table or view {text} that this role can see")
-    oid, schema, name, kind, _, pages = found[0]
+    oid, schema, name, kind, _ = found[0]
     known = session.rows(_COLUMNS, (oid,))
     columns = {str(row[0]): ("enum" if row[2] == "e" else str(row[1]), int(row[3])) for row in known}
     inexact = frozenset(str(row[0]) for row in known if row[1] == "citext" or not row[4])
@@ -243,9 +241,7 @@ def describe(session: Asks, text: str, where: str) -> Described:
     parts = tuple(str(row[0]) for row in session.rows(_PARTS, (oid,)))
     foreign = session.rows(_FOREIGN, ([base[0] for base in bases],))
     elsewhere = {int(row[0]): _elsewhere(*row[1:]) for row in foreign}
-    return Described(
-        int(oid), str(schema), str(name), str(kind), columns, bases, int(pages), inexact, family, parts, elsewhere
-    )
+    return Described(int(oid), str(schema), str(name), str(kind), columns, bases, inexact, family, parts, elsewhere)
 
 
 def _elsewhere(wrapper: str, server: Sequence[str], table: Sequence[str], schema: str, name: str) -> str:
@@ -314,7 +310,7 @@ def open_table(described: Described, table: Table, index: int) -> StoredTable:
         columns[key] = expression
         if stored == "float8" and declared.type == DOUBLE:
             loose[key] = POSTGRES.quoted(name)
-    return StoredTable(index, described.scan, columns, _row(described), described.pages * 8192, loose)
+    return StoredTable(index, described.scan, columns, _row(described), loose)
 
 
 def _row(described: Described) -> str | None:

@@ -43,12 +43,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def read_from(path: str) -> tuple[tuple[str, ...], int]:
-    """The addresses that Spark is to read, and their size where they lie on this machine."""
+def read_from(path: str) -> tuple[str, ...]:
+    """The addresses that Spark is to read."""
     if ADDRESS.match(path):
-        return (path,), 0
-    files = _here(path)
-    return tuple(map(_address, files)), sum(file.stat().st_size for file in files)
+        return (path,)
+    return tuple(map(_address, _here(path)))
 
 
 def check_same_files(spark: Any, path: str, where: str) -> None:
@@ -62,7 +61,7 @@ def check_same_files(spark: Any, path: str, where: str) -> None:
     here = sorted((str(file), file.stat().st_size, file.stat().st_mtime_ns // 10**9) for file in _here(path))
     try:
         # Of what stands in them nothing is read.
-        found = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(list(read_from(path)[0]))
+        found = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(list(read_from(path)))
         rows = found.selectExpr("path", "length", "unix_seconds(modificationTime)").collect()
         there = sorted((re.sub("^file:/+", "/", name), size, second) for name, size, second in rows)
     except Exception:
@@ -96,10 +95,8 @@ _FIRST, _END = -62_135_596_800, 253_402_300_800
 _SIZES = {"ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
-def read_parquet(
-    spark: Any, path: str, names: Collection[str], table: str, *, numbered: bool = False
-) -> tuple[Any, int]:
-    """A Spark frame of files, and their size in bytes if it is known.
+def read_parquet(spark: Any, path: str, names: Collection[str], table: str, *, numbered: bool = False) -> Any:
+    """A Spark frame of files.
 
     Args:
         spark: the session.
@@ -111,7 +108,7 @@ def read_parquet(
     Raises:
         InputError: files store one column in several types.
     """
-    told, size = read_from(path)
+    told = read_from(path)
     base = _base(path)
     found = _reader(spark, base).option("mergeSchema", "true").parquet(*told).schema
     check_names(found.names, *(["_metadata"] if numbered else []))
@@ -122,7 +119,7 @@ def read_parquet(
 
     frame = _reader(spark, base).schema(StructType(fields)).parquet(*told)
     listed = [_selected(field.name, units) for field in fields]
-    return frame.selectExpr(*listed, *(["_metadata"] if numbered else [])), size
+    return frame.selectExpr(*listed, *(["_metadata"] if numbered else []))
 
 
 def check_names(columns: Iterable[str], *taken: str) -> None:
@@ -252,7 +249,7 @@ def open_table(
 ) -> StoredTable:
     """One table as the session reads it, by a temporary view; see :func:`open_tables`."""
     try:
-        frame, row, size = _frame(spark, source, table, elsewhere=elsewhere)
+        frame, row = _frame(spark, source, table, elsewhere=elsewhere)
         frame.createOrReplaceTempView(view)
         if not spark.catalog.tableExists(view):
             frame.sparkSession.catalog.dropTempView(view)
@@ -262,7 +259,7 @@ def open_table(
         raise
     except Exception as problem:
         raise InputError(table.name, f"Spark cannot read the source: {_reason(problem)}") from None
-    return StoredTable(index, view, _columns(table, stored), row, size, _doubles(table, stored))
+    return StoredTable(index, view, _columns(table, stored), row, _doubles(table, stored))
 
 
 def _reason(problem: Exception) -> str:
@@ -272,12 +269,12 @@ def _reason(problem: Exception) -> str:
     return details[0].removeprefix("details = ") if details and said[0].startswith("<_") else said[0]
 
 
-def _frame(spark: Any, source: SourceLike, table: Table, *, elsewhere: bool) -> tuple[Any, str | None, int]:
-    """A Spark frame, the number of a row if it has one, and its size in bytes if that is known."""
+def _frame(spark: Any, source: SourceLike, table: Table, *, elsewhere: bool) -> tuple[Any, str | None]:
+    """A Spark frame, and the number of a row if it has one."""
     match source.kind:
         case "frame" if hasattr(source.frame, "createOrReplaceTempView"):
             check_names(source.frame.columns)
-            return source.frame, None, 0
+            return source.frame, None
         case "frame":
             rows = as_arrow(source.frame, table.name, "an Arrow, pandas, Polars or Spark frame")
             return _local_frame(spark, rows, table)
@@ -290,7 +287,7 @@ def _frame(spark: Any, source: SourceLike, table: Table, *, elsewhere: bool) -> 
         case "table":
             found = spark.table(catalog_name(source.path or table.name))
             check_names(found.columns)
-            return found, None, 0
+            return found, None
         case _:
             raise InputError(table.name, f"Spark cannot read a source of kind {source.kind!r}")
 
@@ -302,20 +299,20 @@ def catalog_name(name: str) -> str:
     return ".".join(SPARK.quoted(part) for part in name.split("."))
 
 
-def _parquet(spark: Any, path: str, table: Table) -> tuple[Any, str | None, int]:
+def _parquet(spark: Any, path: str, table: Table) -> tuple[Any, str | None]:
     names = {column.stored_name.lower() for column in table.columns}
-    frame, size = read_parquet(spark, path, names, table.name, numbered=table.unit == ROW)
+    frame = read_parquet(spark, path, names, table.name, numbered=table.unit == ROW)
     if table.unit != ROW:
-        return frame, None, size
+        return frame, None
     places = frame.inputFiles()
     if len(places) > _MOST_FILES:
-        return frame, None, size
+        return frame, None
     pairs = ", ".join(f"{SPARK.text(_plain(place))}, CAST({i} AS BIGINT)" for i, place in enumerate(sorted(places)))
     place = "regexp_replace(_metadata.file_path, '^file:/+', 'file:/')"
     # A file that is not on the list fails, since its name is no number, rather than give two rows one number.
     file = f"coalesce(element_at(`map`({pairs}), {place}), CAST(_metadata.file_path AS BIGINT))"
     number = f"{file} * {_FILE_ROWS} + _metadata.row_index"
-    return frame.selectExpr("*", f"{number} AS {SPARK.quoted(_ROW)}"), SPARK.quoted(_ROW), size
+    return frame.selectExpr("*", f"{number} AS {SPARK.quoted(_ROW)}"), SPARK.quoted(_ROW)
 
 
 def _plain(place: str) -> str:
@@ -335,7 +332,7 @@ def _csv(source: SourceLike, table: Table) -> pa.Table:
         return connection.sql(f"SELECT * EXCLUDE ({DUCKDB.quoted(LINE)}) FROM {stored.scan}").to_arrow_table()
 
 
-def _local_frame(spark: Any, rows: pa.Table, table: Table) -> tuple[Any, str, int]:
+def _local_frame(spark: Any, rows: pa.Table, table: Table) -> tuple[Any, str]:
     """A frame of this process, sound in every value, sent to Spark with its rows numbered."""
     import pyarrow as pa
 
@@ -348,7 +345,7 @@ def _local_frame(spark: Any, rows: pa.Table, table: Table) -> tuple[Any, str, in
         names.append(name + mark)
     arrays.append(pa.array(range(rows.num_rows), type=pa.int64()))
     made = pa.Table.from_arrays(arrays, names=[*names, _ROW])
-    return spark.createDataFrame(made), SPARK.quoted(_ROW), rows.nbytes
+    return spark.createDataFrame(made), SPARK.quoted(_ROW)
 
 
 def _portable(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
@@ -580,6 +577,6 @@ def _in_files(spark: Any, source: SourceLike) -> set[str]:
     """The columns that stand in files, and not in the names of folders."""
     reader = spark.read.option("mergeSchema", "true").option("recursiveFileLookup", "true")
     try:
-        return {name.lower() for name in reader.parquet(*read_from(source.path or "")[0]).columns}
+        return {name.lower() for name in reader.parquet(*read_from(source.path or "")).columns}
     except Exception:
         raise InputError("source", "Spark cannot read the columns of the files") from None

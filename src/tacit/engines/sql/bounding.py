@@ -64,11 +64,6 @@ _FOLD = 2**30 - 1
 _LEAST_BITS = 6
 #: Number of values from which on a run of whole numbers is computed with, whatever the expression is.
 _LONG_RUN = 64
-#: Places of keys in SQL that is written before the secret is known: as long as the keys, and with NUL, which no other
-#: part of a statement can hold.
-_MARKS = {purpose: f"\0{purpose}".ljust(32, "\0") for purpose in ("groups", "units", "values", "rows")}
-_MULTIPLIER = "\0multiply\0"
-_STARTS = {purpose: f"\0{purpose}+".ljust(10, "\0") for purpose in ("groups", "values")}
 #: Ranks and the numbers of values have 31 bits, all of which are set in ``_RANK``; t is the second factor of a turn.
 _RANK_BITS = 31
 _RANK = 2_147_483_647
@@ -79,21 +74,8 @@ _OFFSET_BITS, _OFFSET = 20, 2**20 - 1
 _FINE, _FINE_BITS, _COARSE = 2.0**22, 2.0**40, 2.0**62
 
 
-def keyed(sql: str, secret: bytes) -> str:
-    """SQL that was written without a secret, with the secret in the places of its marks."""
-    for purpose, mark in _MARKS.items():
-        sql = sql.replace(mark, _key_of(secret, purpose).hex())
-    for purpose, mark in _STARTS.items():
-        sql = sql.replace(mark, str(_start(secret, purpose)))
-    return sql.replace(_MULTIPLIER, str(_multiplier(secret)))
-
-
 def _key_of(secret: bytes, purpose: str) -> bytes:
     return hashlib.blake2b(purpose.encode(), key=secret[:64], digest_size=16).digest()
-
-
-def _multiplier(secret: bytes) -> int:
-    return int.from_bytes(_key_of(secret, "groups")[:4], "big") >> 1 | 2**30 | 1
 
 
 def _start(secret: bytes, purpose: str) -> int:
@@ -129,28 +111,23 @@ class Chooser:
     """The rule for one query.
 
     Args:
-        secret: of the data set; None to write SQL with marks, which :func:`keyed` replaces.
+        secret: of the data set.
         unit: the type of the unit column.
         numbered: whether units are numbers of rows.
     """
 
-    secret: bytes | None
+    secret: bytes
     unit: SqlType
     numbered: bool
 
     def _key(self, d: Dialect, purpose: str) -> str:
-        """A key as a text constant, or its mark in place of it."""
-        nothing = "0" * len(_MARKS[purpose])
-        return d.text(nothing).replace(
-            nothing, _MARKS[purpose] if self.secret is None else _key_of(self.secret, purpose).hex()
-        )
+        """A key as a text constant."""
+        return d.text(_key_of(self.secret, purpose).hex())
 
     @property
     def multiplier(self) -> int:
         """s: an odd number of 31 bits."""
-        if self.secret is None:
-            raise InternalError("a choice needs a secret")
-        return _multiplier(self.secret)
+        return int.from_bytes(_key_of(self.secret, "groups")[:4], "big") >> 1 | 2**30 | 1
 
     @staticmethod
     def bits(groups: int) -> int:
@@ -173,8 +150,7 @@ class Chooser:
 
     def parameters(self, d: Dialect, unit: str) -> str:
         """x·s for a unit: at most 61 bits."""
-        factor = _MULTIPLIER if self.secret is None else self.multiplier
-        return f"({self.fold(d, unit)} * {factor})"
+        return f"({self.fold(d, unit)} * {self.multiplier})"
 
     def offset(self, d: Dialect, unit: str, total: str) -> str:
         """The o of a unit with ``total`` rows."""
@@ -216,11 +192,10 @@ class Chooser:
 
     def rank(self, d: Dialect, purpose: str, unit: str, parts: Sequence[tuple[str, SqlType]]) -> str:
         """The rank of a group or value among those of a unit; ``parts`` are names of columns."""
-        start = _STARTS[purpose] if self.secret is None else _start(self.secret, purpose)
-        rank = f"((({self.parameters(d, unit)} >> 15) + {start}) & {_RANK})"
-        factor = _MULTIPLIER if self.secret is None else self.multiplier
+        rank = f"((({self.parameters(d, unit)} >> 15) + {_start(self.secret, purpose)}) & {_RANK})"
         for value, kind in parts:
-            once = f"(((({rank} + {self.number(d, purpose, value, kind)}) * {factor}) >> {_TURN_SHIFT}) & {_RANK})"
+            moved = f"({rank} + {self.number(d, purpose, value, kind)})"
+            once = f"((({moved} * {self.multiplier}) >> {_TURN_SHIFT}) & {_RANK})"
             rank = f"((({once} * {_TURN}) >> {_TURN_SHIFT}) & {_RANK})"
         return rank
 
@@ -228,8 +203,6 @@ class Chooser:
         self, purpose: str, folded: NDArray[np.uint32], parts: Sequence[NDArray[np.uint64]]
     ) -> NDArray[np.uint64]:
         """The same for arrays of folded units (x) and of the numbers of parts."""
-        if self.secret is None:
-            raise InternalError("a choice needs a secret")
         factor, bits = np.uint64(self.multiplier), np.uint64(_RANK)
         rank = folded.astype(np.uint64)
         rank *= factor

@@ -12,7 +12,6 @@ import logging
 import threading
 import uuid
 from abc import abstractmethod
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -40,9 +39,6 @@ from tacit.query.types import DOUBLE, Kind, SqlType, Value, sort_key
 
 Result = TypeVar("Result")
 _OPERATOR = logging.getLogger("tacit.operator")
-#: Queries that are remembered as checked, and the characters of the statements of each.
-_MOST_CHECKED = 32
-_MOST_CHARACTERS = 2**16
 
 
 class SqlSession(Protocol):
@@ -97,48 +93,6 @@ class ActiveSessions:
             session.interrupt()
 
 
-class CheckedQueries:
-    """Queries that passed the check last, and their statements; safe to use from several threads.
-
-    So what was written when a query was planned need not be written again when it runs. Both the number of queries
-    and the characters of their statements are bounded, since analysts choose them.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._known: OrderedDict[
-            tuple[int, BiasTable | None], tuple[FinalAggregation, Mapping[str, StoredTable], Sequence[Statement]]
-        ] = OrderedDict()
-
-    def add(
-        self,
-        final: FinalAggregation,
-        tables: Mapping[str, StoredTable],
-        statements: Sequence[Statement],
-        bias: BiasTable | None = None,
-    ) -> None:
-        """Remember a query, by identity; ``statements`` over ``tables``, none where they depend on the secret."""
-        if sum(len(statement.sql) for statement in statements) > _MOST_CHARACTERS:
-            statements = ()
-        with self._lock:
-            self._known[id(final), bias] = final, tables, statements
-            if len(self._known) > _MOST_CHECKED:
-                self._known.popitem(last=False)
-
-    def holds(self, final: FinalAggregation) -> bool:
-        """Whether a query has passed."""
-        with self._lock:
-            return (id(final), None) in self._known
-
-    def written(
-        self, final: FinalAggregation, tables: Mapping[str, StoredTable], bias: BiasTable | None = None
-    ) -> Sequence[Statement]:
-        """Its statements over these tables, with a table of what is left out; none where they are not known."""
-        with self._lock:
-            known = self._known.get((id(final), bias))
-        return known[2] if known is not None and known[1] is tables else ()
-
-
 class SqlEngine(Engine):
     """Measures tables by SQL statements."""
 
@@ -150,7 +104,6 @@ class SqlEngine(Engine):
         self._limits = limits or Limits()
         self._public = frozenset(table.name.lower() for table in catalog.tables if table.public)
         self._running = ActiveSessions()
-        self._checked = CheckedQueries()
 
     # -- what a database adds
 
@@ -188,19 +141,17 @@ class SqlEngine(Engine):
         for measure in final.measures:
             check_width(measure)
         check_windows(self.dialect, final.source)
-        self._checked.add(final, self._tables, self._written(final))
+        self._written(final)
 
     def check_bias(self, final: FinalAggregation, table: BiasTable) -> None:
         """Refuse the table of what bounding leaves out only where a statement of its own has to count it."""
         made = self._written(final, table)
-        if any(statement.tells_bias for statement in made):
-            self._checked.add(final, self._tables, made, table)
-        else:
+        if not any(statement.tells_bias for statement in made):
             self.check(bias_query(final, table))
 
     def _written(self, final: FinalAggregation, bias: BiasTable | None = None) -> Sequence[Statement]:
-        """The statements, written out without the secret; a statement that cannot be written is refused."""
-        made = self.writer.of(self.dialect, final, self._tables, None, bias).statements()
+        """The statements, written out; a statement that cannot be written is refused."""
+        made = self.writer.of(self.dialect, final, self._tables, b"secret", bias).statements()
         for statement in made:
             _ = statement.sql
         return made
@@ -215,8 +166,7 @@ class SqlEngine(Engine):
 
     def measure(self, work: MeasurementTask) -> Measurements:
         """Run the statements, all on one state of the data."""
-        if not self._checked.holds(work.final):
-            self.check(work.final)
+        self.check(work.final)
         return self._hidden(work.final.source, lambda: self._measure(work))
 
     def _measure(self, work: MeasurementTask) -> Measurements:
@@ -236,9 +186,7 @@ class SqlEngine(Engine):
     ) -> list[Answered]:
         """The rows of all statements of a final aggregation."""
         table = work.bias if final is work.final else None
-        planned = [statement.keyed(work.key_secret) for statement in self._checked.written(final, tables, table)]
-        if not planned:
-            planned = [*self.writer.of(self.dialect, final, tables, work.key_secret, table).statements()]
+        planned = self.writer.of(self.dialect, final, tables, work.key_secret, table).statements()
         # The first at last: what it asks may be known by then.
         answered = [self._answer(session, statement) for statement in reversed(planned)][::-1]
         return answered if table is None else [with_cells(each, final, table) for each in answered]

@@ -59,7 +59,6 @@ class StoredTable:
         scan: what stands after FROM.
         columns: the total expression of each declared column by lower-case name.
         row: an expression for the number of a row, the same in every scan of one statement; None where there is none.
-        size: bytes of the source when it was opened; decides between plans, never results.
         doubles: columns stored as doubles, as they are: possibly not finite. Only for readers that see to that.
     """
 
@@ -67,7 +66,6 @@ class StoredTable:
     scan: str
     columns: Mapping[str, str]
     row: str | None
-    size: int = 0
     doubles: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -301,7 +299,7 @@ def tables_of(node: RelationNode) -> set[str]:
     return {name.lower() for name in scanned(node)}
 
 
-def relation_sql(d: Dialect, node: RelationNode, needed: Slots, tables: Tables, secret: bytes | None = b"") -> str:
+def relation_sql(d: Dialect, node: RelationNode, needed: Slots, tables: Tables, secret: bytes = b"") -> str:
     """A SELECT whose columns are those of ``needed``; ``secret`` decides which rows of a unit come first."""
     match node:
         case Scan():
@@ -403,7 +401,7 @@ def _constants(d: Dialect, node: Constants, needed: Slots) -> str:
     return d.settled(f"SELECT {names} FROM (VALUES {', '.join(f'({row})' for row in rows)}) AS v({names})")
 
 
-def _first_rows(d: Dialect, node: FirstRows, needed: Slots, below: str, secret: bytes | None) -> str:
+def _first_rows(d: Dialect, node: FirstRows, needed: Slots, below: str, secret: bytes) -> str:
     """The first rows of each unit by a keyed hash of all columns, and then by the columns themselves."""
     unit = node.unit
     if unit is None:
@@ -448,7 +446,7 @@ def _split(slots: Slots, left: int, right: int) -> tuple[Slots, Slots]:
     return below, frozenset(slot - left for slot in slots if left <= slot < left + right)
 
 
-def _join(d: Dialect, node: Join, needed: Slots, tables: Tables, secret: bytes | None) -> str:
+def _join(d: Dialect, node: Join, needed: Slots, tables: Tables, secret: bytes) -> str:
     left, right = len(node.left.fields), len(node.right.fields)
     read = needed | slots_of([node.condition])
     name = _sides(left)
@@ -525,7 +523,7 @@ def _both_read(
     return f"SELECT {_listed(guarded)} FROM {sides[0]} AS l FULL JOIN {sides[1]} AS r ON {on} WHERE {where}"
 
 
-def _mark(d: Dialect, node: ExistsColumn, needed: Slots, tables: Tables, secret: bytes | None) -> str:
+def _mark(d: Dialect, node: ExistsColumn, needed: Slots, tables: Tables, secret: bytes) -> str:
     width = len(node.source.fields)
     name = _sides(width)
     read = frozenset(slot for slot in needed if slot < width) | slots_of([node.condition])

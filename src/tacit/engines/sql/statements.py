@@ -42,7 +42,6 @@ from tacit.engines.sql.bounding import (
     Partials,
     category_sql,
     fits_64_bits,
-    keyed,
     leaf_sql,
     position_sql,
     quantised_sql,
@@ -101,10 +100,6 @@ class Statement:
     def tells_bias(self) -> bool:
         """Whether its rows tell the table of what bounding leaves out as well."""
         return self.counts_cells
-
-    def keyed(self, secret: bytes) -> Statement:
-        """The same with a secret, of a statement that was written without one."""
-        return Statement(partial(keyed, self.sql, secret), self.measures, self.is_spread, self.counts_cells)
 
 
 class SpreadRows(NamedTuple):
@@ -182,10 +177,10 @@ class Writer:
         d: Dialect,
         final: FinalAggregation,
         tables: Mapping[str, StoredTable],
-        secret: bytes | None,
+        secret: bytes,
         bias: BiasTable | None = None,
     ) -> Self:
-        """The writer for a final aggregation; without a secret its statements are keyed later."""
+        """The writer for a final aggregation."""
         unit = final.source.unit
         if unit is None:
             raise InternalError("a final aggregation needs an owned source")
