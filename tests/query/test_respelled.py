@@ -32,7 +32,6 @@ PAIRS = [
     ("APPROX_COUNT_DISTINCT(doctor)", "COUNT(DISTINCT doctor)"),
     ("COUNT(REGEXP_LIKE(note, 'a|b'))", "COUNT(REGEXP_MATCHES(note, 'a|b'))"),
     ("COUNT(note ~* '^ab$')", "COUNT(REGEXP_MATCHES(note, '^ab$', 'i'))"),
-    ("COUNT(note SIMILAR TO 'a_%')", "COUNT(REGEXP_FULL_MATCH(note, 'a(?:.|\\n)(?:.|\\n)*'))"),
     ("COUNT(WIDTH_BUCKET(cost, 0, 100, 4))", "COUNT(CLAMP(FLOOR((cost - 0) * 4 / (100 - 0)) + 1, 0, 5))"),
     ("COUNT(note > 2)", "COUNT(CAST(note AS DOUBLE) > 2.0)"),
     ("COUNT(MONTHNAME(admitted))", "COUNT(STRFTIME(admitted, '%B'))"),

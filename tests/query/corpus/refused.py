@@ -807,7 +807,6 @@ _HAND: list[tuple[str, str]] = [
         )
     ),
     ("pattern", "SELECT COUNT(*) FROM visits WHERE note SIMILAR TO 'a.c'"),
-    ("arguments", "SELECT COUNT(*) FROM visits WHERE note SIMILAR TO doctor"),
     ("pattern", "SELECT COUNT(*) FROM visits WHERE REGEXP_EXTRACT(note, '(a)(b)') = 'a'"),
     ("pattern", "SELECT COUNT(*) FROM visits WHERE REGEXP_REPLACE(note, 'ab', 'c', 'g') = 'a'"),
     ("literal", "SELECT COUNT(*) FROM visits WHERE REGEXP_REPLACE(note, '[ab]', '$1', 'g') = 'a'"),

@@ -171,15 +171,15 @@ SPELLINGS: tuple[tuple[str, str], ...] = (
     ),
     # BigQuery
     (
-        "SELECT WITH ANONYMIZATION OPTIONS(epsilon = 1) ANON_COUNT(*) AS n FROM visits",
+        f"{_OPTIONS} ANON_COUNT(*) AS n FROM visits",
         f"{_OPTIONS} COUNT(*) AS n FROM visits",
     ),
     (
-        "SELECT WITH ANONYMIZATION OPTIONS(epsilon = 1, kappa = 2) ward, ANON_SUM(cost CLAMPED BETWEEN 0 AND 100) AS x FROM visits GROUP BY ward",
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, max_groups_contributed = 2) ward, ANON_SUM(cost, contribution_bounds_per_group => (0, 100)) AS x FROM visits GROUP BY ward",
         "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, max_groups_contributed = 2) ward, SUM(cost, contribution_bounds_per_group => (0, 100)) AS x FROM visits GROUP BY ward",
     ),
     (
-        "SELECT ANON_AVG(score CLAMPED BETWEEN -1 AND 100) AS x FROM visits",
+        "SELECT ANON_AVG(score, contribution_bounds_per_group => (-1, 100)) AS x FROM visits",
         "SELECT AVG(score, contribution_bounds_per_group => (-1, 100)) AS x FROM visits",
     ),
     (

@@ -5,8 +5,7 @@ cases taken out: all functions parse as plain calls by name, and there are no st
 walked once and every node type *and every argument of it* must be on the list below, so that nothing the parser
 understood is ever silently ignored by the resolver.
 
-OPTIONS of ``SELECT WITH DIFFERENTIAL_PRIVACY`` are read from tokens. ``WITH ANONYMIZATION``, the older word for the
-same clause, is read alike.
+OPTIONS of ``SELECT WITH DIFFERENTIAL_PRIVACY`` are read from tokens.
 
 Numbers are read exactly from their decimal text and must be constants; an unknown or repeated option is refused rather
 than ignored, because an ignored epsilon is a surprise bill.
@@ -36,8 +35,8 @@ from tacit.query.request import OPTIONS, OptionKind, QueryOption
 
 # -- options of ``select with differential_privacy``, read from tokens
 
-#: Words after SELECT WITH, in capitals, that begin a clause of options.
-OPTION_CLAUSES: Final = ("DIFFERENTIAL_PRIVACY", "ANONYMIZATION")
+#: Word after SELECT WITH, in capitals, that begins a clause of options.
+OPTION_CLAUSE: Final = "DIFFERENTIAL_PRIVACY"
 #: Choices of private keys: BigQuery's words, and Tacit's for the rule itself. PUBLIC_GROUPS insists on public keys.
 SELECTION_STRATEGIES = ("AUTO", "LAPLACE_THRESHOLD", "GAUSSIAN_THRESHOLD", "TRUNCATED_GEOMETRIC", "PUBLIC_GROUPS")
 
@@ -103,9 +102,7 @@ def take_options(tokens: list[Token]) -> tuple[Options, list[Token]]:
 def _starts(tokens: list[Token], place: int) -> bool:
     first, second, third = tokens[place : place + 3]
     return (
-        first.token_type is TokenType.SELECT
-        and second.token_type is TokenType.WITH
-        and any(_is_word(third, word) for word in OPTION_CLAUSES)
+        first.token_type is TokenType.SELECT and second.token_type is TokenType.WITH and _is_word(third, OPTION_CLAUSE)
     )
 
 
@@ -212,7 +209,6 @@ def _strategy(name: str, token: Token) -> str:
 #: By its name in the clause: the attribute of :class:`Options`, and how it is read.
 _READERS: Final[dict[str, tuple[str, Callable[[str, Token], object]]]] = {
     **{option.clause: (name, _reader(option)) for name, option in OPTIONS.items() if option.clause},
-    "kappa": ("max_groups", _limit),
     "max_rows_joined": ("max_rows_joined", _count),
     "group_selection_strategy": ("group_selection", _strategy),
 }
@@ -280,7 +276,7 @@ _SPECIAL_WORDS: Final = frozenset(word for key in _DIALECT.tokenizer_class.KEYWO
 _QUERY_STARTS = {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN, TokenType.VALUES}
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
 #: Signs and words without which nothing is spelled in the way of another database.
-_RESPELLED = re.compile(r"[\[`]|top|clamped|fetch|distinct|lag|lead|pivot|over|unnest", re.IGNORECASE)
+_RESPELLED = re.compile(r"[\[`]|\"[^\"]*\.|top|fetch|distinct|lag|lead|pivot|over|unnest", re.IGNORECASE)
 _NUMBER_AND_UNIT = re.compile(r"\s*[+-]?[0-9]+(?:\.[0-9]+)?\s*[a-zA-Z]+\s*")
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
 _STRANGE = {
@@ -315,7 +311,7 @@ def parse(sql: str) -> Parsed:
     """
     limits.check_text(sql)
     tokens = _tokens(sql)
-    clauses = any(word in sql.upper() for word in OPTION_CLAUSES)
+    clauses = OPTION_CLAUSE in sql.upper()
     options, rest = take_options(tokens) if clauses else (Options(), tokens)
     respelled = _RESPELLED.search(sql) is not None
     tree = _tree(respelled_tokens(rest) if respelled else rest, sql)
@@ -502,7 +498,7 @@ _ALLOWED: Final[dict[type[exp.Expr], frozenset[str]]] = {
         exp.Interval: ("this", "unit"),
         exp.Var: ("this",),
         exp.AtTimeZone: ("this", "zone"),
-        exp.RegexpLike: _BINARY, exp.RegexpILike: _BINARY, exp.SimilarTo: _BINARY,
+        exp.RegexpLike: _BINARY, exp.RegexpILike: _BINARY,
         exp.Extract: ("this", "expression"),
         exp.Substring: ("this", "start", "length"),
         exp.StrPosition: ("this", "substr"),
@@ -542,6 +538,7 @@ _SENTENCES: Final[dict[tuple[str, str], tuple[str, str]]] = {
     ("Column", "db"): ("unknown_column", "Write columns as table.column."),
     ("Lateral", ""): ("subquery", "LATERAL is not supported; join on the unit instead."),
     ("Glob", ""): ("pattern", "GLOB is not supported; use LIKE."),
+    ("SimilarTo", ""): ("pattern", "SIMILAR TO is not supported; use LIKE or REGEXP_MATCHES."),
     ("Lambda", ""): ("unsupported", "Functions of one's own (lambda) are not supported."),
     ("Any", ""): ("unsupported", "ANY is not supported; use IN or EXISTS."),
     ("All", ""): ("unsupported", "ALL is not supported; use IN or EXISTS."),

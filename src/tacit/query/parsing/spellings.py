@@ -7,7 +7,6 @@ written                                    read as
 FROM `hospital.visits`                     FROM hospital.visits
 SELECT TOP 5 …, SELECT TOP (5) …           LIMIT 5
 FETCH FIRST 5 ROWS ONLY, FETCH NEXT …      LIMIT 5
-SUM(x CLAMPED BETWEEN 0 AND 9)             SUM(x, contribution_bounds_per_group => (0, 9))
 DISTINCT ON (a, b) … ORDER BY c            QUALIFY ROW_NUMBER() OVER (PARTITION BY a, b ORDER BY c) = 1
 APPROX_QUANTILES(x, 4)[OFFSET(1)]          APPROX_QUANTILE(x, 0.25)
 LAG(x, n, d) OVER w                        CASE WHEN LAG(1, n) OVER w IS NULL THEN d ELSE LAG(x, n) OVER w END
@@ -35,8 +34,6 @@ from tacit.query.refusal import Refusal
 #: Set in the ``meta`` of a SELECT whose ORDER BY chose rows and is no order of the result below the aggregation.
 DISTINCT_ON: Final = "distinct_on"
 
-_OPENING: Final = (TokenType.L_PAREN, TokenType.L_BRACKET)
-_CLOSING: Final = (TokenType.R_PAREN, TokenType.R_BRACKET)
 #: Digits of a number of parts, and of a place among them.
 _LONGEST_NUMBER: Final = 9
 _AFTER_SELECT: Final = (TokenType.SELECT, TokenType.DISTINCT, TokenType.ALL)
@@ -48,63 +45,23 @@ _BRACKETED: Final = re.compile(r"[^\W\d][^\[\]\"'`,;]*")
 _OPERANDS: Final = frozenset(
     (TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.R_PAREN, TokenType.R_BRACKET)
 )
-_BEFORE_TABLES: Final = (TokenType.FROM, TokenType.JOIN, TokenType.COMMA)
 _BRACKETS: Final = (TokenType.L_BRACKET, TokenType.R_BRACKET)
-#: Clauses after which a comma has no table behind it.
-_NO_TABLES: Final = frozenset(
-    (
-        TokenType.SELECT, TokenType.WHERE, TokenType.ON, TokenType.GROUP_BY, TokenType.HAVING, TokenType.QUALIFY,
-        TokenType.WINDOW, TokenType.ORDER_BY, TokenType.LIMIT,
-    )
-)  # fmt: skip
-
-
-class _Clauses:
-    """Whether tables are listed at a place of the text: in FROM of a SELECT, but not in ``EXTRACT(year FROM x)``."""
-
-    def __init__(self) -> None:
-        # For each open parenthesis, and around all: whether a SELECT has begun, and whether its FROM has.
-        self._open = [(True, False)]
-
-    @property
-    def lists_tables(self) -> bool:
-        return self._open[-1][1]
-
-    def read(self, kind: TokenType) -> None:
-        selects, _ = self._open[-1]
-        if kind is TokenType.L_PAREN:
-            self._open.append((False, False))
-        elif kind is TokenType.R_PAREN and len(self._open) > 1:
-            self._open.pop()
-        elif kind in (TokenType.FROM, TokenType.JOIN):
-            self._open[-1] = (selects, selects)
-        elif kind in _NO_TABLES:
-            self._open[-1] = (selects or kind is TokenType.SELECT, False)
 
 
 def named_tokens(tokens: list[Token], sql: str) -> list[Token]:
-    """The tokens with each name between brackets as one, and a path of one between backticks as its parts."""
+    """The tokens with each name between brackets as one."""
     found: list[Token] = []
-    clauses = _Clauses()
     place = 0
     while place < len(tokens):
         token = tokens[place]
-        clauses.read(token.token_type)
         closing = _bracketed_name(tokens, place, sql)
-        if closing is not None:
-            name = sql[token.end + 1 : tokens[closing].start].strip()
-            found.append(Token(TokenType.IDENTIFIER, name, token.line, token.col, token.start, tokens[closing].end))
-            place = closing + 1
-            continue
-        parts = token.text.split(".")
-        is_path = token.token_type is TokenType.IDENTIFIER and sql[token.start] == "`" and len(parts) in (2, 3)
-        if is_path and all(parts) and clauses.lists_tables and found[-1].token_type in _BEFORE_TABLES:
-            for part in parts[:-1]:
-                found += [_like(token, TokenType.IDENTIFIER, part), _like(token, TokenType.DOT, ".")]
-            found.append(_like(token, TokenType.IDENTIFIER, parts[-1]))
-        else:
+        if closing is None:
             found.append(token)
-        place += 1
+            place += 1
+            continue
+        name = sql[token.end + 1 : tokens[closing].start].strip()
+        found.append(Token(TokenType.IDENTIFIER, name, token.line, token.col, token.start, tokens[closing].end))
+        place = closing + 1
     return found
 
 
@@ -122,72 +79,23 @@ def _bracketed_name(tokens: list[Token], place: int, sql: str) -> int | None:
 
 
 def respelled_tokens(tokens: list[Token]) -> list[Token]:
-    """The tokens with TOP as the parser knows it, and with CLAMPED BETWEEN as an argument."""
+    """The tokens with TOP as the parser knows it."""
     for place in range(1, len(tokens) - 1):
-        if _is_top(tokens, place):
-            tokens[place] = _like(tokens[place], TokenType.TOP, "TOP")
-    places = [i for i in range(len(tokens) - 1) if _is_clamped(tokens, i)]
-    for place in reversed(places):
-        tokens = _as_argument(tokens, place)
+        here = tokens[place]
+        if (
+            here.token_type is TokenType.VAR
+            and here.text.upper() == "TOP"
+            and tokens[place - 1].token_type in _AFTER_SELECT
+            and [t.token_type for t in tokens[place + 1 : place + 4] if t.token_type is not TokenType.L_PAREN][:1]
+            == [TokenType.NUMBER]
+        ):
+            tokens[place] = Token(TokenType.TOP, "TOP", here.line, here.col, here.start, here.end)
     return tokens
-
-
-def _is_top(tokens: list[Token], place: int) -> bool:
-    here, after = tokens[place], tokens[place + 1]
-    if here.token_type is not TokenType.VAR or here.text.upper() != "TOP":
-        return False
-    if tokens[place - 1].token_type not in _AFTER_SELECT:
-        return False
-    return after.token_type is TokenType.NUMBER or (
-        after.token_type is TokenType.L_PAREN
-        and [t.token_type for t in tokens[place + 2 : place + 4]] == [TokenType.NUMBER, TokenType.R_PAREN]
-    )
-
-
-def _is_clamped(tokens: list[Token], place: int) -> bool:
-    here = tokens[place]
-    plain = here.token_type is TokenType.VAR and here.text.upper() == "CLAMPED"
-    return plain and tokens[place + 1].token_type is TokenType.BETWEEN
-
-
-def _as_argument(tokens: list[Token], place: int) -> list[Token]:
-    """``CLAMPED BETWEEN lo AND hi`` up to the end of the call, as a named argument."""
-    depth, middle, end = 0, None, None
-    for index in range(place + 2, len(tokens)):
-        kind = tokens[index].token_type
-        if depth == 0 and kind is TokenType.AND and middle is None:
-            middle = index
-        if depth == 0 and kind in _CLOSING:
-            end = index
-            break
-        depth += (kind in _OPENING) - (kind in _CLOSING)
-    if middle is None or end is None:
-        raise Refusal("contribution_bounds", "Write CLAMPED BETWEEN lo AND hi as the last part of an aggregate.")
-    here = tokens[place]
-    name = [
-        _like(here, TokenType.COMMA, ","),
-        _like(here, TokenType.VAR, "contribution_bounds_per_group"),
-        _like(here, TokenType.FARROW, "=>"),
-        _like(here, TokenType.L_PAREN, "("),
-    ]
-    comma, close = _like(here, TokenType.COMMA, ","), _like(here, TokenType.R_PAREN, ")")
-    return [
-        *tokens[:place],
-        *name,
-        *tokens[place + 2 : middle],
-        comma,
-        *tokens[middle + 1 : end],
-        close,
-        *tokens[end:],
-    ]
-
-
-def _like(token: Token, kind: TokenType, text: str) -> Token:
-    return Token(kind, text, token.line, token.col, token.start, token.end)
 
 
 def respelled_tree(tree: exp.Expr) -> exp.Expr:
     """The tree with LIMIT where FETCH FIRST stood, and numbered rows where DISTINCT ON did."""
+    named = {clause.alias for clause in tree.find_all(exp.CTE)}
     stack = [tree]
     while stack:
         node = stack.pop()
@@ -199,6 +107,8 @@ def respelled_tree(tree: exp.Expr) -> exp.Expr:
             _number_rows(node, distinct)
         if isinstance(node, exp.Bracket):
             _take_quantile(node)
+        if isinstance(node, exp.Table) and "." in node.name and node.name not in named and not node.db:
+            _take_path(node)
         if isinstance(node, exp.Select):
             _group_windows(node)
             _list_in_from(node)
@@ -210,6 +120,14 @@ def respelled_tree(tree: exp.Expr) -> exp.Expr:
             children = value if isinstance(value, list) else (value,)
             stack.extend(child for child in children if isinstance(child, exp.Expr))
     return tree
+
+
+def _take_path(node: exp.Table) -> None:
+    """The parts of a path that stands between quotes as one name, as between the backticks of BigQuery."""
+    parts = node.name.split(".")
+    if len(parts) in (2, 3) and all(parts):
+        for key, part in zip(("this", "db", "catalog"), reversed(parts), strict=False):
+            node.set(key, exp.to_identifier(part, quoted=True))
 
 
 def _as_limit(clause: exp.Fetch) -> exp.Limit:

@@ -30,7 +30,7 @@ from tacit.query.relational.expressions import (
 )
 from tacit.query.relational.functions import call, case, cast, in_list
 from tacit.query.relational.functions.registry import cast_value
-from tacit.query.relational.functions.regular_expressions import from_escaped, from_similar, is_anchored
+from tacit.query.relational.functions.regular_expressions import from_escaped, is_anchored
 from tacit.query.resolve.sql_functions import (
     CONTAINS,
     PATHS,
@@ -440,12 +440,6 @@ class Scalars:
             )
         return scalar_call("regexp_matches", [value, pattern, literal("i" * isinstance(node, exp.RegexpILike), TEXT)])
 
-    def _similar(self, node: exp.SimilarTo) -> Expression:
-        pattern = self(node.expression)
-        if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
-            raise Refusal("arguments", "The pattern of SIMILAR TO is a text, written out.")
-        return call("regexp", self(node.this), literal(from_similar(pattern.value), TEXT))
-
     def _add(self, node: exp.Expr) -> Expression:
         sign = 1 if isinstance(node, exp.Add) else -1
         for other, by in ((node.this, node.expression), (node.expression, node.this)):
@@ -595,7 +589,7 @@ _METHODS: Final[dict[type[exp.Expr], Callable[[Scalars, Any], Expression]]] = {
     exp.CurrentUser: Scalars._volatile, exp.Subquery: Scalars._subquery, exp.Select: Scalars._subquery,
     exp.Exists: Scalars._subquery, exp.Window: Scalars._window, exp.Filter: Scalars._aggregate,
     exp.WithinGroup: Scalars._aggregate, exp.AtTimeZone: lambda self, node: at_zone(node, self),
-    exp.RegexpLike: Scalars._fits, exp.RegexpILike: Scalars._fits, exp.SimilarTo: Scalars._similar,
+    exp.RegexpLike: Scalars._fits, exp.RegexpILike: Scalars._fits,
 }  # fmt: skip
 
 

@@ -156,7 +156,7 @@ def _edited(edit: Edit, tree: exp.Query, catalog: Catalog, lost: str) -> Iterato
 # -- texts
 
 _START: Final = re.compile(r"\b(SELECT|WITH)\b", re.IGNORECASE)
-_OPTIONS: Final = re.compile(r"\bWITH\s+(DIFFERENTIAL_PRIVACY|ANONYMIZATION)(\s+OPTIONS\s*\([^)]*\))?", re.IGNORECASE)
+_OPTIONS: Final = re.compile(r"\bWITH\s+DIFFERENTIAL_PRIVACY(\s+OPTIONS\s*\([^)]*\))?", re.IGNORECASE)
 _COMMENT: Final = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
 
 

@@ -301,20 +301,6 @@ def is_anchored(pattern: str) -> bool:
     return all(branch.begins and branch.ends for branch in read(pattern))
 
 
-def from_similar(pattern: str) -> str:
-    """A pattern of SIMILAR TO as a regular expression for the whole text."""
-    pieces, inside = [], False
-    for char in pattern:
-        if not inside and char in ".^$\\":
-            raise Refusal(
-                "pattern",
-                f"SIMILAR TO has % and _, and {char!r} is a sign of regular expressions; for these use REGEXP_MATCHES.",
-            )
-        inside = char == "[" or (inside and char != "]")
-        pieces.append(char if inside else {"%": "(?:.|\\n)*", "_": "(?:.|\\n)"}.get(char, char))
-    return f"^(?:{''.join(pieces)})$"
-
-
 def from_escaped(pattern: str, escape: str, ignore_case: bool) -> str:
     """A pattern of LIKE with a sign of escape as a regular expression for the whole text."""
     pieces, signs = [], iter(pattern)
