@@ -52,12 +52,12 @@ from tacit.query.relational.algebra import (
     row_bounds,
     window_text,
 )
-from tacit.query.relational.expressions import Change, Expression, text_of
+from tacit.query.relational.expressions import Change, Expression, Holder, text_of
 from tacit.query.types import INTEGER, Domain, SqlType, Value
 
 
 @dataclass(frozen=True, slots=True)
-class GroupKey:
+class GroupKey(Holder):
     """One GROUP BY expression; ``values`` is the public list of its keys, None when they are chosen privately."""
 
     name: str
@@ -190,7 +190,7 @@ def final_over(final: FinalAggregation, source: RelationNode, change: Change) ->
         )
         for measure in final.measures
     )
-    keys = tuple(replace(key, expression=change(key.expression)) for key in final.keys)
+    keys = tuple(key.changed(change) for key in final.keys)
     return replace(final, source=source, keys=keys, measures=measures)
 
 
@@ -207,7 +207,7 @@ class TotalOf(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class Totals(Holder):
     """Grouping sets: the released cells are the finest groups, and every other group is the sum of its parts.
 
     The columns are the keys, NULL where a set leaves one out; then for each key 1 where it is left out and 0 elsewhere,
@@ -223,28 +223,28 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class Derive:
+class Derive(Holder):
     """One column per expression over the columns before."""
 
     expressions: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class Keep(Holder):
     """Rows for which ``condition`` is true."""
 
     condition: Expression
 
 
 @dataclass(frozen=True, slots=True)
-class Sort:
+class Sort(Holder):
     """Order by the keys; ties keep the order before."""
 
     keys: tuple[SortKey, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(Holder):
     """Skip ``offset`` rows and return at most ``limit``."""
 
     limit: int | None
@@ -252,12 +252,12 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
-class Unique:
+class Unique(Holder):
     """Each distinct row once, where it first occurs."""
 
 
 @dataclass(frozen=True, slots=True)
-class Regroup:
+class Regroup(Holder):
     """Aggregation of released cells; without keys, one row."""
 
     keys: tuple[Expression, ...]
@@ -265,14 +265,14 @@ class Regroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Extend:
+class Extend(Holder):
     """The columns there were, and one more per window."""
 
     calls: tuple[WindowCall, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class Match(Holder):
     """Released rows beside those of a public relation: the columns there were, then the relation's.
 
     Args:
@@ -287,7 +287,7 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True)
-class Combine:
+class Combine(Holder):
     """Released rows beside those of another query: the columns there were, then the other's.
 
     Args:
@@ -302,7 +302,7 @@ class Combine:
 
 
 @dataclass(frozen=True, slots=True)
-class Append:
+class Append(Holder):
     """The rows there were, then those of another query with columns of the same types."""
 
     other: Query

@@ -18,7 +18,6 @@ from tacit.query.query import (
     Derive,
     Extend,
     FinalAggregation,
-    Keep,
     Match,
     Query,
     Regroup,
@@ -43,15 +42,12 @@ from tacit.query.relational.algebra import (
     UnitWindow,
     bottom_up,
     moved,
-    moved_call,
-    moved_window,
     row_bounds,
     substituted,
 )
 from tacit.query.relational.expressions import (
     TRUE,
     Call,
-    Change,
     Expression,
     Reference,
     depth,
@@ -356,13 +352,13 @@ def _aggregate(node: UnitAggregate, wanted: set[int]) -> Pruned:
     count = len(node.keys)
     kept = [index for index in range(len(node.calls)) if index + count in wanted]
     calls = [node.calls[index] for index in kept]
-    read = [part for call in calls for part in (call.argument, call.where)]
+    read = [part for call in calls for part in call.held()]
     below, inner = pruned(node.source, slots_read([*node.keys, *read]))
     change = moved(inner)
     slots = {slot: slot for slot in range(count)} | {index + count: new + count for new, index in enumerate(kept)}
     fields = (*node.fields[:count], *(node.fields[index + count] for index in kept))
     keys = tuple(map(change, node.keys))
-    made = tuple(moved_call(call, change) for call in calls)
+    made = tuple(call.changed(change) for call in calls)
     return replace(node, fields=fields, source=below, keys=keys, calls=made), slots
 
 
@@ -373,12 +369,12 @@ def _window(node: UnitWindow, wanted: set[int]) -> Pruned:
     if not kept:
         return pruned(node.source, passed)
     calls = [node.calls[index] for index in kept]
-    parts = [p for c in calls for p in (c.argument, *c.partition, *(key.expression for key in c.order))]
-    below, slots = pruned(node.source, passed | slots_read(parts))
+    read = [part for call in calls for part in call.held()]
+    below, slots = pruned(node.source, passed | slots_read(read))
     change = moved(slots)
     slots = {**slots, **{index + width: len(below.fields) + new for new, index in enumerate(kept)}}
     fields = (*below.fields, *(node.fields[index + width] for index in kept))
-    made = tuple(moved_window(call, change) for call in calls)
+    made = tuple(call.changed(change) for call in calls)
     return replace(node, fields=fields, unit=below.unit, source=below, calls=made), slots
 
 
@@ -413,7 +409,7 @@ def prune_matches(query: Query) -> Query:
             now += added
             steps.append(replace(step, condition=moved(slots)(step.condition)))
             continue
-        steps.append(_moved(step, moved(slots)))
+        steps.append(step.changed(moved(slots)))
         if isinstance(step, Extend):
             slots |= {width + place: now + place for place in range(len(step.calls))}
             now += len(step.calls)
@@ -436,43 +432,14 @@ def _needed(steps: tuple[Step, ...], widths: list[int]) -> list[set[int]]:
     needed = [set(range(widths[-1]))]
     for step, width in zip(reversed(steps), reversed(widths[:-1]), strict=True):
         after = needed[-1]
-        passed = {slot for slot in after if slot < width}
         match step:
-            case Derive():
-                needed.append(slots_read(step.expressions))
-            case Regroup():
-                read = [part for call in step.calls for part in (call.argument, call.where)]
-                needed.append(slots_read([*step.keys, *read]))
-            case Keep():
-                needed.append(passed | slots_read([step.condition]))
-            case Sort():
-                needed.append(passed | slots_read(key.expression for key in step.keys))
-            case Extend():
-                parts = [p for c in step.calls for p in (c.argument, *c.partition, *(k.expression for k in c.order))]
-                needed.append(passed | slots_read(parts))
-            case Match() | Combine():
-                needed.append(passed | {slot for slot in slots_read([step.condition]) if slot < width})
+            case Derive() | Regroup():
+                needed.append(slots_read(step.held()))
             case Totals() | Unique() | Append():
                 needed.append(set(range(width)))
             case _:
-                needed.append(passed)
+                needed.append({slot for slot in after | slots_read(step.held()) if slot < width})
     return needed[::-1]
-
-
-def _moved(step: Step, change: Change) -> Step:
-    match step:
-        case Derive():
-            return Derive(tuple(map(change, step.expressions)))
-        case Regroup():
-            return Regroup(tuple(map(change, step.keys)), tuple(moved_call(call, change) for call in step.calls))
-        case Keep():
-            return Keep(change(step.condition))
-        case Sort():
-            return Sort(tuple(SortKey(change(k.expression), k.descending, k.nulls_first) for k in step.keys))
-        case Extend():
-            return Extend(tuple(moved_window(call, change) for call in step.calls))
-        case _:
-            return step
 
 
 # -- all of them

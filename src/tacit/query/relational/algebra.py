@@ -44,6 +44,7 @@ from tacit.query.relational.expressions import (
     Call,
     Change,
     Expression,
+    Holder,
     Literal,
     Reference,
     optional_text,
@@ -56,7 +57,7 @@ from tacit.query.types import Domain, SqlType, Value
 
 
 @dataclass(frozen=True, slots=True)
-class SortKey:
+class SortKey(Holder):
     """One term of a window's ORDER BY; NULLs last in either order, if not stated otherwise."""
 
     expression: Expression
@@ -86,7 +87,7 @@ FrameEnd = Fraction | MonthsAway | None
 
 
 @dataclass(frozen=True, slots=True)
-class WindowCall:
+class WindowCall(Holder):
     """A window function over one unit's rows.
 
     Args:
@@ -119,16 +120,6 @@ def window_text(call: WindowCall) -> str:
     parts = ",".join(map(text_of, call.partition))
     frame = call.frame.value if call.around is None else f"{call.frame.value} {call.around[0]} {call.around[1]}"
     return f"{call.function}({optional_text(call.argument)}|{call.offset})[{parts}|{order}|{frame}]:{call.type}"
-
-
-def moved_window(call: WindowCall, change: Change) -> WindowCall:
-    """A window with changed expressions."""
-    return replace(
-        call,
-        argument=None if call.argument is None else change(call.argument),
-        partition=tuple(change(part) for part in call.partition),
-        order=tuple(SortKey(change(key.expression), key.descending, key.nulls_first) for key in call.order),
-    )
 
 
 # -- relational algebra
@@ -340,7 +331,7 @@ class UnionAll(RelationNode):
 
 
 @dataclass(frozen=True, slots=True)
-class UnitCall:
+class UnitCall(Holder):
     """An exact aggregate inside one unit's group.
 
     Args:
@@ -581,9 +572,3 @@ def substituted(expressions: Sequence[Expression]) -> Change:
     return lambda expression: rewrite(
         expression, lambda part: expressions[part.slot] if isinstance(part, Reference) else None
     )
-
-
-def moved_call(call: UnitCall, change: Change) -> UnitCall:
-    """An exact aggregate with changed expressions."""
-    argument = None if call.argument is None else change(call.argument)
-    return replace(call, argument=argument, where=None if call.where is None else change(call.where))

@@ -24,8 +24,9 @@ from __future__ import annotations
 import datetime as dt
 import operator
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
+from typing import Any, Self
 
 from tacit.query.types import BOOLEAN, NULL, Domain, Range, SqlType, Value, finite
 
@@ -195,6 +196,40 @@ def rewrite(node: Expression, change: Callable[[Expression], Expression | None])
             return replace(node, operand=rewrite(node.operand, change))
         case _:
             return node
+
+
+class Holder:
+    """A record that holds expressions: in its fields, in tuples there, or in further records of this kind."""
+
+    __slots__ = ()
+
+    def held(self) -> Iterator[Expression]:
+        """The expressions, in order."""
+        for each in fields(self):  # type: ignore[arg-type]  # all of them are dataclasses
+            yield from _held(getattr(self, each.name))
+
+    def changed(self, change: Change) -> Self:
+        """The same with changed expressions."""
+        known = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
+        return replace(self, **{name: _changed(value, change) for name, value in known.items()})  # type: ignore[type-var]
+
+
+def _held(value: object) -> Iterator[Expression]:
+    if isinstance(value, Expression):
+        yield value
+    elif isinstance(value, Holder):
+        yield from value.held()
+    elif isinstance(value, tuple):
+        for part in value:
+            yield from _held(part)
+
+
+def _changed(value: Any, change: Change) -> Any:
+    if isinstance(value, Expression):
+        return change(value)
+    if isinstance(value, Holder):
+        return value.changed(change)
+    return tuple(_changed(part, change) for part in value) if isinstance(value, tuple) else value
 
 
 def shift(node: Expression, by: int) -> Expression:

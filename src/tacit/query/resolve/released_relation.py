@@ -248,26 +248,11 @@ def population_refusal(one: str, other: str) -> Refusal:
 def _has_interval(steps: Sequence[Step]) -> bool:
     """Whether a step reads an end of an interval, which depends on the confidence asked for."""
     for step in steps:
-        if any(isinstance(part, Interval) for read in _read(step) for part in walk(read)):
+        if any(isinstance(part, Interval) for read in step.held() for part in walk(read)):
             return True
         if isinstance(step, Combine | Append) and _has_interval(step.other.steps):
             return True
     return False
-
-
-def _read(step: Step) -> list[Expression]:
-    match step:
-        case Derive():
-            return list(step.expressions)
-        case Keep() | Combine() | Match():
-            return [step.condition]
-        case Sort():
-            return [key.expression for key in step.keys]
-        case Regroup():
-            read = [part for call in step.calls for part in (call.argument, call.where)]
-            return [*step.keys, *(part for part in read if part is not None)]
-        case _:
-            return []
 
 
 def _columns(public: RelationNode) -> tuple[OutputColumn, ...]:

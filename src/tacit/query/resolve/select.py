@@ -70,7 +70,6 @@ from tacit.query.relational.algebra import (
     UnitCall,
     WindowCall,
     WindowFrame,
-    moved_window,
     reference,
 )
 from tacit.query.relational.expressions import (
@@ -500,7 +499,7 @@ class ResultBuilder(ABC):
         return rewrite(expression, place)
 
     def _settled_window(self, call: WindowCall, width: int) -> WindowCall:
-        return moved_window(call, lambda part: self._settled(part, width))
+        return call.changed(lambda part: self._settled(part, width))
 
     # -- clauses above the grouping
 
@@ -577,7 +576,7 @@ class ReleasedBuilder(ResultBuilder):
             steps.append(Keep(self._settled(qualify, width)))
         noisy = [self._carries_noise(e) for _, e in outputs]
         settled = [(name, self._settled(e, width)) for name, e in outputs]
-        keys = tuple(replace(key, expression=self._settled(key.expression, width)) for key in order)
+        keys = tuple(key.changed(lambda part: self._settled(part, width)) for key in order)
         distinct = self.clauses.node.args.get("distinct") is not None
         if distinct and any(key.expression not in [e for _, e in settled] for key in keys):
             raise distinct_order()
