@@ -91,7 +91,10 @@ def as_on_a_fresh_stack(work: Callable[[], Result]) -> Result:
     A query that is resolved on the caller's stack is resolved there too. A thread is started only where a caller is
     deep already, or a query is: then it is the thread that says whether it is too deep.
     """
-    if _is_shallow():
+    try:
+        sys._getframe(_SHALLOW)
+    except ValueError:
+        # Most of the stack is left.
         try:
             return work()
         except RecursionError:
@@ -100,15 +103,6 @@ def as_on_a_fresh_stack(work: Callable[[], Result]) -> Result:
             if refusal.reason != "too_deep":
                 raise
     return _on_a_fresh_stack(work)
-
-
-def _is_shallow() -> bool:
-    """Whether most of the stack is left."""
-    try:
-        sys._getframe(_SHALLOW)
-    except ValueError:
-        return True
-    return False
 
 
 def _on_a_fresh_stack(work: Callable[[], Result]) -> Result:

@@ -382,7 +382,10 @@ def settle(request: Request, options: Options) -> Terms:
     within = _within(request, options)
     given = [name for name, value in typed.items() if value is not None] + ["within"] * bool(within)
     if len(given) != 1:
-        _refuse_number(given, kind)
+        choices = ", ".join(name for name, option in OPTIONS.items() if kind in option.accounts)
+        if not given:
+            raise InputError("epsilon", f"state what the query may cost or how accurate it must be: one of {choices}")
+        raise InputError(given[1], f"contradicts {given[0]}: state exactly one of {choices}")
     currency = given[0]
     amount = typed.get(currency) or Fraction(0)
     price = OPTIONS[currency]
@@ -412,7 +415,7 @@ def settle(request: Request, options: Options) -> Terms:
         max_groups=_limit(request, options, "max_groups"),
         weights=tuple(sorted(weights.items())),
         rule=options.group_selection or "AUTO",
-        suppose=_count(request, options, "suppose"),
+        suppose=None if request.suppose is None else int(OPTIONS["suppose"].exact(request.suppose)),
         alone=alone,
         max_rows=_limit(request, options, "max_rows"),
         bias_share=share,
@@ -426,13 +429,6 @@ def _check_sizes(name: str, values: Iterable[Fraction]) -> None:
     for value in values:
         if not low <= value <= high:
             raise InputError(name, f"must lie between {float(low):g} and {float(high):g}")
-
-
-def _refuse_number(given: list[str], kind: str) -> None:
-    choices = ", ".join(name for name, option in OPTIONS.items() if kind in option.accounts)
-    if not given:
-        raise InputError("epsilon", f"state what the query may cost or how accurate it must be: one of {choices}")
-    raise InputError(given[1], f"contradicts {given[0]}: state exactly one of {choices}")
 
 
 def _deltas(request: Request, options: Options, currency: str) -> tuple[Fraction | None, Fraction | None]:
@@ -467,13 +463,6 @@ def _stated(request: Request, options: Options, name: str) -> Fraction | None:
     """The number that the request and the text of the query state, if they do not contradict one another."""
     value, inside = getattr(request, name), getattr(options, name, None)
     return agreed(name, inside, None if value is None else OPTIONS[name].exact(value))
-
-
-def _count(request: Request, options: Options, name: str) -> int | None:
-    """The whole number that the request states, if the text of the query does not contradict it."""
-    _stated(request, options, name)
-    value = getattr(request, name)
-    return None if value is None else int(OPTIONS[name].exact(value))
 
 
 def _limit(request: Request, options: Options, name: str) -> ContributionNumber | None:

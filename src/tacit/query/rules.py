@@ -136,11 +136,7 @@ def _merged(node: RelationNode) -> RelationNode:
     ordered = [part for part in sorted(set(parts), key=text_of) if part != TRUE]
     if not ordered:
         return below
-    return replace(node, source=below, condition=_all_of(ordered))
-
-
-def _all_of(parts: list[Expression]) -> Expression:
-    return parts[0] if len(parts) == 1 else call("and", *parts)
+    return replace(node, source=below, condition=ordered[0] if len(ordered) == 1 else call("and", *ordered))
 
 
 # -- counts
@@ -162,7 +158,9 @@ def count_rows(query: Query) -> Query:
         replace(
             aggregate,
             measures=tuple(place[index] for index in aggregate.measures),
-            kind=_kind(aggregate.kind, [wanted[index] for index in aggregate.measures]),
+            kind=COUNT_ROWS
+            if aggregate.kind == COUNT_VALUES and wanted[aggregate.measures[0]].kind is MeasureKind.ROWS
+            else aggregate.kind,
         )
         for aggregate in final.aggregates
     )
@@ -187,11 +185,6 @@ def _conditions(where: Expression | None) -> tuple[Expression, ...]:
     return () if where is None else (where,)
 
 
-def _kind(kind: str, measures: list[Measure]) -> str:
-    counts_rows = kind == COUNT_VALUES and measures[0].kind is MeasureKind.ROWS
-    return COUNT_ROWS if counts_rows else kind
-
-
 # -- keys
 #
 # Group keys in one order, so that ``GROUP BY a, b`` and ``GROUP BY b, a`` are one release, taken and paid once.
@@ -213,12 +206,9 @@ def order_keys(query: Query) -> Query:
         moved = replace(totals, keys=tuple(order.index(index) for index in totals.keys))
         return replace(query, final=ordered, steps=(moved, *query.steps[1:]))
     rows = Sort(tuple(SortKey(_column(final, slot, slot), False, False) for slot in range(len(order))))
-    return replace(query, final=ordered, steps=(_restored(final, order), rows, *query.steps))
-
-
-def _restored(final: FinalAggregation, order: list[int]) -> Derive:
     places = {old: new for new, old in enumerate(order)}
-    return Derive(tuple(_column(final, slot, places.get(slot, slot)) for slot in range(len(final.types))))
+    restored = Derive(tuple(_column(final, slot, places.get(slot, slot)) for slot in range(len(final.types))))
+    return replace(query, final=ordered, steps=(restored, rows, *query.steps))
 
 
 def _column(final: FinalAggregation, slot: int, place: int) -> Reference:
@@ -258,61 +248,68 @@ def pruned(node: RelationNode, needed: set[int]) -> Pruned:
     wanted = needed if node.unit is None else needed | {node.unit}
     match node:
         case Scan():
-            return _scan(node, wanted)
+            kept = sorted(wanted)
+            slots = {old: new for new, old in enumerate(kept)}
+            columns = tuple(node.columns[old] for old in kept if old < len(node.columns))
+            unit = None if node.unit is None else slots[node.unit]
+            return replace(node, fields=tuple(node.fields[old] for old in kept), unit=unit, columns=columns), slots
         case FilterRows():
             below, slots = pruned(node.source, wanted | slots_read([node.condition]))
             condition = moved(slots)(node.condition)
             return replace(node, fields=below.fields, unit=below.unit, source=below, condition=condition), slots
         case ProjectColumns():
-            return _project(node, wanted)
+            kept = sorted(wanted)
+            below, inner = pruned(node.source, slots_read(node.expressions[old] for old in kept))
+            expressions = tuple(moved(inner)(node.expressions[old]) for old in kept)
+            slots = {old: new for new, old in enumerate(kept)}
+            if [e.slot if isinstance(e, Reference) else None for e in expressions] == list(range(len(below.fields))):
+                # Nothing is computed and nothing left out.
+                return below, slots
+            unit = None if node.unit is None else slots[node.unit]
+            fields = tuple(node.fields[old] for old in kept)
+            return replace(node, fields=fields, unit=unit, source=below, expressions=expressions), slots
         case Join():
             return _join(node, wanted)
-        case ExistsColumn():
-            return _mark(node, wanted)
+        case ExistsColumn() if len(node.source.fields) in wanted:
+            width, read = len(node.source.fields), slots_read([node.condition])
+            below, first = pruned(node.source, {slot for slot in wanted | read if slot < width})
+            other, second = pruned(node.other, {slot - width for slot in read if slot >= width})
+            inner = {**first, **{old + width: new + len(below.fields) for old, new in second.items()}}
+            condition = moved(inner)(node.condition)
+            fields = (*below.fields, node.fields[width])
+            made = replace(node, fields=fields, unit=below.unit, source=below, other=other, condition=condition)
+            return made, {**first, width: len(below.fields)}
         case UnionAll() if all(isinstance(part, ProjectColumns) for part in node.parts):
-            kept = [pruned(part, wanted | _units(node)) for part in node.parts]
-            slots = kept[0][1]
+            parts = [pruned(part, wanted) for part in node.parts]
+            slots = parts[0][1]
             fields = tuple(node.fields[old] for old in sorted(slots))
             unit = None if node.unit is None else slots[node.unit]
-            return replace(node, parts=tuple(part for part, _ in kept), fields=fields, unit=unit), slots
+            return replace(node, parts=tuple(part for part, _ in parts), fields=fields, unit=unit), slots
         case UnitAggregate():
-            return _aggregate(node, wanted)
+            count = len(node.keys)
+            kept = [index for index in range(len(node.calls)) if index + count in wanted]
+            calls = [node.calls[index] for index in kept]
+            below, inner = pruned(node.source, slots_read([*node.keys, *(part for c in calls for part in c.held())]))
+            change = moved(inner)
+            slots = {slot: slot for slot in range(count)} | {i + count: new + count for new, i in enumerate(kept)}
+            fields = (*node.fields[:count], *(node.fields[index + count] for index in kept))
+            keys, made_calls = tuple(map(change, node.keys)), tuple(each.changed(change) for each in calls)
+            return replace(node, fields=fields, source=below, keys=keys, calls=made_calls), slots
+        case ExistsColumn():
+            return pruned(node.source, wanted)
         case UnitWindow():
             return _window(node, wanted)
         case _:
             return node, {slot: slot for slot in range(len(node.fields))}
 
 
-def _units(node: UnionAll) -> set[int]:
-    return set() if node.unit is None else {node.unit}
-
-
-def _scan(node: Scan, wanted: set[int]) -> Pruned:
-    kept = sorted(wanted)
-    slots = {old: new for new, old in enumerate(kept)}
-    columns = tuple(node.columns[old] for old in kept if old < len(node.columns))
-    unit = None if node.unit is None else slots[node.unit]
-    return replace(node, fields=tuple(node.fields[old] for old in kept), unit=unit, columns=columns), slots
-
-
-def _project(node: ProjectColumns, wanted: set[int]) -> Pruned:
-    kept = sorted(wanted)
-    below, inner = pruned(node.source, slots_read(node.expressions[old] for old in kept))
-    change = moved(inner)
-    slots = {old: new for new, old in enumerate(kept)}
-    unit = None if node.unit is None else slots[node.unit]
-    fields = tuple(node.fields[old] for old in kept)
-    expressions = tuple(change(node.expressions[old]) for old in kept)
-    if [e.slot if isinstance(e, Reference) else None for e in expressions] == list(range(len(below.fields))):
-        # Nothing is computed and nothing left out.
-        return below, slots
-    return replace(node, fields=fields, unit=unit, source=below, expressions=expressions), slots
-
-
 def _join(node: Join, wanted: set[int]) -> Pruned:
     width = len(node.left.fields)
     both = width + len(node.right.fields)
-    if all(slot < width for slot in wanted) and _keeps_left(node):
+    fewest, most = row_bounds(node.right)
+    # Whether every left row comes out exactly once, whatever the tables hold: as beside a public value.
+    once = node.kind is JoinKind.LEFT or (node.kind is JoinKind.INNER and fewest == 1 and node.condition == TRUE)
+    if once and most in (0, 1) and all(slot < width for slot in wanted):
         return pruned(node.left, wanted)
     read = {slot for slot in wanted if slot < both} | slots_read([node.condition])
     left, first = pruned(node.left, {slot for slot in read if slot < width})
@@ -326,51 +323,14 @@ def _join(node: Join, wanted: set[int]) -> Pruned:
     return replace(node, fields=fields, unit=unit, left=left, right=right, condition=condition), slots
 
 
-def _keeps_left(node: Join) -> bool:
-    """Whether every left row comes out exactly once, whatever the tables hold: as beside a public value."""
-    fewest, most = row_bounds(node.right)
-    if most is None or most > 1:
-        return False
-    return node.kind is JoinKind.LEFT or (node.kind is JoinKind.INNER and fewest == 1 and node.condition == TRUE)
-
-
-def _mark(node: ExistsColumn, wanted: set[int]) -> Pruned:
-    width = len(node.source.fields)
-    if width not in wanted:
-        return pruned(node.source, wanted)
-    read = slots_read([node.condition])
-    below, first = pruned(node.source, {slot for slot in wanted | read if slot < width})
-    other, second = pruned(node.other, {slot - width for slot in read if slot >= width})
-    inner = {**first, **{old + width: new + len(below.fields) for old, new in second.items()}}
-    condition = moved(inner)(node.condition)
-    slots = {**first, width: len(below.fields)}
-    fields = (*below.fields, node.fields[width])
-    return replace(node, fields=fields, unit=below.unit, source=below, other=other, condition=condition), slots
-
-
-def _aggregate(node: UnitAggregate, wanted: set[int]) -> Pruned:
-    count = len(node.keys)
-    kept = [index for index in range(len(node.calls)) if index + count in wanted]
-    calls = [node.calls[index] for index in kept]
-    read = [part for call in calls for part in call.held()]
-    below, inner = pruned(node.source, slots_read([*node.keys, *read]))
-    change = moved(inner)
-    slots = {slot: slot for slot in range(count)} | {index + count: new + count for new, index in enumerate(kept)}
-    fields = (*node.fields[:count], *(node.fields[index + count] for index in kept))
-    keys = tuple(map(change, node.keys))
-    made = tuple(call.changed(change) for call in calls)
-    return replace(node, fields=fields, source=below, keys=keys, calls=made), slots
-
-
 def _window(node: UnitWindow, wanted: set[int]) -> Pruned:
     width = len(node.source.fields)
-    kept = [index for index in range(len(node.calls)) if index + width in wanted]
+    kept = [slot - width for slot in sorted(wanted) if slot >= width]
     passed = {slot for slot in wanted if slot < width}
     if not kept:
         return pruned(node.source, passed)
     calls = [node.calls[index] for index in kept]
-    read = [part for call in calls for part in call.held()]
-    below, slots = pruned(node.source, passed | slots_read(read))
+    below, slots = pruned(node.source, passed | slots_read(part for call in calls for part in call.held()))
     change = moved(slots)
     slots = {**slots, **{index + width: len(below.fields) + new for new, index in enumerate(kept)}}
     fields = (*below.fields, *(node.fields[index + width] for index in kept))
@@ -396,9 +356,11 @@ def prune_matches(query: Query) -> Query:
     for index, step in enumerate(query.steps):
         width, after = widths[index], needed[index + 1]
         if isinstance(step, Match):
-            kept = _kept(step, width, after | slots_read([step.condition]))
-            if kept is None:
+            read = {slot - width for slot in after | slots_read([step.condition]) if slot >= width}
+            if not read and step.kind is JoinKind.LEFT and row_bounds(step.relation)[1] in (0, 1):
+                # Nothing is read, and every released row stays once anyway.
                 continue
+            kept = pruned(step.relation, read)
             slots |= {width + old: now + new for old, new in kept[1].items()}
             now += len(kept[0].fields)
             steps.append(Match(kept[0], step.kind, moved(slots)(step.condition)))
@@ -417,14 +379,6 @@ def prune_matches(query: Query) -> Query:
             now = widths[index + 1]
             slots = {slot: slot for slot in range(now)}
     return replace(query, steps=tuple(steps))
-
-
-def _kept(step: Match, width: int, read: set[int]) -> Pruned | None:
-    """The relation with what is read of it; None where nothing is and every released row stays once anyway."""
-    wanted = {slot - width for slot in read if slot >= width}
-    if not wanted and step.kind is JoinKind.LEFT and row_bounds(step.relation)[1] in (0, 1):
-        return None
-    return pruned(step.relation, wanted)
 
 
 def _needed(steps: tuple[Step, ...], widths: list[int]) -> list[set[int]]:

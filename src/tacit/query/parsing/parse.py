@@ -346,8 +346,12 @@ def _check_tokens(tokens: list[Token]) -> None:
     depth = 0
     for before, token in zip([tokens[0], *tokens], tokens, strict=False):
         # The parser would read the first number and unit of an interval and forget the rest.
-        if before.token_type is TokenType.INTERVAL and len(_NUMBER_AND_UNIT.findall(token.text)) == 1:
-            _check_interval(token.text)
+        one_part = before.token_type is TokenType.INTERVAL and len(_NUMBER_AND_UNIT.findall(token.text)) == 1
+        if one_part and not _NUMBER_AND_UNIT.fullmatch(token.text):
+            raise Refusal(
+                "literal",
+                "Write an interval as INTERVAL 'n' unit, or several numbers with units: INTERVAL '1 day 2 hours'.",
+            )
         if token.token_type is TokenType.SEMICOLON:
             raise Refusal("several_statements", "Send one statement at a time; remove the semicolon and what follows.")
         if token.token_type in _STRANGE:
@@ -357,15 +361,11 @@ def _check_tokens(tokens: list[Token]) -> None:
             raise Refusal(
                 "too_deep", f"Parentheses are nested more than {limits.MAX_NESTING} deep; use WITH to name parts."
             )
-        _check_token_length(token)
-
-
-def _check_interval(text: str) -> None:
-    if not _NUMBER_AND_UNIT.fullmatch(text):
-        raise Refusal(
-            "literal",
-            "Write an interval as INTERVAL 'n' unit, or several numbers with units: INTERVAL '1 day 2 hours'.",
-        )
+        text = token.token_type is TokenType.STRING
+        longest = limits.MAX_LITERAL if text else limits.MAX_IDENTIFIER
+        if len(token.text) > longest:
+            what = "text constant" if text else "name or number"
+            raise Refusal("too_long", f"A {what} has more than {longest} characters; shorten it.")
 
 
 def is_bare_name(name: str) -> bool:
@@ -383,14 +383,6 @@ def is_writable(name: str) -> bool:
     except Refusal:
         return False
     return sum(column.name == name for column in tree.find_all(exp.Column)) == 4
-
-
-def _check_token_length(token: Token) -> None:
-    if token.token_type is TokenType.STRING:
-        if len(token.text) > limits.MAX_LITERAL:
-            raise Refusal("too_long", f"A text constant has more than {limits.MAX_LITERAL} characters; shorten it.")
-    elif len(token.text) > limits.MAX_IDENTIFIER:
-        raise Refusal("too_long", f"A name or number has more than {limits.MAX_IDENTIFIER} characters; shorten it.")
 
 
 def _quoting(problem: SqlglotError, sql: str) -> str:

@@ -454,6 +454,11 @@ def reference(relation: RelationNode, slot: int) -> Reference:
     return Reference(column.type, column.domain, slot, column.name or column.origin or "?")
 
 
+def visible(relation: RelationNode) -> list[tuple[str, Reference]]:
+    """The columns that queries can name, and the expressions that read them."""
+    return [(c.name, reference(relation, slot)) for slot, c in enumerate(relation.fields) if c.name is not None]
+
+
 def relation_text(node: RelationNode) -> str:
     """Canonical text: equal relations have equal texts and different ones different texts."""
     below = [relation_text(part) for part in sources(node)]

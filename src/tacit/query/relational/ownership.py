@@ -26,7 +26,7 @@ from dataclasses import replace
 from functools import reduce
 
 from tacit.query import limits
-from tacit.query.catalog import ROW, Catalog, Column, Table
+from tacit.query.catalog import ROW, Catalog, Table
 from tacit.query.contribution import ContributionNumber, larger
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import (
@@ -74,22 +74,25 @@ _TWO_PERSONS = (
 
 def scan(catalog: Catalog, table: Table) -> Scan:
     """A table of the catalog, with its unit."""
-    fields = [
-        Field(c.name, c.type, _domain(table, c), None, f"{table.name}.{c.name}", repeats=_repeats(table, c))
-        for c in table.columns
-    ]
     names = tuple(c.name for c in table.columns)
+    path = () if table.public else catalog.path_to_unit(table)
+    fields: list[Field] = []
+    for c in table.columns:
+        read, domain, label = c.name.lower(), c.domain, None
+        # Where nothing is declared of a public table, it is known as it was read.
+        domain, counted = (domain, None) if table.size is None else (
+            table.size.domains.get(read, domain), table.size.repeats.get(read)
+        )  # fmt: skip
+        if path and read == path[0].column.lower():
+            # Rows in which it is NULL lead to no unit and are not read.
+            label, domain = f"key {path[0].table}.{path[0].references}".lower(), replace(domain, nullable=False)
+        elif c.unique and not table.public:
+            label = f"key {table.name}.{c.name}".lower()
+        origin = f"{table.name}.{c.name}"
+        fields.append(Field(c.name, c.type, domain, label, origin, repeats=1 if c.unique else counted))
     if table.public:
         rows = limits.UNKNOWN_ROWS if table.size is None else table.size.rows
         return Scan(tuple(fields), None, None, 1, 1, 1, table.name, names, None, (), rows)
-    path = catalog.path_to_unit(table)
-    fields = [_labelled(table, column, path[0].column if path else None) for column in fields]
-    for index, column in enumerate(fields):
-        if path and column.name is not None and column.name.lower() == path[0].column.lower():
-            # Rows in which it is NULL lead to no unit and are not read.
-            known = replace(column.domain, nullable=False)
-            label = f"key {path[0].table}.{path[0].references}".lower()
-            fields[index] = replace(column, identifies=label, domain=known)
     source, slot = _unit_column(catalog, table, fields)
     unit = table.find(table.unit or "")
     single = table.unit == ROW or (unit is not None and unit.unique)
@@ -97,26 +100,6 @@ def scan(catalog: Catalog, table: Table) -> Scan:
     shape = (tuple(fields), slot, table.population, table.max_groups, table.max_rows, 1)
     ceilings = (table.max_groups_limit, table.max_rows_limit, table.table_rows, table.text_length)
     return Scan(*shape, table.name, names, source, path, 1 if single else table.unit_rows, *ceilings)
-
-
-def _domain(table: Table, column: Column) -> Domain:
-    """Declared knowledge about a column; of a public table, where nothing is declared, as it was read."""
-    read = None if table.size is None else table.size.domains.get(column.name.lower())
-    return column.domain if read is None else read
-
-
-def _repeats(table: Table, column: Column) -> int | None:
-    """Number of rows that may share a value of a column: one if it is declared unique, else as the engine counted."""
-    if column.unique:
-        return 1
-    return None if table.size is None else table.size.repeats.get(column.name.lower())
-
-
-def _labelled(table: Table, column: Field, first_hop: str | None) -> Field:
-    declared = table.find(column.name or "")
-    if declared is not None and declared.unique and declared.name != first_hop:
-        return replace(column, identifies=f"key {table.name}.{declared.name}".lower())
-    return column
 
 
 def _unit_column(catalog: Catalog, table: Table, fields: list[Field]) -> tuple[str, int]:

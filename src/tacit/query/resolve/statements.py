@@ -30,17 +30,24 @@ from tacit.query.parsing.parse import Options, parse
 from tacit.query.parsing.spellings import DISTINCT_ON
 from tacit.query.planning.pricing import check_totals
 from tacit.query.planning.work import bound_query, bound_rows, check_public_work, rows_inside
-from tacit.query.query import FinalAggregation, OutputColumn, PublicQuery, Query, numbered
+from tacit.query.query import OutputColumn, PublicQuery, Query, numbered
 from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership
-from tacit.query.relational.algebra import RelationNode, UnitAggregate, is_public_throughout, reference, sources
+from tacit.query.relational.algebra import (
+    RelationNode,
+    UnitAggregate,
+    is_public_throughout,
+    reference,
+    sources,
+    visible,
+)
 from tacit.query.relational.expressions import literal
 from tacit.query.relational.functions import call
 from tacit.query.request import agreed
 from tacit.query.resolve.aggregation import FinalBuilder
 from tacit.query.resolve.public_rows import column_keys, in_place, is_cut, refuse_kept_rows
 from tacit.query.resolve.released_relation import ReleasedRelation
-from tacit.query.resolve.scalars import Scope, from_relation, has_aggregate
+from tacit.query.resolve.scalars import Scope, from_relation, has_aggregate, renamed
 from tacit.query.resolve.select import (
     FinalGroups,
     ReleasedCells,
@@ -92,11 +99,7 @@ def written_out(sql: str, catalog: Catalog) -> str:
     return f'WITH s AS (SELECT {", ".join(measured)} FROM "{source}") {" UNION ALL ".join(rows)}'
 
 
-# -- statements
-
 # -- queries
-
-#: Results that WITH has named so far, by lower-case name.
 
 
 class Queries:
@@ -173,22 +176,26 @@ class Queries:
     def _union(self, node: exp.SetOperation, ctes: Names, *, top: bool) -> RelationNode | ReleasedRelation:
         parts: list[exp.Expr] = []
         stack: list[exp.Expr] = [node]
-        distinct = bool(node.args.get("distinct"))
+        # Clauses with which the parts of a UNION inside of another cannot stand beside those of the outer one.
+        own, distinct = ("with_", "order", "limit", "offset"), bool(node.args.get("distinct"))
         while stack:
             here = stack.pop()
-            if isinstance(here, exp.Union) and (here is node or self._is_flat(here, distinct=distinct)):
+            flat = here is node or ((distinct or not here.args.get("distinct")) and not any(map(here.args.get, own)))
+            if isinstance(here, exp.Union) and flat:
                 stack.extend((here.expression, here.this))
             else:
                 parts.append(here)
         found = [self.query(part, ctes) for part in parts]
         released = [each for each in found if isinstance(each, ReleasedRelation)]
         relations = [each for each in found if isinstance(each, RelationNode)]
-        if not released and all(map(is_public_throughout, relations)):
-            return _public_union(node, relations, distinct=distinct, top=top)
         if not released:
-            refuse_cut(node)
+            public = all(map(is_public_throughout, relations))
+            if not public:
+                _refuse_cut(node)
             rows = ownership.stack(relations)
-            return self._distinct(node, rows) if distinct else rows
+            if not public:
+                return self._distinct(node, rows) if distinct else rows
+            return _in_place(node, ownership.group(rows, list(visible(rows)), []) if distinct else rows, top=top)
         if not all(map(is_public_throughout, relations)):
             raise Refusal(
                 "several_aggregations",
@@ -196,13 +203,13 @@ class Queries:
                 "the rows first and aggregate once.",
             )
         final = released[0].final
-        listed = [each if isinstance(each, ReleasedRelation) else _listed(final, each) for each in found]
+        listed = [
+            each
+            if isinstance(each, ReleasedRelation)
+            else ReleasedRelation.public(final, ownership.compute(each, visible(each)))
+            for each in found
+        ]
         return in_order(node, ReleasedRelation.stacked(listed, distinct=distinct))
-
-    def _is_flat(self, node: exp.SetOperation, *, distinct: bool) -> bool:
-        """Whether the parts of a UNION inside of another may stand beside those of the outer one."""
-        own = ("with_", "order", "limit", "offset")
-        return not any(node.args.get(name) for name in own) and (distinct or not node.args.get("distinct"))
 
     def _compared(self, node: exp.SetOperation, ctes: Names, *, top: bool) -> RelationNode:
         """INTERSECT and EXCEPT: rows of both sides, each marked with its side, grouped by all columns.
@@ -218,9 +225,9 @@ class Queries:
                 "INTERSECT and EXCEPT compare rows of one person, or public ones, each once: without ALL, and not "
                 "results that are released.",
             )
-        stacked = ownership.stack([_marked(side, place) for place, side in enumerate(rows)])
-        names = [(column.name, reference(stacked, i)) for i, column in enumerate(stacked.fields) if column.name]
-        *keys, (_, mark) = names
+        sided = [[*visible(side), ("side", literal(place, INTEGER))] for place, side in enumerate(rows)]
+        stacked = ownership.stack([ownership.compute(side, part) for side, part in zip(rows, sided, strict=True)])
+        *keys, (_, mark) = visible(stacked)
         if stacked.unit is not None and not any(ownership.identifies_unit(stacked, key) for _, key in keys):
             raise Refusal(
                 "set_operation",
@@ -235,7 +242,7 @@ class Queries:
         kept = ownership.keep(grouped, wanted)
         rows_kept = ownership.compute(kept, [(name, reference(kept, i)) for i, (name, _) in enumerate(keys)])
         if not is_public_throughout(rows_kept):
-            refuse_cut(node)
+            _refuse_cut(node)
         return _in_place(node, rows_kept, top=top)
 
     def _select(self, node: exp.Select, ctes: Names, *, top: bool) -> RelationNode | ReleasedRelation:
@@ -292,21 +299,14 @@ class Queries:
 
     def _distinct(self, node: exp.Query, relation: RelationNode) -> RelationNode | ReleasedRelation:
         """DISTINCT is a grouping by all columns: inside units if one of them is the unit, else the final one."""
-        keys = [(c.name, reference(relation, i)) for i, c in enumerate(relation.fields) if c.name is not None]
+        keys = visible(relation)
         if relation.is_public or any(ownership.identifies_unit(relation, e) for _, e in keys):
             return ownership.group(relation, keys, [])
-        named = [(name or "", e) for name, e in keys]
-        builder = FinalBuilder(relation, named, self.options)
-        return distinct_rows(node, builder, relation, unique_names([name for name, _ in named]))
+        builder = FinalBuilder(relation, keys, self.options)
+        return distinct_rows(node, builder, relation, unique_names([name for name, _ in keys]))
 
 
-def _marked(side: RelationNode, place: int) -> RelationNode:
-    """The visible columns of a side of a set operation, and which side it is."""
-    visible = [(column.name, reference(side, i)) for i, column in enumerate(side.fields) if column.name is not None]
-    return ownership.compute(side, [*visible, ("side", literal(place, INTEGER))])
-
-
-def refuse_cut(node: exp.SetOperation) -> None:
+def _refuse_cut(node: exp.SetOperation) -> None:
     """Refuse ORDER BY and LIMIT of rows of persons."""
     if any(node.args.get(name) is not None for name in ("order", "limit", "offset")):
         raise Refusal(
@@ -314,36 +314,19 @@ def refuse_cut(node: exp.SetOperation) -> None:
         )
 
 
-def _public_union(node: exp.SetOperation, relations: list[RelationNode], *, distinct: bool, top: bool) -> RelationNode:
-    """Public rows under one another, each once for UNION; in the order and within the limits of the whole."""
-    rows = ownership.stack(relations)
-    if distinct:
-        rows = ownership.group(rows, [(c.name, reference(rows, i)) for i, c in enumerate(rows.fields)], [])
-    return _in_place(node, rows, top=top)
-
-
 def _in_place(node: exp.SetOperation, rows: RelationNode, *, top: bool) -> RelationNode:
     """Public rows in the order and within the limits of a set operation."""
     if not is_cut(node, top=top):
         return rows
-    names = [(c.name or "", reference(rows, i)) for i, c in enumerate(rows.fields)]
-    return in_place(node, rows, column_keys(node, from_relation(rows, "")), names, top=top)
-
-
-def _listed(final: FinalAggregation, relation: RelationNode) -> ReleasedRelation:
-    """The visible columns of a public relation, beside released ones."""
-    visible = [(c.name, reference(relation, i)) for i, c in enumerate(relation.fields) if c.name is not None]
-    return ReleasedRelation.public(final, ownership.compute(relation, visible))
+    return in_place(node, rows, column_keys(node, from_relation(rows, "")), visible(rows), top=top)
 
 
 def _is_grouped(node: exp.Select, items: list[Item]) -> bool:
     if node.args.get("group") is not None or node.args.get("having") is not None:
         return True
     order = node.args.get("order")
-    parts = [item.node for item in items if item.node is not None] + (
-        list(order.expressions) if order is not None else []
-    )
-    return any(has_aggregate(part) for part in parts)
+    parts = [*(item.node for item in items), *(order.expressions if order is not None else [])]
+    return any(part is not None and has_aggregate(part) for part in parts)
 
 
 def _groups_by_unit(relation: RelationNode) -> bool:
@@ -360,11 +343,8 @@ def _renamed(found: RelationNode | ReleasedRelation, names: list[str]) -> Relati
     if isinstance(found, ReleasedRelation):
         scope = found.scope("", names)
         return found.renamed([name for name, _ in scope.sources[0].columns])
-    visible = [(c, reference(found, i)) for i, c in enumerate(found.fields) if c.name is not None]
-    if len(names) > len(visible):
-        raise Refusal("arguments", f"WITH names {len(names)} columns, but there are {len(visible)}.")
-    called = [*names, *(c.name for c, _ in visible[len(names) :])]
-    return ownership.compute(found, [(name, e) for name, (_, e) in zip(called, visible, strict=True)])
+    called = renamed([column for column in found.fields if column.name is not None], names)
+    return ownership.compute(found, [(name, e) for name, (_, e) in zip(called, visible(found), strict=True)])
 
 
 # -- queries
@@ -455,7 +435,11 @@ def _resolve(sql: str, catalog: Catalog, max_rows: ContributionNumber | None) ->
     # Last, so that a refusal of its own comes first.
     check_category_constants(parsed.tree, catalog)
     if isinstance(released, RelationNode):
-        return _public_query(released)
+        check_public_work(released)
+        shown = [column for column in released.fields if column.name is not None]
+        columns = tuple(OutputColumn(column.name or "", column.type, False, column.domain) for column in shown)
+        _check_names(columns)
+        return PublicQuery(released, columns, placed=len(shown) < len(released.fields))
     _check_names(released.columns)
     values = tuple((key, apply_rules(each)) for key, each in queries.values.items())
     found = Query(released.final, released.steps, released.columns, parsed.options)
@@ -464,15 +448,6 @@ def _resolve(sql: str, catalog: Catalog, max_rows: ContributionNumber | None) ->
     if query.has_totals:
         check_totals(query)
     return bound_query(query)
-
-
-def _public_query(relation: RelationNode) -> PublicQuery:
-    check_public_work(relation)
-    visible = [column for column in relation.fields if column.name is not None]
-    columns = tuple(OutputColumn(column.name or "", column.type, False, column.domain) for column in visible)
-    _check_names(columns)
-    placed = len(visible) < len(relation.fields)
-    return PublicQuery(relation, columns, placed)
 
 
 def _check_names(columns: Sequence[OutputColumn]) -> None:
