@@ -79,6 +79,11 @@ def _parts(sql: str) -> set[str]:
             "SELECT DISTINCT ward, MEDIAN(nights) OVER (PARTITION BY ward) AS m FROM visits",
         ),
         ("SELECT COUNT(*) FROM visit", "with visits for visit", "SELECT COUNT(*) FROM visits"),
+        (
+            "SELECT COUNT(*) FROM visits WHERE cost BETWEEN SYMMETRIC 1 AND 2",
+            "in other words",
+            "SELECT COUNT(*) FROM visits WHERE (cost BETWEEN 1 AND 2 OR cost BETWEEN 2 AND 1)",
+        ),
         ("SELECT AVG(costs) FROM visits", "with cost for costs", "SELECT AVG(cost) FROM visits"),
         (
             "SELECT ward, AVG(cost) FROM visits",

@@ -29,7 +29,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from tacit.core.errors import InputError
 from tacit.query import limits
 from tacit.query.contribution import AUTO, ContributionNumber
-from tacit.query.parsing.spellings import named_tokens, respelled_tokens, respelled_tree
+from tacit.query.parsing.spellings import named_tokens, respelled_tokens, respelled_tree, split_paths
 from tacit.query.refusal import Refusal
 from tacit.query.request import OPTIONS, OptionKind, QueryOption
 
@@ -276,7 +276,7 @@ _SPECIAL_WORDS: Final = frozenset(word for key in _DIALECT.tokenizer_class.KEYWO
 _QUERY_STARTS = {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN, TokenType.VALUES}
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
 #: Signs and words without which nothing is spelled in the way of another database.
-_RESPELLED = re.compile(r"[\[`]|\"[^\"]*\.|top|fetch|distinct|lag|lead|pivot|over|unnest", re.IGNORECASE)
+_RESPELLED = re.compile(r"[\[`]|top|fetch|distinct|lag|lead|pivot|over|unnest", re.IGNORECASE)
 _NUMBER_AND_UNIT = re.compile(r"\s*[+-]?[0-9]+(?:\.[0-9]+)?\s*[a-zA-Z]+\s*")
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
 _STRANGE = {
@@ -413,6 +413,8 @@ def _tree(tokens: list[Token], sql: str) -> exp.Query:
     tree = trees[0]
     if not isinstance(tree, (exp.Select, exp.SetOperation, exp.Subquery)):
         raise Refusal("statement", "Only queries are answered: write a SELECT.")
+    if "`" in sql or '"' in sql:
+        split_paths(tree)
     return tree
 
 

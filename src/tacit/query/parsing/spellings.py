@@ -93,9 +93,18 @@ def respelled_tokens(tokens: list[Token]) -> list[Token]:
     return tokens
 
 
+def split_paths(tree: exp.Expr) -> None:
+    """Split paths of tables that stand between quotes as one name, as between the backticks of BigQuery."""
+    named = {clause.alias for clause in tree.find_all(exp.CTE)}
+    for node in tree.find_all(exp.Table):
+        parts = node.name.split(".")
+        if len(parts) in (2, 3) and all(parts) and node.name not in named and not node.db:
+            for key, part in zip(("this", "db", "catalog"), reversed(parts), strict=False):
+                node.set(key, exp.to_identifier(part, quoted=True))
+
+
 def respelled_tree(tree: exp.Expr) -> exp.Expr:
     """The tree with LIMIT where FETCH FIRST stood, and numbered rows where DISTINCT ON did."""
-    named = {clause.alias for clause in tree.find_all(exp.CTE)}
     stack = [tree]
     while stack:
         node = stack.pop()
@@ -107,8 +116,6 @@ def respelled_tree(tree: exp.Expr) -> exp.Expr:
             _number_rows(node, distinct)
         if isinstance(node, exp.Bracket):
             _take_quantile(node)
-        if isinstance(node, exp.Table) and "." in node.name and node.name not in named and not node.db:
-            _take_path(node)
         if isinstance(node, exp.Select):
             _group_windows(node)
             _list_in_from(node)
@@ -120,14 +127,6 @@ def respelled_tree(tree: exp.Expr) -> exp.Expr:
             children = value if isinstance(value, list) else (value,)
             stack.extend(child for child in children if isinstance(child, exp.Expr))
     return tree
-
-
-def _take_path(node: exp.Table) -> None:
-    """The parts of a path that stands between quotes as one name, as between the backticks of BigQuery."""
-    parts = node.name.split(".")
-    if len(parts) in (2, 3) and all(parts):
-        for key, part in zip(("this", "db", "catalog"), reversed(parts), strict=False):
-            node.set(key, exp.to_identifier(part, quoted=True))
 
 
 def _as_limit(clause: exp.Fetch) -> exp.Limit:

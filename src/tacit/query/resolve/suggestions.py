@@ -312,8 +312,12 @@ def _once(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG0
         yield " and ".join(dict.fromkeys(said)), tree
 
 
-def _named(name: str) -> exp.TableAlias:
-    return exp.TableAlias(this=exp.to_identifier(name))
+def _calling(name: str, *args: exp.Expr) -> exp.Anonymous:
+    return exp.Anonymous(this=name, expressions=[arg.copy() for arg in args])
+
+
+def _auto_clamped(value: exp.Expr) -> exp.Anonymous:
+    return _calling("CLAMP", value, exp.column("AUTO"))
 
 
 def _counted(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
@@ -322,7 +326,7 @@ def _counted(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: A
         plain = tree.copy()
         for name in ("order", "limit", "offset", "qualify"):
             plain.args.pop(name, None)
-        plain.set("expressions", [exp.Anonymous(this="COUNT", expressions=[exp.Star()])])
+        plain.set("expressions", [_calling("COUNT", exp.Star())])
         yield "the number of rows instead of the rows", plain
 
 
@@ -334,17 +338,14 @@ def _over_persons(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # no
     named = [e for e in inner.expressions if isinstance(e, exp.Alias) and has_aggregate(e.this)]
     with_ = inner.args.pop("with_", None)
     if named:
-        value = exp.Anonymous(this="CLAMP", expressions=[exp.column(named[0].alias), exp.column("AUTO")])
-        outer = exp.select(exp.Anonymous(this="AVG", expressions=[value]))
-        average = _with(outer.from_(exp.Subquery(this=inner.copy(), alias=_named("t"))), with_)
-        yield f"the average of {named[0].alias} instead of each row", average
-    counted = _with(exp.select("COUNT(*)").from_(exp.Subquery(this=inner, alias=_named("t"))), with_)
-    yield "the number of rows instead of the rows", counted
+        average = _calling("AVG", _auto_clamped(exp.column(named[0].alias)))
+        yield f"the average of {named[0].alias} instead of each row", _around(inner, average, with_)
+    yield "the number of rows instead of the rows", _around(inner, _calling("COUNT", exp.Star()), with_)
 
 
-def _with(select: exp.Select, clause: exp.Expr | None) -> exp.Select:
-    if clause is not None:
-        select.set("with_", clause.copy())
+def _around(inner: exp.Query, item: exp.Expr, with_: exp.Expr | None) -> exp.Select:
+    select = exp.select(item).from_(inner.copy().subquery("t", copy=False))
+    select.set("with_", with_ and with_.copy())
     return select
 
 
@@ -416,7 +417,7 @@ def _bounded(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: A
             argument = node.expressions[0] if node.expressions else exp.Star()
             if function_name(node) in SQL_NAMES and not isinstance(argument, (exp.Star, exp.Distinct)):
                 value = argument.expressions[0] if _is_clamp(argument) else argument
-                argument.replace(exp.Anonymous(this="CLAMP", expressions=[value.copy(), exp.column("AUTO")]))
+                argument.replace(_auto_clamped(value))
     yield "with bounds that are found privately", tree.copy()
     # Some take stated bounds alone.
     for node in [node for node in tree.find_all(exp.Anonymous) if _is_clamp(node) and len(node.expressions) == 2]:
@@ -440,7 +441,7 @@ def _numbers(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:
             if function_name(node) != "count" and not isinstance(argument, (exp.Star, exp.Distinct)):
                 number: exp.Expr = exp.Cast(this=argument.copy(), to=exp.DataType.build(kind))
                 if kind == "DOUBLE":
-                    number = exp.Anonymous(this="CLAMP", expressions=[number, exp.column("AUTO")])
+                    number = _auto_clamped(number)
                 argument.replace(number)
         yield f"with values cast to {kind}", again
 
@@ -458,7 +459,7 @@ def _other_aggregate(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  #
                 value = value.this if isinstance(value, exp.Order) else value
                 if function_name(node) not in function_meanings():
                     renamed.append((function_name(node).upper(), name))
-                    node.replace(exp.Anonymous(this=name, expressions=[value.copy()]))
+                    node.replace(_calling(name, value))
         yield _instead_of(renamed), again
 
 
@@ -470,8 +471,8 @@ def _rows_of_values(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # 
     value, *rest = item.expressions
     by_size = function_name(item) in ("top_k", "approx_top_k", "approx_top_count")
     if rest and not by_size:
-        value = exp.Anonymous(this="WIDTH_BUCKET", expressions=[value.copy(), *(part.copy() for part in rest)])
-    counted = exp.alias_(exp.Anonymous(this="COUNT", expressions=[exp.Star()]), "n")
+        value = _calling("WIDTH_BUCKET", value, *rest)
+    counted = exp.alias_(_calling("COUNT", exp.Star()), "n")
     tree.set("expressions", [value.copy(), counted])
     tree.set("group", exp.Group(expressions=[value.copy()]))
     if by_size and rest:
@@ -508,12 +509,18 @@ def _constants(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa:
     yield "with the day 2024-01-01 for the clock", tree
 
 
+def _as_written_anew(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
+    """The same tree: its text has other words for what is not supported, as for BETWEEN SYMMETRIC."""
+    yield "in other words", tree
+
+
 def _from_utc(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
     """Times that are in UTC, by the clock of the zone that is named."""
-    for node in list(tree.find_all(exp.AtTimeZone)):
-        if not isinstance(node.this, exp.AtTimeZone):
-            node.set("this", exp.AtTimeZone(this=node.this.copy(), zone=exp.Literal.string("UTC")))
-    yield "for times that are in UTC", tree
+    alone = [node for node in tree.find_all(exp.AtTimeZone) if not isinstance(node.this, exp.AtTimeZone)]
+    for node in alone:
+        node.set("this", exp.AtTimeZone(this=node.this.copy(), zone=exp.Literal.string("UTC")))
+    if alone:
+        yield "for times that are in UTC", tree
 
 
 def _known_part(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
@@ -530,7 +537,7 @@ def _known_part(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa
         rest = [part.copy() for part in called.expressions if part not in bare]
         if bare and rest and "week" in bare[0].name.lower() and function_name(called).endswith("trunc"):
             renamed.append((bare[0].name, "weeks that begin on Monday"))
-            called.replace(exp.Anonymous(this="DATE_TRUNC", expressions=[exp.Literal.string("week"), rest[0]]))
+            called.replace(_calling("DATE_TRUNC", exp.Literal.string("week"), rest[0]))
         elif bare and rest and not function_name(called).endswith("diff"):
             renamed.append((bare[0].name, "isodow"))
             called.replace(exp.Extract(this=exp.Var(this="isodow"), expression=rest[0]))
@@ -545,7 +552,7 @@ def _in_whole_weeks(called: exp.Anonymous) -> bool:
     leads = "week" in first.name.lower()
     if leads or "week" in last.name.lower():
         times = called.expressions[1:] if leads else called.expressions[1::-1]
-        days = exp.Anonymous(this="DATE_DIFF", expressions=[exp.Literal.string("day"), *(t.copy() for t in times)])
+        days = _calling("DATE_DIFF", exp.Literal.string("day"), *times)
         called.replace(exp.IntDiv(this=days, expression=exp.Literal.number(7)))
         return True
     return False
@@ -584,14 +591,14 @@ def _inhabited_groups(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  
         if counts and keys and not tree.args.get("where") and not inner.args.get("having"):
             name = tree.expressions[0].alias
             listed = [listed_part(inner, key.unalias()) for key in keys]
-            count = exp.Anonymous(this="COUNT", expressions=[exp.Distinct(expressions=listed)])
+            count = _calling("COUNT", exp.Distinct(expressions=listed))
             alone = node.copy()
             for part in ("distinct", "group", "order"):
                 alone.set(part, None)
             alone.set("expressions", [exp.alias_(count, name) if name else count])
             yield "without counting NULL", alone
         if group is not None:
-            many = exp.Anonymous(this="COUNT", expressions=[exp.Star()])
+            many = _calling("COUNT", exp.Star())
             large: exp.Expr = exp.GT(this=many, expression=exp.Literal.number(20))
             having = node.args.get("having")
             node.set(
@@ -613,9 +620,9 @@ def _floored_keys(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # no
         place = int(written.name) if written.is_int and written.name.isdecimal() else 0
         key = items[place - 1].unalias() if 0 < place <= len(items) else written
         again = tree.copy()
-        floor = exp.Anonymous(this="FLOOR", expressions=[key.copy()])
+        floor = _calling("FLOOR", key)
         again.args["group"].set("expressions", [floor])
-        again.set("expressions", [floor.copy(), exp.Anonymous(this="COUNT", expressions=[exp.Star()])])
+        again.set("expressions", [floor.copy(), _calling("COUNT", exp.Star())])
         yield "the number of rows alone, by whole numbers", again
 
 
@@ -654,7 +661,7 @@ _EDITS: Final[dict[str, tuple[Edit, ...]]] = {
     "unknown_column": (_quoted_column, _known_column),
     "ambiguous_column": (_qualified, _other_names),
     "duplicate_name": (_other_names,),
-    "unsupported": (_from_utc, _without_unsupported),
+    "unsupported": (_as_written_anew, _from_utc, _without_unsupported),
     "grouping_sets": (_without_unsupported, _grouped),
     "sample": (_without_unsupported,),
     "limit_below": (_unordered_below,),
