@@ -107,3 +107,43 @@ def test_every_engine_counts_alike(other: str, tmp_path: Path, monkeypatch: pyte
     assert persons @ np.arange(3) == np.sum(exact[2][0])
     with MAKERS[other](context.catalog, frames) as engine:
         assert told(engine) == exact
+
+
+#: Texts that stand in a statement once they are found.
+TEXTS = ["x", "it's", 'a "b" \\', "-- ;", "ünï", "", "NULL", "%s {0}"]
+
+
+@pytest.mark.parametrize("other", BESIDE_DUCKDB)
+def test_every_engine_counts_found_values_alike(other: str, tmp_path: Path) -> None:
+    made = np.random.default_rng(5)
+    texts = [None, "too rare", *TEXTS]
+    notes = [texts[i] for i in made.integers(0, len(texts), 120)]
+    frames = {
+        "patients": pa.table({"id": [1], "well": [True]}),
+        "visits": pa.table(
+            {
+                "patient": np.arange(120),
+                "ward": [["a'", "b", None, "z"][i] for i in made.integers(0, 4, 120)],
+                "cost": pa.array([Decimal(1)] * 120, pa.decimal128(10, 2)),
+                "day": [datetime.date(2020, 1, 1)] * 120,
+                "size": np.ones(120),
+                "note": notes,
+            }
+        ),
+    }
+    for name, frame in frames.items():
+        pq.write_table(frame, tmp_path / f"{name}.parquet")
+    (tmp_path / "tacit.toml").write_text(f'{PROJECT}note = {{type = "text"}}\n')
+    context = tacit.open(tmp_path / "tacit.toml").context
+    request = SynthesisRequest.of("visits", ["ward", "note"], {"rho": "1"}, "independent")
+    counts = SynthesisStages(context, request, {"note": TEXTS}).stage(0, []).counts
+
+    def told(engine: object) -> list[list[int]]:
+        own = replace(context, engine=engine)  # type: ignore[type-var]
+        return [counts.count(own, [names])[names].tolist() for names in [("note",), ("ward", "note")]]
+
+    exact = told(context.engine)
+    kept = [note for note, ward in zip(notes, frames["visits"]["ward"].to_pylist(), strict=True) if ward != "z"]
+    assert exact[0] == [sum(note not in TEXTS for note in kept), *(kept.count(text) for text in TEXTS)]
+    with MAKERS[other](context.catalog, frames) as engine:
+        assert told(engine) == exact

@@ -16,7 +16,7 @@ from tacit.synth.synthesis_request import request_of
 
 @pytest.fixture(scope="module")
 def curator() -> Curator:
-    rows = [{"id": i, "ward": "ab"[i % 2], "age": i % 4, "note": f"text {i}", "city": "x"} for i in range(2000)]
+    rows = [{"id": i, "ward": "ab"[i % 2], "age": i % 4, "note": i, "city": i / 2} for i in range(2000)]
     return tacit.open(
         pa.Table.from_pylist(rows), unit="id", epsilon="20", delta="1e-6", max_rows=1, max_groups=1,
         columns={"ward": ["a", "b"], "age": (0, 3)},

@@ -747,10 +747,10 @@ class ProfileKind(ReleaseKind[ProfileRequest, Profile]):
     def source(self, kept: Mapping[str, Any]) -> str:
         return str(kept["source"])
 
-    def quote(self, context: QueryContext, request: ProfileRequest) -> str:  # type: ignore[override]
+    def quote(self, context: QueryContext, request: ProfileRequest) -> str:
         return str(quote_profile(context, *request.arguments))
 
-    def make(  # type: ignore[override]
+    def make(
         self,
         context: QueryContext,
         request: ProfileRequest,
@@ -759,7 +759,7 @@ class ProfileKind(ReleaseKind[ProfileRequest, Profile]):
     ) -> Profile:
         return make_profile(context, *request.arguments, caller)
 
-    def read(self, context: QueryContext, position: int) -> Profile:  # type: ignore[override]
+    def read(self, context: QueryContext, position: int) -> Profile:
         return read_profile(context, position)
 
     def describe(self, made: Profile) -> ProfileResponse:

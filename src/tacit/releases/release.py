@@ -9,15 +9,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 from tacit.core.errors import InputError
 from tacit.ledger.entries import plain_name
 from tacit.ledger.history import charge_at
 from tacit.releases.accounts import Entry
 from tacit.releases.api_types import RequestModel, ResponseModel
-from tacit.releases.payment import Caller, CuratorContext, Departure, hide_internal_errors
+from tacit.releases.payment import Caller, Departure, hide_internal_errors
 from tacit.releases.receipt import Receipt
+
+if TYPE_CHECKING:
+    from tacit.releases.planner import QueryContext
 
 #: Media types of files, by the ending of a name.
 MEDIA_TYPES: Final = {
@@ -101,15 +104,15 @@ class ReleaseKind(ABC, Generic[Ask, Result]):
         """The rows that it was made of."""
 
     @abstractmethod
-    def quote(self, context: CuratorContext, request: Ask) -> str:
+    def quote(self, context: QueryContext, request: Ask) -> str:
         """Cost and errors in words; refuses what :meth:`make` would refuse. Free; reads no data."""
 
     @abstractmethod
-    def make(self, context: CuratorContext, request: Ask, caller: Caller, departure: Departure | None = None) -> Result:
+    def make(self, context: QueryContext, request: Ask, caller: Caller, departure: Departure | None = None) -> Result:
         """Charge for one and make it; ``departure`` decides when the outcome of an analyst's may become known."""
 
     @abstractmethod
-    def read(self, context: CuratorContext, position: int) -> Result:
+    def read(self, context: QueryContext, position: int) -> Result:
         """The one that the ledger holds at a position: free, reads no data."""
 
     @abstractmethod
@@ -124,7 +127,7 @@ class ReleaseKind(ABC, Generic[Ask, Result]):
         """What each released number is the answer to, with its value and the ends of its interval."""
         return ()
 
-    def progress(self, context: CuratorContext, request: Ask) -> str:  # noqa: ARG002 - most kinds say nothing
+    def progress(self, context: QueryContext, request: Ask) -> str:  # noqa: ARG002 - most kinds say nothing
         """How far one that is being made has come; empty where that is not known."""
         return ""
 
@@ -132,7 +135,7 @@ class ReleaseKind(ABC, Generic[Ask, Result]):
 Kinds = Mapping[str, ReleaseKind[Any, Any]]
 
 
-def released(context: CuratorContext, kinds: Kinds, kind: str | None = None) -> tuple[Release, ...]:
+def released(context: QueryContext, kinds: Kinds, kind: str | None = None) -> tuple[Release, ...]:
     """The releases of a project that exist for the caller, the oldest first; free."""
     if kind is not None and kind not in kinds:
         raise InputError("kind", f"must be one of {', '.join(kinds)}")
@@ -147,7 +150,7 @@ def released(context: CuratorContext, kinds: Kinds, kind: str | None = None) -> 
     return tuple(sorted(found, key=lambda each: each.position))
 
 
-def release_at(context: CuratorContext, kinds: Kinds, position: int) -> Release | None:
+def release_at(context: QueryContext, kinds: Kinds, position: int) -> Release | None:
     """The release at a position; None where there is none for the caller."""
     with hide_internal_errors():
         found = _release(context, kinds.values(), position)
@@ -155,7 +158,7 @@ def release_at(context: CuratorContext, kinds: Kinds, position: int) -> Release 
     return found if found is not None and found.population in known else None
 
 
-def read_release(context: CuratorContext, kinds: Kinds, which: int | str) -> Any:
+def read_release(context: QueryContext, kinds: Kinds, which: int | str) -> Any:
     """What a release is in Python, by its position, or by a name (of several the newest); free, reads no data.
 
     Raises:
@@ -174,7 +177,7 @@ def read_release(context: CuratorContext, kinds: Kinds, which: int | str) -> Any
     return kinds[found.kind].read(context, found.position)
 
 
-def _release(context: CuratorContext, kinds: Iterable[ReleaseKind[Any, Any]], position: int) -> Release | None:
+def _release(context: QueryContext, kinds: Iterable[ReleaseKind[Any, Any]], position: int) -> Release | None:
     charged = charge_at(context.ledger, position)
     if charged is None or charged.record.project != context.project or not charged.record.answered:
         return None

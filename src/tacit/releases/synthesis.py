@@ -23,13 +23,18 @@ from tacit.core.errors import InputError, InternalError
 from tacit.core.events import ComposedEvent, ExponentialEvent, NoEvent
 from tacit.core.extras import load_arrow
 from tacit.core.names import is_name
+from tacit.core.numbers import format_up
 from tacit.ledger import Order, Outcome, Reservation
+from tacit.query.planning.plan import Plan
 from tacit.query.planning.pricing import check_charge
 from tacit.releases.accounts import Entry, typed_epsilon
 from tacit.releases.api_types import Amount, Count, Limit, Names, RequestModel, ResponseModel, Text, maybe
-from tacit.releases.payment import Caller, CuratorContext, Departure, hide_internal_errors, paid_at, pay_release
-from tacit.releases.receipt import Receipt, about_mechanism, quoted
+from tacit.releases.payment import Caller, Departure, hide_internal_errors, paid_at, pay_release
+from tacit.releases.planner import QueryContext, read_back
+from tacit.releases.query import run as run_query
+from tacit.releases.receipt import Receipt, about_mechanism, exact_events, mechanisms_of, quoted
 from tacit.releases.release import SYNTHETIC_SUFFIX, TABLE_FORMS, Files, ReleaseKind
+from tacit.releases.release_format import released_to_text
 from tacit.releases.synthetic_table import (
     BANNER,
     MOST_ROWS,
@@ -58,7 +63,7 @@ _LABEL: Final = "synthetic table ("
 
 
 def synthesize(
-    context: CuratorContext,
+    context: QueryContext,
     request: SynthesisRequest,
     caller: Caller,
     *,
@@ -84,7 +89,8 @@ def synthesize(
         told = request.to_plain(stated_options(request.options))
         # Which marginals are measured depends on selections, so the order speaks of all of them together.
         whole = stages.noise.event(stages.price, f"synthetic table, {request.method}", stages.relation)
-        before = quoted(about_mechanism(stages, whole, label, released="")["mechanisms"])
+        selections = _selection_lines(stages.selections)
+        before = quoted([*selections, *about_mechanism(stages, whole, label, released="")["mechanisms"]])
         version = context.version(stages.tables())
         relation = stages.relation
         part = Order(
@@ -92,25 +98,33 @@ def synthesize(
             plan=about["plan"],
         )  # fmt: skip
 
-        def run(charge: Reservation) -> list[FittedStage]:
+        def run(charge: Reservation) -> tuple[list[str], list[FittedStage]]:
             done: list[FittedStage] = []
-            for number in range(len(stages)):
-                stage = stages.stage(number, done)
+            selected = _selected(context, stages, part, charge, kept=request.method == "aim")
+            planned = _with_values(context, stages, selected)
+            for number in range(len(planned)):
+                stage = planned.stage(number, done)
                 raw = stage.counts.count(context, stage.plan.candidates)
                 if context.version(stages.tables()) != version:
                     raise InternalError("the tables changed while they were counted")
                 made = _measured(context, stage.plan, raw.__getitem__, part, charge, progress, number, request.method)
                 done.append(FittedStage(stage, made))
             events = [event for each in done for event in each.transcript.event(relation).events]
+            events += [event for plan in stages.selections.values() for event in exact_events(plan)]
             check_charge(ComposedEvent(tuple(events), relation=relation), stages.guarantee)
-            return done
+            return selected, done
 
-        def answers(made: list[FittedStage] | None, digest: str) -> list[dict[str, Any]]:
-            lines = before if made is None else [line for each in made for line in _lines(each, len(made) > 1)]
+        def answers(made: tuple[list[str], list[FittedStage]] | None, digest: str) -> list[dict[str, Any]]:
+            lines = before
+            if made is not None:
+                lines = [*selections, *(line for each in made[1] for line in _lines(each, len(made[1]) > 1))]
             return [about | {"mechanisms": lines, "released": digest}]
 
+        def text_of(made: tuple[list[str], list[FittedStage]]) -> str:
+            return transcripts_to_text([each.transcript for each in made[1]], made[0])
+
         paid, charge = pay_release(
-            context, caller, run, lambda made: transcripts_to_text([each.transcript for each in made]), answers,
+            context, caller, run, text_of, answers,
             population=stages.population, guarantee=stages.guarantee, unit=f"one of {stages.population}", label=label,
             plan=about["plan"], quote={"mechanisms": before, "synthesis": told, **typed_epsilon(request.options)},
             request=[label, text, before],
@@ -119,11 +133,11 @@ def synthesize(
         )  # fmt: skip
         if progress is not None:
             progress("fitting the model")
-        return _drawn(stages, paid.outcome, charge, rows)
+        return _drawn(context, stages, paid.outcome, charge, rows)
 
 
 def _measured(
-    context: CuratorContext,
+    context: QueryContext,
     plan: SynthesisPlan,
     source: CountSource,
     order: Order,
@@ -147,7 +161,47 @@ def _measured(
             charge = replace(charge, resumed=True)
 
 
-def check_synthesis(context: CuratorContext, request: SynthesisRequest, *, rows: int | None = None) -> str:
+def _selection_lines(selections: Mapping[str, Plan]) -> list[dict[str, Any]]:
+    """Lines of a receipt about the queries that find values of texts."""
+    return [
+        line | {"name": f"values of {name}: {line['name']}"}
+        for name, plan in selections.items()
+        for line in mechanisms_of(plan)
+    ]
+
+
+def _selected(
+    context: QueryContext, stages: SynthesisStages, part: Order, charge: Reservation, *, kept: bool
+) -> list[str]:
+    """What the queries that find values have released, as text; a run that goes on after its parts counts the same."""
+    if not stages.selections:
+        return []
+
+    def released() -> list[str]:
+        return [released_to_text(run_query(context, plan)) for plan in stages.selections.values()]
+
+    if not kept:
+        return released()
+    name = digest_of(canonical([_FORMAT, "values", charge.seq, charge.hash]))
+    quote = {"paid by": charge.seq, "part": "values"}
+    held = context.ledger.reserve(replace(part, sql=f"values of the {part.sql}", quote=quote, repeat_key=name))
+    if isinstance(held, Reservation):
+        held = context.ledger.commit(held, canonical(released()).encode())
+    return list(json.loads(held.result))
+
+
+def _with_values(context: QueryContext, stages: SynthesisStages, selected: Sequence[str]) -> SynthesisStages:
+    """The stages that follow from the values that were found."""
+    if not stages.selections:
+        return stages
+    found = {}
+    for (name, plan), text in zip(stages.selections.items(), selected, strict=True):
+        rows = read_back(plan, text.encode()).finished.values
+        found[name] = [str(value) for value, _ in rows if value is not None]
+    return SynthesisStages(context, stages.request, found)
+
+
+def check_synthesis(context: QueryContext, request: SynthesisRequest, *, rows: int | None = None) -> str:
     """The price of a synthetic table in words, if it can be made; free, reads no data.
 
     Raises:
@@ -160,11 +214,17 @@ def check_synthesis(context: CuratorContext, request: SynthesisRequest, *, rows:
         _check_rows(stages, rows)
         currency = currency_of(stages.guarantee)
         missing = [name for number in range(len(request.tables)) for name in stages.left_out(number)]
-        cost = currency.text(currency.amounts_of(stages.guarantee))
-        return f"{cost}; {NOT_MADE}{', '.join(missing)}" if missing else cost
+        told = [currency.text(currency.amounts_of(stages.guarantee))]
+        if stages.selections:
+            rho, own = stages.selection_cost
+            told.append(
+                f"of it rho {format_up(rho, 3)} and delta {format_up(own, 3)} find values of "
+                f"{', '.join(stages.selections)} privately; rarer values are NULL"
+            )
+        return "; ".join([*told, *([f"{NOT_MADE}{', '.join(missing)}"] if missing else [])])
 
 
-def drawn_again(context: CuratorContext, position: int, rows: int | None = None) -> SyntheticTable | SyntheticStar:
+def drawn_again(context: QueryContext, position: int, rows: int | None = None) -> SyntheticTable | SyntheticStar:
     """A synthetic table, or two, from what the ledger holds at a place: nothing is charged and no data is read.
 
     Raises:
@@ -176,7 +236,7 @@ def drawn_again(context: CuratorContext, position: int, rows: int | None = None)
         if digest_of(stages.text) != charged.record.plan:
             raise InputError("position", f"the columns of {told['source']} are declared otherwise than at {position}")
         _check_rows(stages, rows)
-        return _drawn(stages, outcome, charge, rows)
+        return _drawn(context, stages, outcome, charge, rows)
 
 
 def from_counts(found: WorkloadAnswer | Sequence[Any], rows: int | None) -> SyntheticTable:
@@ -197,14 +257,15 @@ def _check_rows(stages: SynthesisStages, rows: int | None) -> None:
 
 
 def _drawn(
-    stages: SynthesisStages, outcome: Outcome, charge: Entry, rows: int | None
+    context: QueryContext, stages: SynthesisStages, outcome: Outcome, charge: Entry, rows: int | None
 ) -> SyntheticTable | SyntheticStar:
     """The table, or both, fitted anew to what the ledger holds."""
-    released, receipt = _from_text(outcome.result.decode(), stages), Receipt.from_json(outcome.receipt)
+    stages, released = _from_text(context, outcome.result.decode(), stages)
+    receipt = Receipt.from_json(outcome.receipt)
     star = stages.star
     if star is None:
         made = _made(released[-1], _rows(released[-1], rows))
-        made.left_out = stages.left_out(0)
+        made.left_out, made.found = stages.left_out(0), stages.found
         made.charge, made.receipt = charge, receipt
         return made
     persons, others = released[-2:]
@@ -228,7 +289,7 @@ def _made(done: FittedStage, rows: int) -> SyntheticTable:
     )
 
 
-def kept_parts(context: CuratorContext, request: SynthesisRequest) -> int:
+def kept_parts(context: QueryContext, request: SynthesisRequest) -> int:
     """Number of measured and kept parts of a table that is being made; free, reads no data."""
     label, parts = _label(request), 0
     with hide_internal_errors():
@@ -265,13 +326,14 @@ def _lines(made: FittedStage, one_of_several: bool) -> list[dict[str, Any]]:
     return [line | {"name": f"{made.stage.name}: {line['name']}"} for line in lines]
 
 
-def _from_text(text: str, stages: SynthesisStages) -> list[FittedStage]:
+def _from_text(context: QueryContext, text: str, stages: SynthesisStages) -> tuple[SynthesisStages, list[FittedStage]]:
     """The stages of a text, each planned with what was released before it."""
     done: list[FittedStage] = []
+    stages = _with_values(context, stages, json.loads(text).get("values", []))
     for number, told in enumerate(transcripts_of(text, len(stages))):
         stage = stages.stage(number, done)
         done.append(FittedStage(stage, transcript_from_plain(told, stage.plan)))
-    return done
+    return stages, done
 
 
 _VERSION: Final = 1
@@ -285,7 +347,7 @@ class KeptParts:
     """Parts of a run that the ledger holds, in order: they cost nothing, because the run's charge has paid for them."""
 
     def __init__(
-        self, context: CuratorContext, plan: SynthesisPlan, order: Order, charge: Reservation, stage: int = 0
+        self, context: QueryContext, plan: SynthesisPlan, order: Order, charge: Reservation, stage: int = 0
     ) -> None:
         self._ledger = context.ledger
         self._plan = plan
@@ -326,9 +388,10 @@ class KeptParts:
         self._number += 1
 
 
-def transcripts_to_text(made: Sequence[Transcript]) -> str:
-    """The text of what was released, by stage, that the ledger keeps."""
-    return canonical({"format": _FORMAT, "version": _VERSION, "stages": [_to_plain(each) for each in made]})
+def transcripts_to_text(made: Sequence[Transcript], selected: Sequence[str] = ()) -> str:
+    """The text of what was released, by stage, that the ledger keeps; before them what found values of texts."""
+    values = {"values": list(selected)} if selected else {}
+    return canonical({"format": _FORMAT, "version": _VERSION, "stages": [_to_plain(each) for each in made], **values})
 
 
 def transcripts_of(text: str, count: int) -> list[Mapping[str, Any]]:
@@ -470,19 +533,19 @@ class SynthesisKind(ReleaseKind[SyntheticTableRequest, SyntheticTable | Syntheti
     def source(self, kept: Mapping[str, Any]) -> str:
         return " and ".join(_sources(kept))
 
-    def quote(self, context: CuratorContext, request: SyntheticTableRequest) -> str:
+    def quote(self, context: QueryContext, request: SyntheticTableRequest) -> str:
         return check_synthesis(context, request.asked, rows=request.rows)
 
     def make(
         self,
-        context: CuratorContext,
+        context: QueryContext,
         request: SyntheticTableRequest,
         caller: Caller,
         departure: Departure | None = None,  # noqa: ARG002 - of owners alone
     ) -> SyntheticTable | SyntheticStar:
         return synthesize(context, request.asked, caller, rows=request.rows)
 
-    def read(self, context: CuratorContext, position: int) -> SyntheticTable | SyntheticStar:
+    def read(self, context: QueryContext, position: int) -> SyntheticTable | SyntheticStar:
         return drawn_again(context, position)
 
     def describe(self, made: SyntheticTable | SyntheticStar) -> SynthesisResponse:
@@ -508,7 +571,7 @@ class SynthesisKind(ReleaseKind[SyntheticTableRequest, SyntheticTable | Syntheti
     def files(self, made: SyntheticTable | SyntheticStar) -> Files:
         return {f"{each.name}.{form}": partial(each.to_bytes, form) for each in made.tables for form in TABLE_FORMS}
 
-    def progress(self, context: CuratorContext, request: SyntheticTableRequest) -> str:
+    def progress(self, context: QueryContext, request: SyntheticTableRequest) -> str:
         parts = kept_parts(context, request.asked) if request.asked.method == "aim" else 0
         return f"{parts} {'part is' if parts == 1 else 'parts are'} measured and kept." if parts else ""
 

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from tacit.core.errors import InputError, InternalError
 from tacit.core.extras import load_arrow
+from tacit.core.numbers import with_noun
 from tacit.core.text_files import table_bytes
 from tacit.engines.registry import query_public
 from tacit.query.parsing.sql_text import Query, query_text
@@ -126,6 +127,8 @@ class SyntheticTable:
         self.outer: frozenset[str] = frozenset()
         #: Columns of the source that are not made, because nothing is declared of them.
         self.left_out: tuple[str, ...] = ()
+        #: Values of texts that were found privately, by column; none where no value is frequent enough.
+        self.found: Mapping[str, tuple[str, ...]] = {}
         self._draw: Callable[[], Any] = lambda: self.sample(self._rows)
         self._is_counted = False
         self.charge: Entry
@@ -417,6 +420,9 @@ class SyntheticTable:
             lines.append(f"  not measured, so nothing is promised: {len(missing)} of {pairs} pairs ({shown})")
         if self.left_out:
             lines.append(f"  {NOT_MADE}{', '.join(self.left_out)}")
+        for name, values in self.found.items():
+            told = f"{with_noun(len(values), 'value')} found privately; NULL stands for rarer ones too"
+            lines.append(f"  {name}: {told if values else 'not made, as no value is frequent enough'}")
         if self.outer:
             lines.append(
                 "  assumed, not measured: given the person, and how many rows they have, these rows are independent of "

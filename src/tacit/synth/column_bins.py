@@ -16,7 +16,7 @@ import datetime
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
@@ -284,6 +284,48 @@ class QuantileBins(ColumnBins):
         return f"CASE WHEN {inside} THEN {chosen} END"
 
 
+@dataclass(frozen=True)
+class FoundValues(ColumnBins):
+    """Values of a text that were found privately; NULL stands for NULL and for all others.
+
+    Args:
+        low: 0.
+        high: number of values less 1.
+        texts: the values.
+    """
+
+    texts: tuple[str, ...]
+
+    kind = Kind.TEXT.value
+    nulls = True
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> FoundValues:
+        listed = tuple(texts)
+        return cls(0, len(listed) - 1, listed)
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        return np.arange(len(self.texts))
+
+    def _numbered(self, name: str) -> str:
+        quoted = (each.replace("'", "''") for each in self.texts)
+        parts = (f"WHEN '{each}' THEN {at}" for at, each in enumerate(quoted))
+        return f"CASE {name} {' '.join(parts)} ELSE -1 END"
+
+    def drawn(self, places: NDArray[np.int64], shares: NDArray[np.float64]) -> Any:  # noqa: ARG002 - one value each
+        pa = load_arrow()
+        return pa.array([None, *self.texts], pa.string()).take(pa.array(np.clip(places, 0, len(self.texts))))
+
+    def place(self, value: Any) -> int | None:
+        if value is None:
+            return 0
+        return self.texts.index(value) + 1 if value in self.texts else None
+
+    def label(self, place: int) -> str:
+        return self.texts[place - 1] if 0 < place <= len(self.texts) else "NULL or another"
+
+
 def bins_to_plain(bins: ColumnBins) -> dict[str, Any]:
     """Bins as JSON."""
     return {name: list(each) if isinstance(each, tuple) else each for name, each in asdict(bins).items()}
@@ -291,6 +333,8 @@ def bins_to_plain(bins: ColumnBins) -> dict[str, Any]:
 
 def bins_from_plain(told: Mapping[str, Any]) -> ColumnBins:
     """The bins that :func:`bins_to_plain` wrote."""
+    if "texts" in told:
+        return FoundValues(**{**told, "texts": tuple(map(str, told["texts"]))})
     if "begin" in told:
         return QuantileBins(**{**told, "begin": tuple(told["begin"])})
     return EqualBins(**told)

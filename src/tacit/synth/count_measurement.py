@@ -360,10 +360,23 @@ class CountPrice(NamedTuple):
     guarantee: AccountGuarantee
 
 
-def count_price(terms: Terms, relation: Relation) -> CountPrice:
+def value_delta(terms: Terms) -> Fraction:
+    """The δ that finding values privately may use; 0 where the account has none for it."""
+    if terms.account == "zcdp":
+        own = terms.delta or Fraction(0)
+        return own if terms.currency == "rho" or terms.alone is None else min(own, terms.alone / 2)
+    return (terms.delta or Fraction(0)) / 2 if terms.account == "approx" else Fraction(0)
+
+
+def count_price(terms: Terms, relation: Relation, own: Fraction = Fraction(0)) -> CountPrice:
     """The noise on counts that terms buy in their account, and the charge.
 
     A pure account buys Laplace noise, a GDP account rounded normal noise, others discrete Gaussian noise.
+
+    Args:
+        terms: of the account.
+        relation: which databases are neighbours.
+        own: the part of δ that pays for values that are found privately, see :func:`value_delta`.
 
     Raises:
         InputError: an epsilon needs a delta and has none, or buys nothing.
@@ -371,7 +384,7 @@ def count_price(terms: Terms, relation: Relation) -> CountPrice:
     if terms.account == "pure":
         return CountPrice(terms.amount, DISCRETE_LAPLACE, PureDP(terms.amount, relation=relation))
     if terms.currency == "rho":
-        return CountPrice(terms.amount, DISCRETE_GAUSSIAN, ZCDP(terms.amount, relation=relation))
+        return CountPrice(terms.amount, DISCRETE_GAUSSIAN, ZCDP(terms.amount, delta=own, relation=relation))
     if terms.currency == "mu":
         return CountPrice(terms.amount**2, ROUNDED_GAUSSIAN, GDP(terms.amount, relation=relation))
     delta = meant_delta(terms)
@@ -380,11 +393,11 @@ def count_price(terms: Terms, relation: Relation) -> CountPrice:
     if terms.account == "gdp":
         mu = largest_mu_of(terms.amount, delta)
         return CountPrice(mu**2, ROUNDED_GAUSSIAN, GDP(mu, relation=relation))
-    rho = largest_rho_of(terms.amount, delta)
+    rho = largest_rho_of(terms.amount, delta - own)
     if rho <= 0:
         raise InputError("epsilon", "is too small to buy anything at this delta")
     if terms.account == "zcdp":
-        return CountPrice(rho, DISCRETE_GAUSSIAN, ZCDP(rho, relation=relation))
+        return CountPrice(rho, DISCRETE_GAUSSIAN, ZCDP(rho, delta=own, relation=relation))
     return CountPrice(rho, DISCRETE_GAUSSIAN, ApproxDP(terms.amount, delta, relation=relation))
 
 

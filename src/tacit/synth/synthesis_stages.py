@@ -24,11 +24,13 @@ from tacit.core.errors import InputError
 from tacit.core.names import is_name
 from tacit.core.relations import Relation
 from tacit.query.catalog import Column, Table
+from tacit.query.planning.plan import Plan, plan_query
 from tacit.query.refusal import Refusal
-from tacit.query.request import Request
+from tacit.query.request import Account, Request
+from tacit.query.resolve import resolve
 from tacit.query.types import Kind
-from tacit.synth.column_bins import ColumnBins, EqualBins, QuantileBins, decimal_of, edges_of
-from tacit.synth.count_measurement import count_price, divide, settled
+from tacit.synth.column_bins import ColumnBins, EqualBins, FoundValues, QuantileBins, decimal_of, edges_of
+from tacit.synth.count_measurement import count_price, divide, settled, value_delta
 from tacit.synth.graphical_model import ExpandedShares, GraphicalModel, Impossible, NoisyMarginal, model_cells
 from tacit.synth.marginal_counts import CountingContext, MarginalCounts, PublicColumn, countable_rows
 from tacit.synth.synthesis_request import DeterminedColumn, SynthesisRequest
@@ -143,6 +145,13 @@ def _constant(value: Any) -> str:
 _HEEDED: Final = ("epsilon", "delta", "rho", "mu", "max_rows")
 #: Share of the price for where bins begin, of those that have bins by quantiles.
 QUANTILE_SHARE: Final = Fraction(1, 10)
+#: Share of the price that finds values of texts that are not declared.
+VALUE_SHARE: Final = Fraction(1, 10)
+#: Values of one text that are found at most, the most frequent ones, and of all texts together; longer ones are not
+#: made, because every value stands in the statement that counts.
+_MOST_VALUES: Final = 63
+_ALL_VALUES: Final = 480
+_LONGEST_VALUE: Final = 60
 #: Share of what is left that the table of persons has; rows of the other count several times for a person.
 _PERSONS_SHARE: Final = Fraction(1, 3)
 #: The most rows of one person in the second of two tables; their number is a column.
@@ -207,20 +216,34 @@ class SynthesisStages:
     Args:
         context: metadata and engine.
         request: what is asked for.
+        found: values of texts that were found privately, by column; None before the charge.
     """
 
-    def __init__(self, context: CountingContext, request: SynthesisRequest) -> None:
+    def __init__(
+        self, context: CountingContext, request: SynthesisRequest, found: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
         self.request = request
         self._context = context
+        self._found = found
+        #: Queries that find the values of texts of which nothing is declared, by column.
+        self.selections: dict[str, Plan] = {}
         self._tables = [_known_table(context, name) for name, _ in request.tables if is_name(name)]
         if len(self._tables) < len(request.tables) and (request.quantiles or request.nulls or request.rules.determined):
             raise InputError("source", "must be the name of a table where bins, NULLs or dependencies are stated")
         self.star = _star(context, request) if request.is_star else None
+        self._open = self._open_texts()
         probe = self._counts(0, {}) if self.star is None else self._rows_alone({})
         self.population = probe.population
         self.relation: Relation = context.catalog.population(self.population).relation
         self.terms = settled(context, self.population, request.options, _HEEDED)
-        self.price, self.noise, self.guarantee = count_price(self.terms, self.relation)
+        own = value_delta(self.terms) if self._open else Fraction(0)
+        whole_price, self.noise, self.guarantee = count_price(self.terms, self.relation, own)
+        part = VALUE_SHARE * whole_price if self._open else Fraction(0)
+        self.price = whole_price - part
+        #: ρ and δ that find values.
+        self.selection_cost = part, own
+        for name in self._open:
+            self.selections[name] = self._selection(name, part / len(self._open), own / len(self._open), probe.rows)
         self._grids = [self._quantiles_of(number) for number in range(len(request.tables))]
         for kind in ("quantiles", "nulls"):
             self._check_listed(kind)
@@ -342,6 +365,65 @@ class SynthesisStages:
             return set()
         return {star.number, *(star.outer(name) for name in self._counts(0, {}).sizes if name != star.number)}
 
+    # -- texts of which nothing is declared
+
+    def _open_texts(self) -> tuple[str, ...]:
+        """Texts of the one table whose values can be found privately: the account has a δ for it."""
+        if self.star is not None or not self._tables:
+            return ()
+        table, columns = self._tables[0], self.request.tables[0][1]
+        if table.population is None or table.public:
+            return ()
+        terms = settled(self._context, table.population, self.request.options, _HEEDED)
+        wanted = None if columns is None else {name.lower() for name in columns}
+        names = [
+            each.name.lower()
+            for each in table.columns
+            if each.type.kind is Kind.TEXT and each.categories is None and each.name != table.unit
+            and not any(key.column.lower() == each.name.lower() for key in table.foreign_keys)
+        ]  # fmt: skip
+        skipped = set(self.request.rules.determined)
+        return tuple(
+            name for name in names if name not in skipped and (wanted is None or name in wanted) and value_delta(terms)
+        )
+
+    def _selection(self, name: str, rho: Fraction, delta: Fraction, rows: int) -> Plan:
+        """The query that finds the most frequent values of a text; whoever has ``rows`` rows counts with all."""
+        table = self._tables[0]
+        column = _quoted(next(each.name for each in table.columns if each.name.lower() == name))
+        sql = (
+            f'SELECT {column}, COUNT(*) AS n FROM "{table.name}" '  # noqa: S608 - names of the catalogue
+            f"GROUP BY {column} ORDER BY n DESC LIMIT {self._most_values + 1}"
+        )
+        most, account = None if table.unit == "row" else rows, Account("zcdp", delta)
+        request = Request(rho=rho, delta=delta, bias_share=0, account=account, max_rows_total=most)
+        query = resolve(sql, self._context.measured_catalog, max_rows=request.stated_rows)
+        plan = plan_query(query, self.relation, request, catalog=self._context.catalog.digest)
+        for final, _ in plan.measured:
+            self._context.engine.check(final)
+        return plan
+
+    @property
+    def _most_values(self) -> int:
+        return max(1, min(_MOST_VALUES, _ALL_VALUES // len(self._open)))
+
+    @property
+    def found(self) -> dict[str, tuple[str, ...]]:
+        """Values that were found, by column; none for a column of which no value is frequent enough."""
+        if self._found is None:
+            return {}
+        most = self._most_values
+        return {
+            name: tuple(each for each in self._found[name] if len(each) <= _LONGEST_VALUE and each.isprintable())[:most]
+            for name in self._open
+        }
+
+    def _values(self, name: str) -> tuple[str, ...]:
+        """Values of an open text; before the charge as many as there can be, so that refusals are known."""
+        if self._found is None:
+            return tuple(f"{number:0{_LONGEST_VALUE}}" for number in range(self._most_values))
+        return self.found[name]
+
     # -- rows
 
     def _counts(self, number: int, found: Mapping[tuple[int, str], ColumnBins]) -> MarginalCounts:
@@ -409,13 +491,15 @@ class SynthesisStages:
         (source, columns), table = self.request.tables[number], self._tables[number]
         known = {column.name.lower(): column for column in table.columns}
         keys = set() if self.star is None else {self.star.person, self.star.owner}
-        wanted = [c.name for c in _countable(table) if c.name not in keys] if columns is None else list(columns)
+        able = [c.name for c in _countable(table, self._open) if c.name not in keys]
+        wanted = able if columns is None else list(columns)
         unknown = [name for name in wanted if name.lower() not in known]
         if unknown:
             raise Refusal("unknown_column", f"There is no column {unknown[0][:63]!r} in {source}.")
         determined = self.request.rules.determined
-        left = [known[name.lower()] for name in wanted if name.lower() not in determined]
-        if not left:
+        empty = {name for name in self._open if not self._values(name)}
+        left = [known[name.lower()] for name in wanted if name.lower() not in {*determined, *empty}]
+        if all(each.name.lower() in self._open for each in left):
             raise InputError("columns", f"{source} has no column with declared categories or bounds; declare some")
         return left
 
@@ -426,7 +510,8 @@ class SynthesisStages:
         table = self._tables[number]
         made = {each.name for each in self._wanted(number)} | {*self.request.rules.determined, table.unit}
         keys = set() if self.star is None else {self.star.person, self.star.owner}
-        return tuple(c.name for c in table.columns if c.name not in made | keys and c.name.lower() not in made)
+        sought = {*made, *self._open}
+        return tuple(c.name for c in table.columns if c.name not in made | keys and c.name.lower() not in sought)
 
     def _bins(self, number: int, found: Mapping[tuple[int, str], ColumnBins]) -> dict[str, ColumnBins]:
         """Bins of the columns of a table: those that were measured, or equal ones."""
@@ -435,6 +520,9 @@ class SynthesisStages:
         made: dict[str, ColumnBins] = {}
         for column in self._tables[number].columns:
             key = column.name.lower()
+            if key in self._open:
+                made[key] = FoundValues.of(self._values(key))
+                continue
             own = found.get((number, key)) or EqualBins.of(column, nulls=key in self.request.nulls)
             if own is not None:
                 made[key] = own
@@ -571,12 +659,12 @@ def _known_table(context: CountingContext, name: str) -> Table:
     return table
 
 
-def _countable(table: Table) -> list[Column]:
-    kinds = (Kind.BOOLEAN,)
+def _countable(table: Table, found: Sequence[str]) -> list[Column]:
     return [
         c
         for c in table.columns
-        if c.name != table.unit and (c.categories is not None or c.bounds is not None or c.type.kind in kinds)
+        if c.name != table.unit
+        and (c.categories is not None or c.bounds is not None or c.type.kind is Kind.BOOLEAN or c.name.lower() in found)
     ]
 
 
