@@ -113,7 +113,7 @@ def tilted_losses(monkeypatch: pytest.MonkeyPatch, runs: int, shrunk: float = 1.
         weights = on_fine_grid(solve(problems[0]))
         density = []
         for problem in problems:
-            rows, targets = problem.table.rows[problem.table.counts], problem.table.targets[problem.table.counts]
+            rows, targets = problem.table.rows, problem.table.targets
             gradient, logits = problem._gradient(rows, targets, weights)
             tilt = problem.tilt - gradient
             columns = [

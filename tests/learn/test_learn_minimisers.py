@@ -41,7 +41,7 @@ def some_table(loss: SmoothLoss, rows: int, columns: int, seed: int = 0) -> Grad
         targets = made.choice([-1, 1], size=(rows, loss.outputs))
     else:
         targets = (X[:, :1] + 3000 * made.normal(size=(rows, 1)) > 0).astype(np.int64)
-    return GradientTable(X, targets.astype(np.int64), np.ones(rows, dtype=bool))
+    return GradientTable(X, targets.astype(np.int64))
 
 
 LOSSES = [SmoothLogistic(1), SmoothSoftmax(3), SmoothHinge(1), SmoothHinge(3)]
@@ -110,7 +110,7 @@ def test_computed_gradients_are_right_far_beyond_the_certificate(loss: SmoothLos
 
 def repeated(rows: int, step: int = 1) -> GradientTable:
     """One row many times, so short that a hinge wants weights beyond any ball."""
-    return GradientTable(np.full((rows, 1), float(step)), np.ones((rows, 1), dtype=np.int64), np.ones(rows, dtype=bool))
+    return GradientTable(np.full((rows, 1), float(step)), np.ones((rows, 1), dtype=np.int64))
 
 
 def repeated_gradient(problem: Problem, weight: float, rows: int, step: int = 1) -> Fraction:
@@ -179,7 +179,7 @@ def test_the_minimiser_moves_by_no_more_than_declared(loss: SmoothLoss, regulari
         whole = release.raw_steps(Problem(loss, table, release.regularization, np.zeros((3, loss.outputs))))
         for gone in range(5):
             kept = np.arange(5) != gone
-            fewer = GradientTable(table.rows[kept], table.targets[kept], table.counts[kept])
+            fewer = GradientTable(table.rows[kept], table.targets[kept])
             less = release.raw_steps(Problem(loss, fewer, release.regularization, np.zeros((3, loss.outputs))))
             gap = (whole - less).ravel()
             assert int(gap @ gap) <= moved_steps(dimension) ** 2
@@ -197,8 +197,8 @@ def release_relation() -> Any:
 def test_the_bound_on_the_minimiser_is_nearly_attained() -> None:
     """An empty table against one row with slope one all the way: the minimiser moves by L/Λ, all that is declared."""
     loss, release = SmoothHinge(1), OutputRelease(SmoothHinge(1), Fraction(4))
-    row = GradientTable(np.array([[float(UNIT)]]), np.array([[1]]), np.ones(1, dtype=bool))
-    empty = GradientTable(row.rows[:0], row.targets[:0], row.counts[:0])
+    row = GradientTable(np.array([[float(UNIT)]]), np.array([[1]]))
+    empty = GradientTable(row.rows[:0], row.targets[:0])
     moved = [release.raw_steps(Problem(loss, table, Fraction(4), np.zeros((1, 1)))) for table in (row, empty)]
     assert 0.999 * RESOLUTION < abs(int(moved[0][0, 0] - moved[1][0, 0])) <= moved_steps(1)
 
@@ -207,8 +207,8 @@ def test_output_densities_on_neighbours() -> None:
     """In one dimension the largest loss is the true shift over the scale: within ε, and with half the scale not."""
     loss, regularization = SmoothHinge(1), Fraction(4)
     release = OutputRelease(loss, regularization)
-    row = GradientTable(np.array([[float(UNIT)]]), np.array([[1]]), np.ones(1, dtype=bool))
-    empty = GradientTable(row.rows[:0], row.targets[:0], row.counts[:0])
+    row = GradientTable(np.array([[float(UNIT)]]), np.array([[1]]))
+    empty = GradientTable(row.rows[:0], row.targets[:0])
     shift = abs(
         int(
             release.raw_steps(Problem(loss, row, regularization, np.zeros((1, 1))))[0, 0]

@@ -40,11 +40,10 @@ _LEAST_KEPT: Final = 0.1
 
 @dataclass(frozen=True)
 class GradientTable:
-    """Input of a descent: finished integer rows, targets, which rows count at all, and shares of those with weights."""
+    """Input of a descent: finished integer rows, targets, and shares of those with weights."""
 
     rows: NDArray[np.float64]
     targets: Integers
-    counts: NDArray[np.bool_]
     shares: Integers | None = None
 
     def __len__(self) -> int:
@@ -148,10 +147,7 @@ class Descent:
 
     def raw_sum(self, table: GradientTable, weights: NDArray[np.float64]) -> Integers:
         """The sum of clipped gradients of a sample before noise, exactly; a row moves it by at most clip·UNIT."""
-        if self.rate < 1:
-            chosen = np.flatnonzero(sample_rows(len(table), self.rate) & table.counts)
-        else:
-            chosen = np.flatnonzero(table.counts)
+        chosen = np.flatnonzero(sample_rows(len(table), self.rate))
         total = np.zeros((table.rows.shape[1], self.outputs), dtype=np.int64)
         for block in _blocks(chosen):
             rows = table.rows[block]

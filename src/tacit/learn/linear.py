@@ -76,11 +76,12 @@ class LinearClassifier(ScoringClassifier, Weighted):
         values = self._read(X, reset=True)
         box = self._box_of(values.shape[1])
         places, privacy, chosen = self._read_classes(values, y, check_privacy(self.epsilon, self.delta))
-        counts = places >= 0
         shares = self._row_shares(sample_weight, places, self.classes_)
         self._check_weighted(method, shares is not None)
         plan = self._plan(method, values.shape[1], len(self.classes_), privacy)
-        self._learn(plan, Data(values, self._targets(np.where(counts, places, 0)), counts, box, shares))
+        kept = places >= 0
+        targets = self._targets(places[kept])
+        self._learn(plan, Data(values[kept], targets, box, None if shares is None else shares[kept]))
         if chosen is not None:
             self._add_discovery(chosen)
         return self

@@ -92,9 +92,8 @@ class Problem:
         """
         if self.loss.outputs > MOST_OUTPUTS:
             raise InputError("method", f"must be 'gradient' for more than {MOST_OUTPUTS} classes")
-        rows, targets = self.table.rows[self.table.counts], self.table.targets[self.table.counts]
         with np.errstate(all="ignore"):
-            return self._minimise(_Search(self, rows, targets))
+            return self._minimise(_Search(self, self.table.rows, self.table.targets))
 
     def _minimise(self, search: _Search) -> Floats:
         here = best = search.look(np.zeros_like(self.tilt))

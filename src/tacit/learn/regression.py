@@ -103,8 +103,7 @@ class LinearPredictor(Weighted, BoundedTarget):
         shift = 20 + min(max(math.floor(math.log2(height)), -_TARGET_BITS + 20), 0) + _TARGET_BITS - 20
         factor = max(round(GRID / (height * FINE) * 2.0**shift), 1)
         targets = (joint[:, -1:] - middle) * factor >> shift
-        counts = np.ones(len(joint), np.bool_)
-        model = fit.on_whitened(joint[:, :-1], targets, counts, found.part(columns), sigma2, shares)
+        model = fit.on_whitened(joint[:, :-1], targets, found.part(columns), sigma2, shares)
         self._hidden = model.hidden
         unit = GRID * 2.0**shift / (factor * FINE)
         return model.slopes[:, 0] * unit, float(model.constants[0]) * unit + middle / FINE
@@ -318,8 +317,7 @@ class PoissonRegressor(LinearPredictor):
         mean = max(round(float(found.center[-1]) * FINE) + start, _LEAST_MEAN)
         factor = max((GRID << _FACTOR_BITS) // mean, 1)
         targets = (joint[:, -1:] + start) * factor >> _FACTOR_BITS
-        counts = np.ones(len(joint), np.bool_)
-        model = fit.on_whitened(joint[:, :-1], targets, counts, found.part(columns), sigma2, shares)
+        model = fit.on_whitened(joint[:, :-1], targets, found.part(columns), sigma2, shares)
         self._hidden = model.hidden
         self._mean = (GRID << _FACTOR_BITS) / factor / FINE * float(box.half_width[0])
         return model.slopes[:, 0], float(model.constants[0])

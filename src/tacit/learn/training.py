@@ -61,17 +61,16 @@ _LARGEST_REGULARIZATION: Final = Fraction(1 << 20)
 
 @dataclass(frozen=True)
 class Data:
-    """Training data of a model: raw values, targets as integers, which rows count, where the values lie, and shares."""
+    """Rows that count in a training: raw values, targets as integers, where the values lie, and shares."""
 
     values: NDArray[np.float64]
     targets: Integers
-    counts: NDArray[np.bool_]
     box: Box
     shares: Integers | None = None
 
     def table(self, rows: NDArray[np.float64]) -> GradientTable:
         """The rows as the model sees them."""
-        return GradientTable(rows, self.targets, self.counts, self.shares)
+        return GradientTable(rows, self.targets, self.shares)
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +180,6 @@ class GradientFit:
         self,
         steps: Integers,
         targets: Integers,
-        counts: NDArray[np.bool_],
         found: Covariance,
         sigma2: Fraction,
         shares: Integers | None = None,
@@ -195,7 +193,7 @@ class GradientFit:
         penalty = np.zeros((self.columns + 1, self.columns + 1))
         scales = found.variances if self.standardized else np.ones(self.columns)
         penalty[:-1, :-1] = self.regularization * (matrix * scales) @ matrix.T / radius**2
-        table = GradientTable(affine(steps), targets, counts, shares)
+        table = GradientTable(affine(steps), targets, shares)
         descent = self._descent(found.rows_estimate, largest / radius**2, typical / radius, penalty, sigma2)
         weights, kept = descent.run(table, title=self.title)
         return Linear(*affine.unmapped(weights), kept=kept)
@@ -246,7 +244,7 @@ def plan_gradient(fit: GradientFit, *, whitening: Whitening | None, rows: int | 
             return fit.on_bounded(data, float(rows) if rows else _noisy_count(data, spent.of("count")), sigma2)
         steps = data.box.to_steps(data.values)
         found = whitening.run(steps, spent, data.shares)
-        return fit.on_whitened(steps, data.targets, data.counts, found, sigma2, data.shares)
+        return fit.on_whitened(steps, data.targets, found, sigma2, data.shares)
 
     return TrainingPlan(spent.price, train, fit.steps)
 
