@@ -16,7 +16,7 @@ import pytest
 from tacit.core.errors import AccountingError, BudgetError, InputError
 from tacit.core.events import PureEvent
 from tacit.core.guarantees import PureDP
-from tacit.mechanisms import sparse_vector
+from tacit.mechanisms.laplace import LaplaceNoise
 from tacit.mechanisms.sparse_vector import SparseVector
 
 FAR = 10**9
@@ -212,7 +212,7 @@ def test_dwork_and_roth_split_is_within_their_bound() -> None:
 @pytest.mark.parametrize("beta", [Fraction(9, 10), Fraction(1, 20), Fraction(1, 10**9)])
 def test_the_tail_of_the_noise_is_exact(scale: Fraction, beta: Fraction) -> None:
     """P(|X| > n) = 2q^(n+1)/(1+q): n is the smallest with at most β."""
-    n = sparse_vector._largest_noise(scale, beta)
+    n = LaplaceNoise(scale).quantile(beta)
     q = math.exp(-1 / scale)
     assert 2 * q ** (n + 1) / (1 + q) <= beta * (1 + 1e-12)
     assert n == 0 or 2 * q**n / (1 + q) > beta
@@ -220,12 +220,12 @@ def test_the_tail_of_the_noise_is_exact(scale: Fraction, beta: Fraction) -> None
 
 def test_the_error_adds_threshold_and_queries() -> None:
     made = stream(positives=3, epsilon_values="0.25")
-    threshold = sparse_vector._largest_noise(made._threshold_scale, Fraction(1, 40))
-    one = sparse_vector._largest_noise(made._query_scale, Fraction(1, 40))
+    threshold = LaplaceNoise(made._threshold_scale).quantile(Fraction(1, 40))
+    one = LaplaceNoise(made._query_scale).quantile(Fraction(1, 40))
     assert made.error("0.05", 1) == threshold + one
-    many = sparse_vector._largest_noise(made._query_scale, Fraction(1, 40) / 1000)
+    many = LaplaceNoise(made._query_scale).quantile(Fraction(1, 40) / 1000)
     assert threshold + one < made.error("0.05", 1000) <= threshold + many
-    assert made.value_error("0.05") == sparse_vector._largest_noise(Fraction(12), Fraction(1, 20))
+    assert made.value_error("0.05") == LaplaceNoise(Fraction(12)).quantile(Fraction(1, 20))
 
 
 def test_the_default_split_is_no_worse_for_many_positives() -> None:

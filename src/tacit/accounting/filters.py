@@ -41,9 +41,9 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from typing import NamedTuple, NoReturn, SupportsIndex
+from typing import ClassVar, NamedTuple, NoReturn, SupportsIndex
 
-from tacit.accounting.prices import Charge, approx_price, gdp_price, pure_price, renyi_price, zcdp_price
+from tacit.accounting.prices import Charge, Spend, approx_price, gdp_price, pure_price, renyi_price, zcdp_price
 from tacit.core.divergences import Extended
 from tacit.core.errors import AccountingError, BudgetError, InputError
 from tacit.core.guarantees import GDP, RDP, ZCDP, ApproxDP, Guarantee, PureDP, renyi_epsilon_up
@@ -92,6 +92,8 @@ class Line(NamedTuple):
 class Filter(ABC):
     """A running total that admits charges while they fit; see the module for what each kind proves."""
 
+    _price: ClassVar[Callable[[Charge, Relation], Spend]]
+
     def __init__(self, caps: Iterable[tuple[str, Fraction]], relation: Relation | str) -> None:
         self._caps = tuple(caps)
         self.relation = as_relation(relation)
@@ -104,9 +106,9 @@ class Filter(ABC):
     def guarantee(self) -> Guarantee:
         """Guarantee of the whole transcript, however the queries were chosen and whenever it ends."""
 
-    @abstractmethod
     def price(self, charge: Charge) -> tuple[Extended, ...]:
         """The charge in the currencies of :attr:`lines`, rounded up; :class:`AccountingError` where there is none."""
+        return tuple(type(self)._price(charge, self.relation))[: len(self._caps)]
 
     @property
     def lines(self) -> tuple[Line, ...]:
@@ -169,6 +171,8 @@ class PureFilter(Filter):
     References: Rogers, Roth, Ullman, Vadhan, "Privacy odometers and filters", NeurIPS 2016.
     """
 
+    _price = pure_price
+
     def __init__(self, *, epsilon: Number, relation: Relation | str = ADD_REMOVE) -> None:
         self.epsilon = exact_nonnegative(epsilon, "epsilon")
         super().__init__([("epsilon", self.epsilon)], relation)
@@ -177,10 +181,6 @@ class PureFilter(Filter):
     def guarantee(self) -> PureDP:
         """ε-DP of the whole transcript."""
         return PureDP(self.epsilon, relation=self.relation)
-
-    def price(self, charge: Charge) -> tuple[Extended, ...]:
-        """The ε of the charge."""
-        return (pure_price(charge, self.relation).amount,)
 
 
 class ApproxFilter(Filter):
@@ -193,6 +193,8 @@ class ApproxFilter(Filter):
     References: Rogers, Roth, Ullman, Vadhan, "Privacy odometers and filters", NeurIPS 2016.
     """
 
+    _price = approx_price
+
     def __init__(self, *, epsilon: Number, delta: Number, relation: Relation | str = ADD_REMOVE) -> None:
         self.epsilon = exact_nonnegative(epsilon, "epsilon")
         self.delta = exact_probability(delta, "delta", zero=True)
@@ -202,10 +204,6 @@ class ApproxFilter(Filter):
     def guarantee(self) -> ApproxDP:
         """(ε, δ)-DP of the whole transcript."""
         return ApproxDP(self.epsilon, self.delta, relation=self.relation)
-
-    def price(self, charge: Charge) -> tuple[Extended, ...]:
-        """The ε and δ of the charge."""
-        return tuple(approx_price(charge, self.relation))
 
 
 class ZCDPFilter(Filter):
@@ -218,6 +216,8 @@ class ZCDPFilter(Filter):
     References: Feldman and Zrnic, "Individual privacy accounting via a Renyi filter", NeurIPS 2021 (δ = 0);
         Whitehouse, Ramdas, Rogers and Wu, "Fully-adaptive composition in differential privacy", ICML 2023.
     """
+
+    _price = zcdp_price
 
     def __init__(self, *, rho: Number, delta: Number = 0, relation: Relation | str = ADD_REMOVE) -> None:
         self.rho = exact_nonnegative(rho, "rho")
@@ -257,10 +257,6 @@ class ZCDPFilter(Filter):
         """Approximate zCDP of the whole transcript."""
         return ZCDP(self.rho, delta=self.delta, relation=self.relation)
 
-    def price(self, charge: Charge) -> tuple[Extended, ...]:
-        """The ρ and δ of the charge."""
-        return tuple(zcdp_price(charge, self.relation))
-
 
 class GDPFilter(Filter):
     """Admits releases while Σμ² <= ``mu``², where each is μ_i-GDP.
@@ -273,6 +269,8 @@ class GDPFilter(Filter):
     References: Smith and Thakurta, "Fully adaptive composition for Gaussian differential privacy", 2022; Koskela,
         Tobaben and Honkela, "Individual privacy accounting with Gaussian differential privacy", ICLR 2023.
     """
+
+    _price = gdp_price
 
     def __init__(self, *, mu: Number, relation: Relation | str = ADD_REMOVE) -> None:
         self.mu = exact_nonnegative(mu, "mu")
@@ -288,10 +286,6 @@ class GDPFilter(Filter):
     def guarantee(self) -> GDP:
         """μ-GDP of the whole transcript."""
         return GDP(self.mu, relation=self.relation)
-
-    def price(self, charge: Charge) -> tuple[Extended, ...]:
-        """The μ² of the charge."""
-        return (gdp_price(charge, self.relation).amount,)
 
 
 class RenyiFilter(Filter):

@@ -265,16 +265,26 @@ def with_noun(count: int, one: str, many: str = "") -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
+def decimal_places(value: Fraction) -> int | None:
+    """Places after the point of the shortest decimal that is a rational; None where no finite one is."""
+    rest, places = value.denominator, 0
+    for prime in (2, 5):
+        times = 0
+        while rest % prime == 0:
+            rest, times = rest // prime, times + 1
+        places = max(places, times)
+    return places if rest == 1 else None
+
+
 def exact_text(value: Fraction) -> str:
     """A rational without loss: as a decimal where it is one of reasonable length, else as a fraction."""
     value = Fraction(value)
-    for digits in range(MAX_DIGITS + 1):
-        scaled = value * 10**digits
-        if scaled.denominator == 1:
-            text = f"{abs(scaled.numerator):0{digits + 1}d}"
-            sign = "-" if value < 0 else ""
-            return f"{sign}{text[:-digits]}.{text[-digits:]}" if digits else f"{sign}{text}"
-    return str(value)
+    places = decimal_places(value)
+    if places is None or places > MAX_DIGITS:
+        return str(value)
+    text = f"{abs(int(value * 10**places)):0{places + 1}d}"
+    sign = "-" if value < 0 else ""
+    return f"{sign}{text[:-places]}.{text[-places:]}" if places else f"{sign}{text}"
 
 
 def decimal_text(value: Number, parameter: str) -> str:
@@ -284,20 +294,11 @@ def decimal_text(value: Number, parameter: str) -> str:
         InputError: it has no finite decimal form, such as 1/3, or one of too many digits.
     """
     number = exact(value, parameter)
-    twos, fives = (_times(number.denominator, prime) for prime in (2, 5))
-    places = max(twos, fives)
-    if number.denominator != 2**twos * 5**fives:
+    places = decimal_places(number)
+    if places is None:
         near = f"{float(number):.6g}"
         raise InputError(parameter, f"{number} has no exact decimal form; over HTTP write one, such as '{near}'")
     digits = int(number * 10**places)
     if places > MAX_DIGITS or len(str(abs(digits))) > MAX_DIGITS:
         raise InputError(parameter, f"has more than {MAX_DIGITS} digits; round it")
     return str(Decimal(digits).scaleb(-places))
-
-
-def _times(number: int, prime: int) -> int:
-    count = 0
-    while number % prime == 0:
-        number //= prime
-        count += 1
-    return count

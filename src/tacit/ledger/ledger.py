@@ -17,6 +17,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -24,6 +25,8 @@ from tacit.accounting.filters import Filter
 from tacit.accounting.prices import Charge
 from tacit.core.closing import Closing
 from tacit.core.errors import AccessError, BudgetError, InputError
+from tacit.core.events import Event
+from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import Number
 from tacit.ledger import history, verify
 from tacit.ledger.anchor import Anchor
@@ -62,7 +65,6 @@ from tacit.ledger.protection import ProtectedUnits
 from tacit.ledger.protocol import AlreadyTaken, Appended, Head, InsufficientBudget, Name, Store, digest
 from tacit.ledger.records import (
     Analyst,
-    ChargePrices,
     LedgerBudget,
     Order,
     Outcome,
@@ -72,6 +74,7 @@ from tacit.ledger.records import (
     Succession,
     VerificationReport,
     budget,
+    check_readable,
     filter_from_terms,
     price,
     shortage,
@@ -148,6 +151,7 @@ def _currencies(limit: Filter) -> tuple[object, ...]:
 
 #: Runs of one charge. Processes that are asked the same at the same moment count as well: each of them runs it once.
 MOST_RUNS: Final = 16
+_MOST_PRICES: Final = 1024
 
 
 class Ledger(Closing):
@@ -166,7 +170,15 @@ class Ledger(Closing):
         self.units = ProtectedUnits(journal)
         #: Shares of conversations with assistants.
         self.conversations = ConversationShares(journal)
-        self._prices = ChargePrices(journal.terms)
+        # The rule of an account is fixed when it is made, so it is read once.
+        limit_of = lru_cache(maxsize=None)(lambda population: filter_from_terms(journal.terms(population)))
+
+        def priced(population: str, charge: Charge) -> PricedCharge:
+            found = price(limit_of(population), charge)
+            check_readable(found)
+            return found
+
+        self._price, self._known_price = priced, lru_cache(maxsize=_MOST_PRICES)(priced)
         self._overrides, self._looking = Overrides(), threading.Lock()
 
     @classmethod
@@ -722,7 +734,9 @@ class Ledger(Closing):
 
     def price(self, population: str, charge: Charge) -> PricedCharge:
         """The price of a charge in an account; equal queries are priced once: events and guarantees are values."""
-        return self._prices.of(population, charge)
+        if isinstance(charge, Event | Guarantee):
+            return self._known_price(population, charge)
+        return self._price(population, charge)
 
     def _reservation(self, seq: int, *, resumed: bool) -> Reservation:
         entry, body = self.journal.read(seq, "reserve")

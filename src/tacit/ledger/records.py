@@ -7,7 +7,7 @@ as an *event*, also where it was stated as a guarantee, so that anyone can price
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -263,7 +263,6 @@ class VerificationReport:
         return not self.problems
 
 
-_MOST_PRICES: Final = 1024
 #: By rule: the filter and the parameters that fix it.
 _RULES: dict[str, tuple[type[Filter], tuple[str, ...]]] = {
     **{kind: (currency.filter_type, currency.numbers) for kind, currency in CURRENCIES.items()},
@@ -346,39 +345,7 @@ def _stated(guarantee: Guarantee) -> list[Event]:
     return [currency_of(guarantee).event(guarantee)]
 
 
-class ChargePrices:
-    """Prices of charges in the accounts of a ledger; equal ones are priced once: events and guarantees are values.
-
-    Args:
-        terms: of an account, by its population. The rule is fixed when an account is made, so it is read once.
-    """
-
-    def __init__(self, terms: Callable[[str], Mapping[str, Any]]) -> None:
-        self._terms = terms
-        self._limits: dict[str, Filter] = {}
-        self._prices: dict[tuple[str, Event | Guarantee], PricedCharge] = {}
-
-    def of(self, population: str, charge: Charge) -> PricedCharge:
-        """The price of a charge in an account."""
-        key = (population, charge) if isinstance(charge, Event | Guarantee) else None
-        priced = self._prices.get(key) if key is not None else None
-        if priced is None:
-            priced = price(self._limit(population), charge)
-            _check_readable(priced)
-            if key is not None:
-                if len(self._prices) >= _MOST_PRICES:
-                    self._prices.clear()
-                self._prices[key] = priced
-        return priced
-
-    def _limit(self, population: str) -> Filter:
-        known = self._limits.get(population)
-        if known is None:
-            known = self._limits[population] = filter_from_terms(self._terms(population))
-        return known
-
-
-def _check_readable(priced: PricedCharge) -> None:
+def check_readable(priced: PricedCharge) -> None:
     """Refuse numbers with too many digits before they are kept: verification must be able to read them again."""
     try:
         event_from_json(priced.event)

@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from tacit.core.numbers import MAX_EXPONENT, decimal_context, float_nearest
+from tacit.core.numbers import MAX_EXPONENT, decimal_context, decimal_places, float_nearest
 from tacit.noise.uniform import sample_below
 
 #: Tuples nested deeper than this count as keys of another kind.
@@ -115,20 +115,10 @@ def _of_fraction(value: Fraction) -> _Form:
     number = float_nearest(value)
     if math.isfinite(number) and Fraction(number) == value:
         return _Form((1, 0, value), number)
-    return _Form((1, 0, value), _as_decimal(value) or value)
-
-
-def _as_decimal(value: Fraction) -> Decimal | None:
-    """The shortest decimal that is ``value``, or ``None`` where no finite one is."""
-    rest, places = value.denominator, 0
-    for prime in (2, 5):
-        times = 0
-        while rest % prime == 0:
-            rest, times = rest // prime, times + 1
-        places = max(places, times)
-    if rest != 1:
-        return None
-    return Decimal(int(value * 10**places)).scaleb(-places, decimal_context(10_000))
+    places = decimal_places(value)
+    if places is None:
+        return _Form((1, 0, value), value)
+    return _Form((1, 0, value), Decimal(int(value * 10**places)).scaleb(-places, decimal_context(10_000)))
 
 
 def _of_time(key: date | timedelta) -> _Form | None:

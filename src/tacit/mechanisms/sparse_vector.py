@@ -9,6 +9,7 @@ import math
 import os
 from collections.abc import Iterable
 from fractions import Fraction
+from functools import partial
 from threading import Lock
 from typing import Final, NoReturn, SupportsIndex
 
@@ -21,13 +22,12 @@ from tacit.core.numbers import (
     exact,
     exact_positive,
     exact_probability,
-    exp_bounds,
     float_up,
-    log_bounds,
 )
 from tacit.core.relations import ADD_REMOVE, Relation, as_relation
 from tacit.mechanisms.base import Mechanism, check_iterable, per_output_beta, read_numbers
 from tacit.mechanisms.grid import Grid
+from tacit.mechanisms.laplace import LaplaceNoise
 from tacit.mechanisms.selection_scores import calibrate_epsilon, check_monotone
 from tacit.noise.laplace import DiscreteLaplace
 
@@ -117,20 +117,13 @@ class SparseVector(Mechanism):
         relation: Relation | str = ADD_REMOVE,
     ) -> SparseVector:
         """The most private stream whose :meth:`error` over ``queries`` is at most ``within``."""
-
-        def make(epsilon: Number) -> SparseVector:
-            return cls(
-                epsilon=epsilon,
-                sensitivity=sensitivity,
-                threshold=threshold,
-                positives=positives,
-                monotone=monotone,
-                whole=whole,
-                relation=relation,
-            )
-
-        start = make(1)._sensitivity
-        return make(calibrate_epsilon(lambda epsilon: make(epsilon).error(beta, queries), within, start))
+        make = partial(
+            cls, sensitivity=sensitivity, threshold=threshold, positives=positives,
+            monotone=monotone, whole=whole, relation=relation,
+        )  # fmt: skip
+        start = exact_positive(sensitivity, "sensitivity")
+        found = calibrate_epsilon(lambda epsilon: make(epsilon=epsilon).error(beta, queries), within, start)
+        return make(epsilon=found)
 
     @property
     def guarantee(self) -> PureDP:
@@ -193,8 +186,8 @@ class SparseVector(Mechanism):
     def error(self, beta: Number, queries: SupportsIndex) -> float:
         """α: how far from the threshold a number may lie on the wrong side, over all ``queries``, but for β."""
         half = exact_probability(beta, "beta") / 2
-        threshold = _largest_noise(self._threshold_scale, half)
-        query = _largest_noise(self._query_scale, per_output_beta(half, check_count(queries, "queries")))
+        threshold = LaplaceNoise(self._threshold_scale).quantile(half)
+        query = LaplaceNoise(self._query_scale).quantile(per_output_beta(half, check_count(queries, "queries")))
         # On the grid the number and the threshold have each been rounded by up to half a step.
         return float_up((threshold + query + (self._grid is not None)) * self._step)
 
@@ -202,7 +195,7 @@ class SparseVector(Mechanism):
         """Bound on the errors of ``k`` values of :meth:`ask_value`, exceeded with probability at most ``beta``."""
         if self._value_noise is None:
             raise InputError("epsilon_values", "must be stated when the stream is made for it to release values")
-        largest = _largest_noise(self._value_noise.scale, per_output_beta(beta, check_count(k, "k")))
+        largest = LaplaceNoise(self._value_noise.scale).quantile(per_output_beta(beta, check_count(k, "k")))
         return float_up((largest + (self._grid is not None) * Fraction(1, 2)) * self._step)
 
     def __repr__(self) -> str:
@@ -275,9 +268,3 @@ class SparseVector(Mechanism):
             above = units + self._query_noise.sample() >= self._noisy_threshold
             self._left -= above
             return above
-
-
-def _largest_noise(scale: Fraction, beta: Fraction) -> int:
-    """The smallest n with P(|X| > n) = 2q^(n+1)/(1+q) <= β, where q = e^(-1/scale)."""
-    q_low = exp_bounds(-1 / scale)[0]
-    return max(math.ceil(scale * log_bounds(2 / ((1 + q_low) * beta))[1]) - 1, 0)
