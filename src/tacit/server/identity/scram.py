@@ -2,7 +2,7 @@
 
 A verifier holds two hashes of a salted secret, StoredKey and ServerKey. It proves that a client knows the secret, and
 lets the server prove that it knows the verifier; the secret does not follow from it, and neither does what a client
-would have to send.
+would have to send. Secrets are tokens of ASCII letters and digits, so that there is nothing for SASLprep to change.
 
 The server has to name salt and iterations before it knows which of a person's tokens the client has. So all tokens of
 a person have one salt, which follows from the person's name by a key that is kept
@@ -16,8 +16,6 @@ import base64
 import hashlib
 import hmac
 import re
-import stringprep
-import unicodedata
 from dataclasses import dataclass
 from typing import Final
 
@@ -55,7 +53,7 @@ class ScramVerifier:
     @classmethod
     def derive(cls, secret: str, salt: bytes, iterations: int) -> ScramVerifier:
         """Compute the verifier of a secret."""
-        salted = hashlib.pbkdf2_hmac("sha256", _prepared(secret), salt, iterations)
+        salted = hashlib.pbkdf2_hmac("sha256", secret.encode("ascii"), salt, iterations)
         stored = hashlib.sha256(_hmac(salted, b"Client Key")).digest()
         return cls(salt, iterations, stored, _hmac(salted, b"Server Key"))
 
@@ -147,27 +145,3 @@ def salt_of(name: str, key: bytes) -> bytes:
 
 def _hmac(key: bytes, message: bytes) -> bytes:
     return hmac.digest(key, message, "sha256")
-
-
-def _prepared(secret: str) -> bytes:
-    """The bytes of a secret by SASLprep (RFC 4013); where that prohibits it, its own bytes, as in PostgreSQL."""
-    mapped = "".join(
-        " " if stringprep.in_table_c12(sign) else sign for sign in secret if not stringprep.in_table_b1(sign)
-    )
-    plain = unicodedata.normalize("NFKC", mapped)
-    return (plain if plain and _is_allowed(plain) else secret).encode()
-
-
-def _is_allowed(text: str) -> bool:
-    prohibited = (
-        stringprep.in_table_c12, stringprep.in_table_c21_c22, stringprep.in_table_c3, stringprep.in_table_c4,
-        stringprep.in_table_c5, stringprep.in_table_c6, stringprep.in_table_c7, stringprep.in_table_c8,
-        stringprep.in_table_c9, stringprep.in_table_a1,
-    )  # fmt: skip
-    if any(check(sign) for sign in text for check in prohibited):
-        return False
-    if not any(map(stringprep.in_table_d1, text)):
-        return True
-    # Text from right to left begins and ends so, and has nothing of the other direction in it.
-    ends = stringprep.in_table_d1(text[0]) and stringprep.in_table_d1(text[-1])
-    return ends and not any(map(stringprep.in_table_d2, text))
