@@ -84,6 +84,8 @@ def test_lists_without_a_type_and_names_of_types(pg: PgServed) -> None:
         assert ask("SELECT count(*) FROM pg_class WHERE relkind = ANY('{}')").fetchone() == (0,)
         assert ask("SELECT * FROM unnest(current_schemas(true))").fetchall() == [("pg_catalog",), ("public",)]
         assert ask("SELECT 'trigger'::regtype::oid = 2279 FROM pg_am LIMIT 1").fetchone() == (True,)
+        # A text here, as SQLAlchemy 1.4 asks for it; DuckDB's own table of this name has a list.
+        assert ask("SELECT indkey::varchar, indoption::varchar FROM pg_index").fetchall() == [("1", "0")]
         assert ask("SELECT proargtypes::regtype[]::text[] FROM pg_proc").fetchall() == []
 
 

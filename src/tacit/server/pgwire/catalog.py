@@ -123,7 +123,8 @@ class SystemCatalog:
         )  # fmt: skip
         create_system_tables(self._connection, catalog, database)
         columns = self._connection.execute(
-            "SELECT schema_name || '.' || table_name, column_name, data_type LIKE '%[]' FROM duckdb_columns()"
+            "SELECT schema_name || '.' || table_name, column_name, data_type LIKE '%[]' FROM duckdb_columns() "
+            "WHERE schema_name IN ('pgc', 'pgi', 'pgt')"
         ).fetchall()
         self.tables = {table for table, _, _ in columns}
         #: Names of columns that hold lists.
