@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from tacit.accounting import optimal
+from tacit.accounting import pairwise
 from tacit.accounting.compose import METHODS, compose
 from tacit.accounting.composition_plan import Composed
 from tacit.audit.lower_bound import lower_bound
@@ -135,5 +135,5 @@ def test_it_catches_a_lower_end_of_another_release(monkeypatch: pytest.MonkeyPat
         answer = Composed(*args, **given)
         return Composed(answer.epsilon, answer.delta, relation=answer.relation, method="optimal", lower=answer.epsilon)
 
-    monkeypatch.setattr(optimal, "Composed", with_lower)
+    monkeypatch.setattr(pairwise, "Composed", with_lower)
     assert CHECKS["lower ends of compositions"]().caught

@@ -40,6 +40,7 @@ from typing import Any, Final, SupportsIndex
 
 from tacit.core import sensitivity
 from tacit.core.cautions import cautions
+from tacit.core.cautions import guess_probability as guess_probability  # a rule of the blackboard, too
 from tacit.core.errors import InputError
 from tacit.core.normal import normal_cdf_bounds
 from tacit.core.numbers import (
