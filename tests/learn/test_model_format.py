@@ -11,7 +11,7 @@ import pytest
 from support.bits import SeededBits
 from tacit import learn
 from tacit.core.errors import InputError
-from tacit.learn.model_format import MODELS, model_from_text, model_to_text, parameters_back, parameters_told
+from tacit.learn.model_format import MODELS, model_from_text, model_to_text, parameters_from_json, parameters_to_json
 
 NAMES = [name for name in MODELS if name != "PrivateSearch"]
 
@@ -87,11 +87,11 @@ def test_parameters_are_sent_as_they_are() -> None:
         epsilon=0.5, delta="1e-6", bounds=np.array([[0, 1], [2, 3.5]]), classes=range(2), class_weight={0: 1, 1: 4},
         categories={"town": ["a", "b"]}, steps=7,
     )  # fmt: skip
-    told = json.loads(json.dumps(parameters_told(model)))
+    told = json.loads(json.dumps(parameters_to_json(model)))
     assert told["epsilon"] == "0.5"
     assert "method" not in told
-    back = MODELS.made("LogisticRegression", parameters_back(told)).get_params()
+    back = MODELS.made("LogisticRegression", parameters_from_json(told)).get_params()
     assert (back["classes"], back["class_weight"], back["categories"]) == ([0, 1], {0: 1, 1: 4}, {"town": ["a", "b"]})
     assert (back["steps"], back["bounds"][1][1]) == (7, "3.5")
     with pytest.raises(InputError, match="cannot be sent"):
-        parameters_told(learn.LogisticRegression(epsilon=1, bounds=object()))
+        parameters_to_json(learn.LogisticRegression(epsilon=1, bounds=object()))

@@ -298,9 +298,9 @@ def _terms(place: LedgerLocation, loaded: Project) -> Iterator[DoctorCheck]:
     """Whether budgets and units of the file are those of the accounts, and what operators decided, in order."""
     from tacit.ledger.entries import plain_name, unit_name
     from tacit.ledger.journal import read_body
-    from tacit.ledger.protection import changes_in, unit_words
+    from tacit.ledger.protection import changes_in, describe_unit
     from tacit.ledger.protocol import Name
-    from tacit.ledger.records import terms_of, terms_words
+    from tacit.ledger.records import describe_terms, terms_of
     from tacit.ledger.verify import Overrides
     from tacit.project.source_binding import unit_terms
     from tacit.releases.accounts import filter_of
@@ -315,16 +315,16 @@ def _terms(place: LedgerLocation, loaded: Project) -> Iterator[DoctorCheck]:
             for population, model in loaded.populations.items():
                 wanted = terms_of(filter_of(population, model))
                 known = kept(Name("terms", plain_name(population, "population")), "terms")
-                words, remedy = terms_words(wanted), ""
+                words, remedy = describe_terms(wanted), ""
                 if known not in (None, wanted):
-                    words = f"the account has {terms_words(known)}; the file says {words}"
+                    words = f"the account has {describe_terms(known)}; the file says {words}"
                     remedy = f"put the account's terms into the file, or: tacit ledger caps {population} --reason …"
                 yield DoctorCheck(f"budget {population}", not remedy, words, remedy)
             for population, unit in unit_terms(loaded.catalog).items():
                 known = kept(unit_name(plain_name(population, "population")), "unit")
-                words, remedy = f"one person is {unit_words(unit)}", ""
+                words, remedy = f"one person is {describe_unit(unit)}", ""
                 if known not in (None, unit):
-                    words = f"the account protects {unit_words(known)}; the file says {unit_words(unit)}"
+                    words = f"the account protects {describe_unit(known)}; the file says {describe_unit(unit)}"
                     remedy = f"put the unit back, or: tacit ledger unit {population} --reason …"
                 yield DoctorCheck(f"unit {population}", not remedy, words, remedy)
             for change in changes_in(reader):

@@ -189,15 +189,15 @@ def unit(
     stay, and this leaves a permanent entry. Programs that have the project open must open it again.
     """
     from tacit.curator.opening import fix_units
-    from tacit.ledger.protection import unit_words
+    from tacit.ledger.protection import describe_unit
     from tacit.project.project_file import load
 
     with reported("population", as_json=as_json):
         find_ledger(project)
         before, now = fix_units(load(project), population, reason=reason, operator=operator_name(operator))
     told = {"population": population, "before": before, "now": now, "reason": reason}
-    was = "nothing fixed" if before is None else unit_words(before)
-    tell(told, f"{population}: {was} before, {unit_words(now)} now.", as_json=as_json)
+    was = "nothing fixed" if before is None else describe_unit(before)
+    tell(told, f"{population}: {was} before, {describe_unit(now)} now.", as_json=as_json)
 
 
 @app.command("rotate-key")
@@ -348,9 +348,9 @@ def _about(kind: str, body: dict[str, Any]) -> str:
         case "account" | "caps" | "source":
             return f"{body.get('population')}{_colon(body.get('reason') or body.get('name'))}"
         case "unit" | "column" | "declared":
-            from tacit.ledger.protection import protection_words
+            from tacit.ledger.protection import describe_protection
 
-            return protection_words(kind, body)
+            return describe_protection(kind, body)
         case "lost":
             return f"{body.get('population')}: what was left counts as spent{_colon(body.get('reason'))}"
         case "key":

@@ -551,7 +551,7 @@ class RemoteCurator(Asking, Closing):
             idempotency_key: as for :meth:`tacit.Curator.sql`.
             progress: told the state of the job while it is waited for.
         """
-        from tacit.learn.model_format import MODELS, parameters_told
+        from tacit.learn.model_format import MODELS, parameters_to_json
 
         if type(estimator).__name__ not in MODELS:
             raise InputError("estimator", f"must be one of {', '.join(MODELS)}")
@@ -559,7 +559,7 @@ class RemoteCurator(Asking, Closing):
         told = {
             "kind": "model",
             "estimator": type(estimator).__name__,
-            "parameters": parameters_told(estimator),
+            "parameters": parameters_to_json(estimator),
             "sql": sql,
         }
         told |= {} if weight is None else {"weight": weight}

@@ -83,23 +83,23 @@ class _Models:
 MODELS: Final = _Models()
 
 
-def parameters_told(model: PrivateEstimator) -> dict[str, Any]:
-    """Parameters that are not the defaults, as JSON can say them; :func:`parameters_back` reads them."""
+def parameters_to_json(model: PrivateEstimator) -> dict[str, Any]:
+    """Parameters that are not the defaults, as JSON can say them; :func:`parameters_from_json` reads them."""
     usual = {name: part.default for name, part in inspect.signature(type(model).__init__).parameters.items()}
     stated = model.get_params(deep=False)
-    return {name: _said(value) for name, value in stated.items() if not _is(value, usual.get(name))}
+    return {name: _to_json(value) for name, value in stated.items() if not _is(value, usual.get(name))}
 
 
-def parameters_back(told: Mapping[str, Any]) -> dict[str, Any]:
+def parameters_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters as an estimator takes them."""
-    return {name: _heard(value) for name, value in told.items()}
+    return {name: _from_json(value) for name, value in data.items()}
 
 
 def _is(value: Any, usual: Any) -> bool:
     return value is usual or (isinstance(value, str | int | float | bool) and value == usual)
 
 
-def _said(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     if value is None or isinstance(value, bool | str | int):
         return value
     if isinstance(value, float | Fraction | Decimal):
@@ -107,25 +107,25 @@ def _said(value: Any) -> Any:
     if isinstance(value, Relation):
         return "add_remove" if value is ADD_REMOVE else "replace_one"
     if isinstance(value, np.generic | np.ndarray):
-        return _said(value.tolist())
+        return _to_json(value.tolist())
     if isinstance(value, Mapping):
         if all(isinstance(key, str) for key in value):
-            return {key: _said(each) for key, each in value.items()}
-        return {"pairs": [[_said(key), _said(each)] for key, each in value.items()]}
+            return {key: _to_json(each) for key, each in value.items()}
+        return {"pairs": [[_to_json(key), _to_json(each)] for key, each in value.items()]}
     if isinstance(value, Iterable):
-        return [_said(each) for each in value]
+        return [_to_json(each) for each in value]
     raise InputError("estimator", f"has a parameter of the type {type(value).__name__}, which cannot be sent")
 
 
-def _heard(value: Any) -> Any:
+def _from_json(value: Any) -> Any:
     if isinstance(value, dict):
         if set(value) == {"pairs"}:
             try:
-                return {key: _heard(each) for key, each in value["pairs"]}
+                return {key: _from_json(each) for key, each in value["pairs"]}
             except (TypeError, ValueError):
                 raise InputError("parameters", "pairs must be a list of [key, value]") from None
-        return {key: _heard(each) for key, each in value.items()}
-    return [_heard(each) for each in value] if isinstance(value, list) else value
+        return {key: _from_json(each) for key, each in value.items()}
+    return [_from_json(each) for each in value] if isinstance(value, list) else value
 
 
 def load_model(path: str | Path) -> Any:
@@ -140,8 +140,8 @@ def load_model(path: str | Path) -> Any:
 def model_to_text(model: PrivateEstimator) -> str:
     """A fitted model as text; :func:`model_from_text` reads it."""
     held = {name: _plain(value) for name, value in sorted(vars(model).items())}
-    told = {"tacit model": _VERSION, "estimator": type(model).__name__, "held": held}
-    return json.dumps(told, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    data = {"tacit model": _VERSION, "estimator": type(model).__name__, "held": held}
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def model_from_text(text: str) -> Any:
@@ -151,11 +151,11 @@ def model_from_text(text: str) -> Any:
         InputError: the text is no model, or one of another version.
     """
     try:
-        told = json.loads(text)
-        if told["tacit model"] != _VERSION:
+        data = json.loads(text)
+        if data["tacit model"] != _VERSION:
             raise InputError("model", f"is not of version {_VERSION}, the only one that is read")
-        kind = _estimators()[told["estimator"]]
-        held = {name: _read(value) for name, value in told["held"].items()}
+        kind = _estimators()[data["estimator"]]
+        held = {name: _read(value) for name, value in data["held"].items()}
     except InputError:
         raise
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
@@ -206,37 +206,37 @@ def _plain(value: Any) -> Any:
     raise InputError("model", f"holds a {type(value).__name__}, which cannot be written as text")
 
 
-def _read(told: Any) -> Any:
-    if told is None or isinstance(told, bool | str):
-        return told
-    if "relation" in told:
-        return ADD_REMOVE if as_relation(told["relation"]) is ADD_REMOVE else REPLACE_ONE
-    if "int" in told:
-        return int(told["int"])
-    if "float" in told:
-        return float.fromhex(told["float"])
-    if "fraction" in told:
+def _read(data: Any) -> Any:
+    if data is None or isinstance(data, bool | str):
+        return data
+    if "relation" in data:
+        return ADD_REMOVE if as_relation(data["relation"]) is ADD_REMOVE else REPLACE_ONE
+    if "int" in data:
+        return int(data["int"])
+    if "float" in data:
+        return float.fromhex(data["float"])
+    if "fraction" in data:
         # Of two whole numbers only: a decimal power may have more digits than memory.
-        numerator, _, denominator = told["fraction"].partition("/")
+        numerator, _, denominator = data["fraction"].partition("/")
         return Fraction(int(numerator), int(denominator or 1))
-    if "array" in told:
-        dtype = _DTYPES[_DTYPES.index(told["array"])]
-        return np.array([_cell(each, dtype) for each in told["cells"]], dtype=dtype).reshape(told["shape"])
-    if "labels" in told:
-        return np.array([_read(each) for each in told["labels"]], dtype=object if told["object"] else None)
-    if "list" in told:
-        return [_read(each) for each in told["list"]]
-    if "tuple" in told:
-        return tuple(_read(each) for each in told["tuple"])
-    if "pairs" in told:
-        return {_read(key): _read(each) for key, each in told["pairs"]}
-    made = _KNOWN[told["class"]]
-    return made(**{name: _read(each) for name, each in told["fields"].items()})
+    if "array" in data:
+        dtype = _DTYPES[_DTYPES.index(data["array"])]
+        return np.array([_cell(each, dtype) for each in data["cells"]], dtype=dtype).reshape(data["shape"])
+    if "labels" in data:
+        return np.array([_read(each) for each in data["labels"]], dtype=object if data["object"] else None)
+    if "list" in data:
+        return [_read(each) for each in data["list"]]
+    if "tuple" in data:
+        return tuple(_read(each) for each in data["tuple"])
+    if "pairs" in data:
+        return {_read(key): _read(each) for key, each in data["pairs"]}
+    made = _KNOWN[data["class"]]
+    return made(**{name: _read(each) for name, each in data["fields"].items()})
 
 
-def _cell(told: Any, dtype: str) -> float | int:
+def _cell(cell: Any, dtype: str) -> float | int:
     if dtype == "float64":
-        return float.fromhex(told)
-    if type(told) is not int:
-        raise TypeError(told)
-    return told
+        return float.fromhex(cell)
+    if type(cell) is not int:
+        raise TypeError(cell)
+    return cell

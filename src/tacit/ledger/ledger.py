@@ -75,12 +75,12 @@ from tacit.ledger.records import (
     VerificationReport,
     budget,
     check_readable,
+    describe_terms,
     filter_from_terms,
     price,
     shortage,
     stated_caps,
     terms_of,
-    terms_words,
 )
 from tacit.ledger.signing_keys import SigningKeys
 from tacit.ledger.verify import Override, Overrides
@@ -397,7 +397,7 @@ class Ledger(Closing):
         if known != terms:
             raise InputError(
                 f"populations.{name}",
-                f"has an account with other terms, {terms_words(known)}, and not {terms_words(terms)}; terms are "
+                f"has an account with other terms, {describe_terms(known)}, and not {describe_terms(terms)}; terms are "
                 f"fixed when an account is made, caps can be changed by an operator with `tacit ledger caps`",
             )
 
@@ -408,7 +408,9 @@ class Ledger(Closing):
         with self.journal.working():
             known = filter_from_terms(self.journal.terms(name))
             if _currencies(known) != _currencies(limit):
-                raise InputError("limit", f"must keep the account's rule and relation: {terms_words(terms_of(known))}")
+                raise InputError(
+                    "limit", f"must keep the account's rule and relation: {describe_terms(terms_of(known))}"
+                )
             self.journal.write({"kind": "caps", "population": name, "terms": terms, **words})
 
     def accounts(self) -> tuple[str, ...]:

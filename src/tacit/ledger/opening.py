@@ -114,7 +114,12 @@ def _adopt(journal: Journal, before: AnchorMark | str | None, override: Mapping[
         losses = [loss_of(snapshot, name, anew=False) for name in names if is_missing]
     if not report.ok:
         raise StorageError(f"the ledger {store.place} is damaged: {'; '.join(report.problems)}")
-    adopted: dict[str, Any] = {"kind": "adopted", "remembered": _told(before), "found": list(report.head), **override}
+    adopted: dict[str, Any] = {
+        "kind": "adopted",
+        "remembered": _mark_as_json(before),
+        "found": list(report.head),
+        **override,
+    }
     time = journal.clock().isoformat(timespec="seconds")
     if is_missing and not names and store.find(ANEW) is None:
         adopted["anew"] = True
@@ -138,7 +143,7 @@ def _remembered(anchor: Anchor) -> AnchorMark | str | None:
         return str(problem)
 
 
-def _told(mark: AnchorMark | str | None) -> dict[str, Any] | None:
+def _mark_as_json(mark: AnchorMark | str | None) -> dict[str, Any] | None:
     """The mark of an anchor for the entry that overrides it; a damaged one says that."""
     if isinstance(mark, str):
         return {"problem": mark}

@@ -61,7 +61,7 @@ class ProtectedUnits:
         if known is not None and known != dict(unit):
             raise InputError(
                 f"populations.{name}",
-                f"its account protects {unit_words(known)}, and its tables now name {unit_words(unit)}: what was "
+                f"its account protects {describe_unit(known)}, and its tables now name {describe_unit(unit)}: what was "
                 "released would not be about the same persons; put the unit and its type back, name another "
                 f"population with sources of its own, or have an operator fix it anew with `tacit ledger unit {name}`",
             )
@@ -197,12 +197,12 @@ def _differences(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str,
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def unit_words(unit: Mapping[str, str]) -> str:
+def describe_unit(unit: Mapping[str, str]) -> str:
     """Such as ``every row``, or ``an id of type INTEGER``."""
     return "every row" if unit["unit"] == "row" else f"an id of type {unit['type']}"
 
 
-def protection_words(kind: str, body: Mapping[str, Any]) -> str:
+def describe_protection(kind: str, body: Mapping[str, Any]) -> str:
     """An entry in one line."""
     if kind == "declared":
         changed = [
@@ -214,9 +214,9 @@ def protection_words(kind: str, body: Mapping[str, Any]) -> str:
     listed = f"; named in {', '.join(columns)}" if columns else ""
     if kind == "column":
         return f"{body['population']}{listed}"
-    was = f", {unit_words(body['was'])} before" if body["was"] else ""
+    was = f", {describe_unit(body['was'])} before" if body["was"] else ""
     reason = f": {body['reason']}" if body.get("reason") else ""
-    return f"{body['population']}: {unit_words(body['unit'])}{was}{listed}{reason}"
+    return f"{body['population']}: {describe_unit(body['unit'])}{was}{listed}{reason}"
 
 
 class ProtectionAudit:
@@ -254,8 +254,8 @@ class ProtectionAudit:
         if not _answered_for(body):
             return f"changes the unit of {population}, and no operator answers for it"
         if body["was"] != known:
-            return f"says that the unit of {population} was {unit_words(body['was'])}; it was {unit_words(known)}"
-        changed = "" if known == now else f" was {unit_words(known)} and is {unit_words(now)};"
+            return f"says that the unit of {population} was {describe_unit(body['was'])}; it was {describe_unit(known)}"
+        changed = "" if known == now else f" was {describe_unit(known)} and is {describe_unit(now)};"
         self._note(seq, f"the unit of {population}{changed} was fixed anew by {body['operator']}: {body['reason']}")
         return ""
 

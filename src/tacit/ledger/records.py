@@ -385,7 +385,7 @@ def _balance(limit: Filter, owner: str, held: Mapping[tuple[str, str], BalanceSt
         cap = share.cap if share is not None and share.cap is not None else None if whole is None else whole.cap
         spent = 0 if share is None else share.spent
         lines.append(Line(line.currency, from_grains(cap or 0), from_grains(spent)))
-    return Balance(owner_words(owner), limited, tuple(lines))
+    return Balance(describe_owner(owner), limited, tuple(lines))
 
 
 def queries_left(states: Sequence[BalanceState], priced: PricedCharge) -> int | None:
@@ -406,7 +406,7 @@ def shortage(body: Mapping[str, Any], states: Sequence[BalanceState], limit: Fil
         cap = state.cap or 0
         left = from_grains(max(cap - state.spent, 0))
         least[state.key.currency] = min(left, least.get(state.key.currency, left))
-        whose = f" for {owner_words(state.key.owner)}" if state.key.owner else ""
+        whose = f" for {describe_owner(state.key.owner)}" if state.key.owner else ""
         needed = format_up(Fraction(body["amounts"][state.key.currency]))
         parts.append(
             f"{state.key.currency} needs {needed} and has {_down(left)} of {_down(from_grains(cap))} left{whose}"
@@ -422,18 +422,18 @@ def shortage(body: Mapping[str, Any], states: Sequence[BalanceState], limit: Fil
     return f"{said}; epsilon {epsilon} at delta {format_up(largest.delta)} is about the most that a query can have"
 
 
-def amounts_words(amounts: Mapping[str, str]) -> str:
+def describe_amounts(amounts: Mapping[str, str]) -> str:
     """Such as ``epsilon 0.5, delta 1e-06``; what is zero is left out."""
     parts = ((currency, Fraction(text)) for currency, text in amounts.items())
     return ", ".join(f"{currency} {format_up(amount)}" for currency, amount in parts if amount) or "nothing"
 
 
-def owner_words(owner: str) -> str:
+def describe_owner(owner: str) -> str:
     """Such as ``analyst alice``."""
     return owner.replace(":", " ", 1) if owner else "population"
 
 
-def terms_words(terms: Mapping[str, Any]) -> str:
+def describe_terms(terms: Mapping[str, Any]) -> str:
     """Such as ``pure, epsilon 4 (add_remove)``."""
     parts = (f"{name} {_down(Fraction(value))}" for name, value in terms["parameters"].items())
     return f"{terms['rule']}, {', '.join(parts)} ({terms['relation']})"

@@ -48,11 +48,11 @@ from tacit.ledger.records import (
     Outcome,
     Reservation,
     VerificationReport,
-    amounts_words,
+    describe_amounts,
+    describe_owner,
+    describe_terms,
     filter_from_terms,
-    owner_words,
     price,
-    terms_words,
 )
 from tacit.ledger.signing_keys import is_signed, succession_text
 from tacit.noise import entropy
@@ -131,16 +131,16 @@ def _words(body: Mapping[str, Any], before: Mapping[str, Any] | None) -> str:
                 return f"{taken} although its anchor could not be read"
             return f"{taken} although its anchor remembered entry {known['seq']} of ledger {str(known['ledger'])[:16]}"
         case "lost":
-            left = amounts_words(body["amounts"])
+            left = describe_amounts(body["amounts"])
             return f"what was left of {body['population']} ({left}) was counted as spent, because entries are missing"
         case "caps":
-            was = "" if before is None else f" from {terms_words(before)}"
-            return f"the caps of {body['population']} were changed{was} to {terms_words(body['terms'])}"
+            was = "" if before is None else f" from {describe_terms(before)}"
+            return f"the caps of {body['population']} were changed{was} to {describe_terms(body['terms'])}"
         case "key":
             lost = "" if body.get("signature") else " without the signature of the old one, which was lost"
             return f"the key that signs receipts was replaced{lost}"
         case _:
-            caps = amounts_words({currency: cap for currency, cap in body["caps"].items() if cap is not None})
+            caps = describe_amounts({currency: cap for currency, cap in body["caps"].items() if cap is not None})
             begun = f"version {body['period']} of {body['population']} began"
             return f"{begun}, which may spend {caps} within the caps that stay"
 
@@ -270,8 +270,8 @@ class _Audit:
         if self._missed:
             problems = [*problems, f"and {self._missed} more"]
         counts = self._head.seq, self._head, self._charges, self._outcomes
-        told = tuple(self._protection.changes), tuple(self._overrides)
-        return VerificationReport(self._ledger, *counts, tuple(problems), *told, self._failures)
+        decisions = tuple(self._protection.changes), tuple(self._overrides)
+        return VerificationReport(self._ledger, *counts, tuple(problems), *decisions, self._failures)
 
     def problem(self, words: str) -> None:
         """Note one, and only count what is too much to read."""
@@ -422,8 +422,8 @@ class _Audit:
         charge = self._reader.entry(of)
         if charge is None or self._check_outcome is None:
             return
-        told = json.loads(charge.body)
-        reservation = Reservation(of, charge.hash, charge.previous, told["population"], amounts_of(told))
+        body = json.loads(charge.body)
+        reservation = Reservation(of, charge.hash, charge.previous, body["population"], amounts_of(body))
         result, receipt = contents["result"] or b"", contents["receipt"] or b""
         words = self._check_outcome(Outcome(reservation, seq, digests["result"], result, receipt, key=key))
         if words is not None:
@@ -443,7 +443,7 @@ class _Audit:
 
 def _whose(key: BalanceKey) -> str:
     """Such as ``epsilon of patients`` or ``epsilon of patients for analyst alice``."""
-    whose = f" for {owner_words(key.owner)}" if key.owner else ""
+    whose = f" for {describe_owner(key.owner)}" if key.owner else ""
     return f"{key.currency} of {key.account}{whose}"
 
 

@@ -171,7 +171,7 @@ def fit_privately(
 ) -> Fitted:
     """Fit a copy of ``estimator``; see :meth:`tacit.curator.curator.Curator.fit`."""
     # Entered here only: scikit-learn is an extra.
-    from tacit.learn.model_format import model_to_text, parameters_told
+    from tacit.learn.model_format import model_to_text, parameters_to_json
 
     with hide_internal_errors():
         found = _prepare(context, estimator, sql, weight)
@@ -207,7 +207,7 @@ def fit_privately(
             population=population.name, guarantee=guarantee, unit=f"one of {population.name}, with one row each",
             label=label, plan=about["plan"],
             quote={"mechanisms": quoted(about["mechanisms"]), "model": told, **typed_epsilon(vars(declared))},
-            request=[label, about["mechanisms"], parameters_told(declared), *weighed],
+            request=[label, about["mechanisms"], parameters_to_json(declared), *weighed],
         )  # fmt: skip
         return _fitted(paid.outcome, entry, told, paid.made)
 
@@ -389,9 +389,9 @@ class ModelRequest(RequestModel):
             InputError: there is none of that name, or it has no such parameter.
         """
         # Entered here only: scikit-learn is an extra.
-        from tacit.learn.model_format import MODELS, parameters_back
+        from tacit.learn.model_format import MODELS, parameters_from_json
 
-        return MODELS.made(self.estimator, parameters_back(json.loads(json.dumps(self.parameters, default=str))))
+        return MODELS.made(self.estimator, parameters_from_json(json.loads(json.dumps(self.parameters, default=str))))
 
 
 class ModelResponse(ResponseModel):
