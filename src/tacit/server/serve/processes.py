@@ -83,6 +83,19 @@ def keep_memory() -> bool:
     return all(done)
 
 
+def collect_rarely() -> None:
+    """Look through old objects about once in a thousand new queries.
+
+    A full collection takes up to a tenth of a second in which no request is answered. Modules are frozen, so that it
+    looks through kept plans alone. It has to happen: the syntax tree of a query is a cycle of some hundred objects, and
+    was alive during a collection, so that no other one gives it back.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.collect()
+    gc.set_threshold(*_COLLECT)
+
+
 def with_shared_memory(project: Project, workers: int, machine: int | None = None) -> Project:
     """A project whose database has its share of the machine's memory, where the project file does not state a size.
 
@@ -119,7 +132,7 @@ _FILES: Final = 256
 _HANDSHAKE_SECONDS: Final = 10.0
 _TURN: Final = 0.001
 #: Allocations before a collection of young objects, of those before one of older ones, of those before one of all.
-_COLLECT: Final = (2_000, 10, 10_000)
+_COLLECT: Final = (2_000, 10, 10)
 
 
 @dataclass(frozen=True)
@@ -256,11 +269,7 @@ class _Worker(uvicorn.Server):
         )
         _quiet_libraries()
         keep_memory()
-        # A full collection looks through modules and kept plans, a tenth of a second in which no request is answered:
-        # modules are frozen, and it is made rare. A request leaves young objects, whose collections are short.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(*_COLLECT)
+        collect_rarely()
         if settings.slot:
             # So long a working thread holds the interpreter before the loop gets a turn: small beside a slot.
             sys.setswitchinterval(_TURN)
