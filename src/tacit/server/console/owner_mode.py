@@ -9,13 +9,16 @@ of 127.0.0.1 to every port.
 
 from __future__ import annotations
 
+import math
 import re
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, ParamSpec, TypeVar
 from urllib.parse import urlencode
 
@@ -79,7 +82,7 @@ class OwnerContext(PageContext):
         self._lock = threading.Lock()
         self._seen: dict[str, Any] = {}
         self.pages.globals |= {"address": address, "readable": readable}
-        self.pages.filters["share"] = _share
+        self.pages.filters |= {"share": _share, "most_percent": most_percent}
 
     def check_host(self, request: Request) -> None:
         """Refuse a request that does not name this machine and port, or says twice what decides."""
@@ -149,6 +152,27 @@ class OwnerRequest(Visit[OwnerContext]):
         """Revision that a form is about; 0 where it says none."""
         said = self.form.get("revision", "")
         return int(said) if said.isdecimal() and len(said) < 10 else 0
+
+    def typed(self, name: str) -> str:
+        """A field of the form, without spaces around."""
+        return self.form.get(name, "").strip()
+
+    def changes_at(
+        self, place: Place, stated: Mapping[str, Any], usual: Mapping[str, Any] = MappingProxyType({})
+    ) -> dict[Place, Any]:
+        """Settings of a form that are not what the text says; a usual value needs no words, and None takes one away."""
+        known: Any = self.editing.content
+        for key in place:
+            known = known.get(key)
+            if not isinstance(known, dict):
+                # A table that is not there yet is written at once.
+                new = {word: value for word, value in stated.items() if value not in (None, usual.get(word))}
+                return {place: new} if new else {}
+        return {
+            (*place, word): None if value == usual.get(word) else value
+            for word, value in stated.items()
+            if value != (was := known.get(word, usual.get(word))) and not (isinstance(value, str) and str(was) == value)
+        }
 
     def asked(self, name: str) -> str:
         """A word of the address."""
@@ -357,6 +381,12 @@ def _stamp(file: Path) -> tuple[int, int, int]:
     except OSError:
         return 0, 0, 0
     return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def most_percent(share: Fraction) -> str:
+    """A share as a percentage, rounded up."""
+    tenths = math.ceil(1000 * share)
+    return f"{tenths / 10:.1f} %" if tenths < 1000 else "over 99.9 %"
 
 
 def _share(share: float) -> str:

@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -61,32 +60,14 @@ from tacit.server.console.charts import draw_histogram
 from tacit.server.console.owner_mode import OwnerRequest, address, readable
 from tacit.server.console.page_request import HEADERS
 
-
-@dataclass(frozen=True, slots=True)
-class PublishedEpsilon:
-    """A release, its epsilon, and the unit that the number is about."""
-
-    release: str
-    epsilon: str
-    unit: str
-
-
-@dataclass(frozen=True, slots=True)
-class GuessRisk:
-    """An epsilon and how often an attacker is right, at most, who gave one person's secret even odds."""
-
-    epsilon: str
-    percent: str
-    is_chosen: bool
-
-
+#: Releases, their epsilon, and the unit that the number is about.
 PUBLISHED: Final = (
-    PublishedEpsilon("US Census 2020, redistricting data", "19.61 at δ = 10⁻¹⁰", "a person, once"),
-    PublishedEpsilon("Apple, emoji suggestions", "4, local model", "a device, per day"),
-    PublishedEpsilon("Apple, health types", "2, local model", "a device, per day"),
-    PublishedEpsilon("Apple, new words", "16, local model", "a device, per day"),
-    PublishedEpsilon("Google, community mobility reports", "2.64", "a person, per day"),
-    PublishedEpsilon("Israel's Ministry of Health, live births", "9.98", "a birth, once"),
+    ("US Census 2020, redistricting data", "19.61 at δ = 10⁻¹⁰", "a person, once"),
+    ("Apple, emoji suggestions", "4, local model", "a device, per day"),
+    ("Apple, health types", "2, local model", "a device, per day"),
+    ("Apple, new words", "16, local model", "a device, per day"),
+    ("Google, community mobility reports", "2.64", "a person, per day"),
+    ("Israel's Ministry of Health, live births", "9.98", "a birth, once"),
 )
 _STEPS: Final = ("0.1", "0.5", "1", "2", "4", "8")
 _WORDS: Final = ("epsilon", "delta", "rho", "mu", "query_delta")
@@ -98,6 +79,18 @@ _ACCOUNTING: Final = (
 )
 #: Price of a query by which a budget is told in queries.
 _PRICES: Final = (Fraction(1, 10), Fraction(1, 2), Fraction(1))
+_TYPES: Final = ("text", "integer", "decimal", "double", "boolean", "date", "timestamp")
+_EPSILON: Final = "0.5"
+_MOST_CATEGORIES: Final = 10_000
+_FORM: Final = ("delimiter", "encoding", "decimal_mark", "thousands_mark", "date_format")
+_NUMBERS: Final = ("max_groups", "max_rows", "max_groups_limit", "max_rows_limit")
+_EXAMPLES: Final = 3
+#: Columns whose values are all read, to find those that are not of their type.
+_MOST_CHECKED: Final = 200
+_MOST_FILES: Final = 200
+
+
+# Budgets --------------------------------------------------------------------------------------------------------------
 
 
 async def show_budget(visit: OwnerRequest, problem: str = "") -> Response:
@@ -109,10 +102,8 @@ async def show_budget(visit: OwnerRequest, problem: str = "") -> Response:
 
 async def change_budget(visit: OwnerRequest) -> Response:
     """Take over the terms of an account."""
-    name, model = _budget_asked(visit)
-    return await visit.edited(
-        lambda: _budget_changes(name, visit.form, model), show_budget, address("budget", population=name)
-    )
+    name, _ = _budget_asked(visit)
+    return await visit.edited(lambda: _budget_changes(visit, name), show_budget, address("budget", population=name))
 
 
 def _budget_asked(visit: OwnerRequest) -> tuple[str, PopulationModel]:
@@ -123,22 +114,12 @@ def _budget_asked(visit: OwnerRequest) -> tuple[str, PopulationModel]:
     return name, validate(PopulationModel, people[name], f"populations.{name}")
 
 
-def _budget_changes(name: str, form: Mapping[str, str], model: PopulationModel) -> dict[Place, Any]:
-    at = ("populations", name)
-    said = {word: form.get(word, "").strip() or None for word in _WORDS}
+def _budget_changes(visit: OwnerRequest, name: str) -> dict[Place, Any]:
+    said: dict[str, Any] = {word: visit.typed(word) or None for word in _WORDS}
     if not (said["epsilon"] or said["rho"] or said["mu"]):
         said["epsilon"] = MARK
-    changes: dict[Place, Any] = {
-        (*at, word): value for word, value in said.items() if value != _stated(getattr(model, word))
-    }
-    for word, usual in (("accounting", "pure"), ("relation", "add_remove")):
-        if (chosen := form.get(word, usual)) != getattr(model, word):
-            changes[(*at, word)] = None if chosen == usual else chosen
-    return changes
-
-
-def _stated(value: Any) -> str | None:
-    return None if value is None else str(value)
+    usual = {"accounting": "pure", "relation": "add_remove"}
+    return visit.changes_at(("populations", name), said | {word: visit.form.get(word) for word in usual}, usual)
 
 
 def _budget_context(visit: OwnerRequest, name: str, model: PopulationModel) -> dict[str, Any]:
@@ -190,24 +171,15 @@ def _people(visit: OwnerRequest, name: str) -> int:
     return most
 
 
-def guess_risks(chosen: Fraction | None, text: str = "") -> list[GuessRisk]:
-    """The risk at some round numbers, and at the chosen one in its place."""
+def guess_risks(chosen: Fraction | None, text: str = "") -> list[tuple[str, Fraction, bool]]:
+    """Epsilons, and how often an attacker is right, at most, who gave one person's secret even odds."""
     steps = {exact_positive(step, "epsilon"): step for step in _STEPS}
     if chosen is not None:
         steps.setdefault(chosen, text)
-    return [
-        GuessRisk(said, _percent(guess_probability(number)), number == chosen) for number, said in sorted(steps.items())
-    ]
+    return [(said, guess_probability(number), number == chosen) for number, said in sorted(steps.items())]
 
 
-def _percent(share: Fraction) -> str:
-    tenths = math.ceil(1000 * share)
-    return f"{tenths / 10:.1f} %" if tenths < 1000 else "over 99.9 %"
-
-
-_TYPES: Final = ("text", "integer", "decimal", "double", "boolean", "date", "timestamp")
-_EPSILON: Final = "0.5"
-_MOST_CATEGORIES: Final = 10_000
+# Columns --------------------------------------------------------------------------------------------------------------
 
 
 async def show_column(visit: OwnerRequest, problem: str = "") -> Response:
@@ -219,26 +191,13 @@ async def show_column(visit: OwnerRequest, problem: str = "") -> Response:
 
 async def change_column(visit: OwnerRequest) -> Response:
     """Take over what was said about a column."""
-    name, model, column, said = _column_asked(visit)
+    name, _, column, said = _column_asked(visit)
     at = ("tables", name, "columns", column)
     if visit.form.get("leave_out") == "yes":
         return await visit.edited(lambda: {at: None}, show_column, address("table", table=name))
     return await visit.edited(
-        lambda: _column_changes(at, visit.form, said, is_stated=column in model.columns),
-        show_column,
-        address("column", table=name, column=column),
+        lambda: visit.changes_at(at, _stated(visit, said)), show_column, address("column", table=name, column=column)
     )
-
-
-def _column_changes(at: Place, form: Mapping[str, str], said: ColumnModel, *, is_stated: bool) -> dict[Place, Any]:
-    wanted = _wanted(form, said)
-    if not is_stated:
-        stated = {word: value for word, value in wanted.items() if value is not None}
-        return {at: stated} if stated else {}
-    known = {
-        word: list(was) if isinstance(was, tuple) else was for word, was in said.model_dump(exclude_unset=True).items()
-    }
-    return {(*at, word): value for word, value in wanted.items() if value != known.get(word)}
 
 
 def _column_asked(visit: OwnerRequest) -> tuple[str, TableModel, str, ColumnModel]:
@@ -256,28 +215,26 @@ def _column_asked(visit: OwnerRequest) -> tuple[str, TableModel, str, ColumnMode
     return name, model, column, said
 
 
-def _wanted(form: Mapping[str, str], said: ColumnModel) -> dict[str, Any]:
+def _stated(visit: OwnerRequest, said: ColumnModel) -> dict[str, Any]:
     """The settings of the form, as they stand in a file; None where a setting is not stated."""
-    low, high = form.get("low", "").strip(), form.get("high", "").strip()
-    lines = [line.strip("\r") for line in form.get("categories", "").split("\n")]
+    low, high, kind = map(visit.typed, ("low", "high", "type"))
+    lines = (line.strip("\r") for line in visit.form.get("categories", "").split("\n"))
     listed = [line for line in lines if line.strip()]
     if len(listed) > _MOST_CATEGORIES:
         raise InputError("categories", f"are {len(listed):,}, and the editor takes {_MOST_CATEGORIES:,}")
-    kind = form.get("type", "").strip() or None
-    as_number = kind in ("integer", "decimal", "double", "date", "timestamp")
-    categories = [stated_value(line) if as_number else line for line in listed] or None
-    if kind == "boolean" and categories is not None:
-        categories = [{"true": True, "false": False}.get(str(each).lower(), each) for each in categories]
+    categories: list[Any] = listed
+    if kind in ("integer", "decimal", "double", "date", "timestamp"):
+        categories = [stated_value(line) for line in listed]
+    elif kind == "boolean":
+        categories = [{"true": True, "false": False}.get(line.lower(), line) for line in listed]
+    ticked = {name: visit.form.get(name) == "yes" or None for name in ("null_category", "unique")}
     return {
         "type": kind or (MARK if said.type == MARK else None),
-        "step": form.get("step", "").strip() or None,
-        "date_format": form.get("date_format", "").strip() or None,
-        "bounds": [stated_value(low) if low else MARK, stated_value(high) if high else MARK] if low or high else None,
-        "categories": categories,
-        "null_category": True if form.get("null_category") == "yes" else None,
-        "nullable": False if form.get("not_null") == "yes" else None,
-        "unique": True if form.get("unique") == "yes" else None,
-        "references": form.get("references", "").strip() or None,
+        **{word: visit.typed(word) or None for word in ("step", "date_format", "references")},
+        "bounds": [stated_value(end) if end else MARK for end in (low, high)] if low or high else None,
+        "categories": categories or None,
+        "nullable": False if visit.form.get("not_null") == "yes" else None,
+        **ticked,
     }
 
 
@@ -375,11 +332,7 @@ def _choices(shape: ColumnHistogram, name: str, model: TableModel, column: Colum
     return found
 
 
-_FORM: Final = ("delimiter", "encoding", "decimal_mark", "thousands_mark", "date_format")
-_NUMBERS: Final = ("max_groups", "max_rows", "max_groups_limit", "max_rows_limit")
-_EXAMPLES: Final = 3
-#: Columns whose values are all read, to find those that are not of their type.
-_MOST_CHECKED: Final = 200
+# Tables ---------------------------------------------------------------------------------------------------------------
 
 
 async def show_table(visit: OwnerRequest, problem: str = "") -> Response:
@@ -399,23 +352,42 @@ def _table_changes(visit: OwnerRequest, name: str, model: TableModel) -> dict[Pl
     at = ("tables", name)
     match visit.form.get("part", ""):
         case "form":
-            return _form_changes(at, visit.form, model)
+            said: dict[str, Any] = {word: visit.typed(word) or None for word in _FORM}
+            delimiter = visit.form.get("delimiter", "")
+            if delimiter in ("\\t", "tab", " "):
+                said["delimiter"] = " " if delimiter == " " else "\t"
+            nulls = (part.strip() for part in visit.form.get("null_values", "").split(","))
+            return visit.changes_at(at, said | {"null_values": [text for text in nulls if text] or None})
         case "unit":
-            changes = _unit_changes(at, visit.form, model)
+            changes = visit.changes_at(at, _unit_stated(visit, model))
             people = changes.get((*at, "population"))
             if people is not None and people not in visit.content("populations"):
                 changes[("populations", people, "epsilon")] = MARK
             return changes
         case "limits":
-            changes = _limit_changes(at, visit.form, model)
-            stated = {str(place[-1]): value for place, value in changes.items() if value is not None}
+            stated = {word: _number(visit.typed(word)) for word in (*_NUMBERS, "unit_rows")}
+            changes = visit.changes_at(at, stated, {"unit_rows": UNIT_ROWS})
+            new = {place[-1]: value for place, value in changes.items() if value is not None}
             # With a number that no table may have, this page could not be shown again.
-            validate(TableModel, {**visit.content("tables")[name], **stated}, f"tables.{name}")
+            validate(TableModel, {**visit.content("tables")[name], **new}, f"tables.{name}")
             return changes
         case "add":
             return _new_column(visit, name)
         case _:
             raise InputError("form", "is not one of this page")
+
+
+def _unit_stated(visit: OwnerRequest, model: TableModel) -> dict[str, Any]:
+    if visit.form.get("public") == "yes":
+        return {"public": True, **dict.fromkeys(("population", "unit", *_NUMBERS))}
+    # Without a unit of its own a table reaches one by a foreign key.
+    unit = visit.typed("unit") or (None if _points(model) else MARK)
+    limits = dict.fromkeys(("max_groups", "max_rows")) if unit == ROW else {}
+    return {"public": None, "unit": unit, "population": visit.typed("population") or "people", **limits}
+
+
+def _number(text: str) -> int | str | None:
+    return int(text) if text.isdecimal() and len(text) < 19 else text or None
 
 
 async def remove_table(visit: OwnerRequest) -> Response:
@@ -545,51 +517,6 @@ def _columns(
     return found
 
 
-def _form_changes(at: Place, form: Mapping[str, str], model: TableModel) -> dict[Place, Any]:
-    changes: dict[Place, Any] = {}
-    for word in _FORM:
-        said = form.get(word, "")
-        said = "\t" if word == "delimiter" and said in ("\\t", "tab") else said if said == " " else said.strip()
-        if said != (getattr(model, word) or ""):
-            changes[(*at, word)] = said or None
-    nulls = [text for part in form.get("null_values", "").split(",") if (text := part.strip())]
-    if nulls != list(model.null_values or ()):
-        changes[(*at, "null_values")] = nulls or None
-    return changes
-
-
-def _unit_changes(at: Place, form: Mapping[str, str], model: TableModel) -> dict[Place, Any]:
-    if form.get("public") == "yes":
-        gone: dict[Place, Any] = {
-            (*at, word): None for word in ("population", "unit", *_NUMBERS) if getattr(model, word) is not None
-        }
-        return {**gone, (*at, "public"): True}
-    changes: dict[Place, Any] = {(*at, "public"): None} if model.public else {}
-    # Without a unit of its own a table reaches one by a foreign key.
-    unit = form.get("unit", "").strip() or (None if _points(model) else MARK)
-    said = {"unit": unit, "population": form.get("population", "").strip() or "people"}
-    for word, value in said.items():
-        if value != getattr(model, word):
-            changes[(*at, word)] = value
-    if said["unit"] == ROW:
-        changes |= {(*at, word): None for word in ("max_groups", "max_rows") if getattr(model, word) is not None}
-    return changes
-
-
-def _limit_changes(at: Place, form: Mapping[str, str], model: TableModel) -> dict[Place, Any]:
-    said = {word: _number(form.get(word, "")) for word in (*_NUMBERS, "unit_rows")}
-    known = {word: getattr(model, word) for word in _NUMBERS}
-    known["unit_rows"] = None if model.unit_rows == UNIT_ROWS else model.unit_rows
-    if said["unit_rows"] == UNIT_ROWS:
-        said["unit_rows"] = None
-    return {(*at, word): value for word, value in said.items() if value != known[word]}
-
-
-def _number(typed: str) -> int | str | None:
-    text = typed.strip()
-    return int(text) if text.isdecimal() and len(text) < 19 else text or None
-
-
 def _points(model: TableModel) -> bool:
     """Whether a column points to another table."""
     return any(said.references is not None for said in model.columns.values())
@@ -605,7 +532,7 @@ def _new_column(visit: OwnerRequest, name: str) -> dict[Place, Any]:
     return {("tables", name, "columns", guess.name): {key: said for key, said in value.items() if said is not None}}
 
 
-_MOST_FILES: Final = 200
+# Data -----------------------------------------------------------------------------------------------------------------
 
 
 async def show_data(visit: OwnerRequest, problem: str = "", **typed: Any) -> Response:
@@ -630,7 +557,7 @@ async def show_data(visit: OwnerRequest, problem: str = "", **typed: Any) -> Res
 
 async def add_file(visit: OwnerRequest) -> Response:
     """Draft a table from a file, and show it."""
-    said = visit.form.get("source", "").strip()
+    said = visit.typed("source")
     folder, public = visit.editing.folder, visit.form.get("public") == "yes"
     try:
         if not said:
@@ -642,7 +569,7 @@ async def add_file(visit: OwnerRequest) -> Response:
 
 async def add_database(visit: OwnerRequest) -> Response:
     """Draft a table of a database from its schema, or list those that there are."""
-    engine, table = visit.form.get("engine", "").strip(), visit.form.get("table", "").strip()
+    engine, table = visit.typed("engine"), visit.typed("table")
     try:
         if not is_database_address(engine):
             raise InputError("engine", "must be an address such as postgresql://reader@host/hospital")
@@ -663,14 +590,10 @@ async def change_limits(visit: OwnerRequest) -> Response:
     """Take over what one query may use of the machine."""
 
     def changes() -> dict[Place, Any]:
-        said = {word: visit.form.get(word, "").strip() for word in LimitsModel.model_fields}
-        return {
-            ("limits", word): stated_value(said[word])
-            if said[word] and word in ("seconds", "threads")
-            else said[word] or None
-            for word, was in _limits(visit).items()
-            if said[word] != was
-        }
+        said: dict[str, Any] = {word: visit.typed(word) or None for word in LimitsModel.model_fields}
+        for word in ("seconds", "threads"):
+            said[word] = stated_value(said[word]) if said[word] else None
+        return visit.changes_at(("limits",), said)
 
     return await visit.edited(changes, show_data, "./")
 
@@ -680,6 +603,9 @@ async def list_files_beside(visit: OwnerRequest) -> Response:
     near = visit.asked("near")
     found = await visit.run(lambda: list(_files(visit.editing.folder, near)))
     return JSONResponse(found, headers=dict(HEADERS))
+
+
+# Saving ---------------------------------------------------------------------------------------------------------------
 
 
 async def show_save(visit: OwnerRequest, problem: str = "", typed: str | None = None) -> Response:
