@@ -374,8 +374,7 @@ def http() -> Iterator[str]:
 
 def openapi() -> dict[str, Any]:
     """The description of all routes of a server."""
-    from tacit.server.api.openapi import description
-    from tacit.server.api.routes import ROUTES
+    from tacit.server.api.routes import ROUTES, description
 
     return description(ROUTES)
 

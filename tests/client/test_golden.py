@@ -26,8 +26,7 @@ from tacit.client.remote_curator import RemoteRows
 from tacit.client.responses import AnswerResponse, QuoteResponse, answer_json
 from tacit.client.trust import identity_of
 from tacit.core.errors import InputError
-from tacit.server.api.openapi import description
-from tacit.server.api.routes import ROUTES
+from tacit.server.api.routes import ROUTES, description
 
 RECORD = bool(os.environ.get("TACIT_RECORD"))
 BUDGETS: dict[str, dict[str, Any]] = {

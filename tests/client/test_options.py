@@ -23,9 +23,8 @@ from tacit.core.errors import InputError
 from tacit.curator.curator import Curator
 from tacit.query.parsing.parse import parse
 from tacit.query.request import ACCOUNTS, OPTIONS, OptionKind, QueryOption, QueryOptions, Request
-from tacit.server.api.openapi import description
 from tacit.server.api.request import ask_of, job_back, job_text
-from tacit.server.api.routes import ROUTES
+from tacit.server.api.routes import ROUTES, description
 from tacit.server.console.ask_page import LEVELS, AskForm
 from tacit.server.pgwire.variables import SessionVariables, read_option
 

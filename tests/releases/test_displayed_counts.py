@@ -17,7 +17,7 @@ from tacit.client.responses import AnswerResponse
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.types import INTEGER
 from tacit.releases.answer import Answer
-from tacit.server.console.answers import drawing_of, sheet_of
+from tacit.server.console.charts import drawing_of, sheet_of
 
 CATALOG = Catalog(
     (

@@ -35,7 +35,6 @@ from tacit.server.console.amounts import (
     tightest,
     up,
 )
-from tacit.server.console.answers import drawing_of, sheet_of
 from tacit.server.console.ask_page import AskForm, view_quote
 from tacit.server.console.charts import (
     CATEGORY,
@@ -46,6 +45,8 @@ from tacit.server.console.charts import (
     Point,
     Series,
     draw_panels,
+    drawing_of,
+    sheet_of,
     thinned,
 )
 from tacit.server.console.page_request import problem_of

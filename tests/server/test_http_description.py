@@ -24,8 +24,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from support.served import COUNT, STAFF, Served, error, serve
-from tacit.server.api.openapi import description
-from tacit.server.api.routes import ROUTES
+from tacit.server.api.routes import ROUTES, description
 
 FREE = 10**8
 #: Queries that can be answered, refused, or that cost more than there is.

@@ -21,7 +21,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tacit.core.extras import load
 from tacit.server.api.jobs import JobRunner
-from tacit.server.api.openapi import described
 from tacit.server.api.request import (
     ApiRequest,
     ApiResponse,
@@ -32,7 +31,7 @@ from tacit.server.api.request import (
     error_response,
     query_of,
 )
-from tacit.server.api.routes import ROUTES
+from tacit.server.api.routes import ROUTES, described
 from tacit.server.api.worker_runtime import WorkerRuntime
 from tacit.server.console import console
 from tacit.server.errors import Busy, RequestError, describe, page

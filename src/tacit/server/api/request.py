@@ -49,17 +49,16 @@ def chosen(headers: dict[bytes, bytes], offered: tuple[str, ...] = (JSON,)) -> s
     Raises:
         RequestError: none of them is liked.
     """
-    raw = headers.get(b"accept", b"").decode("latin-1").strip()
-    if not raw or raw == "*/*" or raw == offered[0]:
-        return offered[0]
-    liked = [_range(part) for part in raw.split(",")[:_MOST]]
-    best, quality = "", 0.0
-    for form in offered:
+    raw = headers.get(b"accept", b"").decode("latin-1").strip() or "*/*"
+    liked = dict(_range(part) for part in raw.split(",")[:_MOST])
+
+    def quality(form: str) -> float:
         # The most specific range decides about a form.
-        fits = max(((_fit(name, form), q) for name, q in liked if _fit(name, form)), default=(0, 0.0))
-        if fits[1] > quality:
-            best, quality = form, fits[1]
-    if not best:
+        ranges = (form, f"{form.partition('/')[0]}/*", "*/*")
+        return next((liked[name] for name in ranges if name in liked), 0.0)
+
+    best = max(offered, key=quality)
+    if not quality(best):
         raise RequestError("accept", 406, f"answers come as {' or '.join(offered)}")
     return best
 
@@ -89,24 +88,13 @@ def arrow_bytes(answer: Answer, head: dict[str, Any]) -> bytes:
 
 
 def _range(part: str) -> tuple[str, float]:
-    name, *parameters = (piece.strip() for piece in part.split(";"))
-    for parameter in parameters:
-        key, _, value = parameter.partition("=")
-        if key.strip().lower() == "q":
-            try:
-                quality = float(value)
-            except ValueError:
-                return "", 0.0
-            return name.lower(), quality if 0 <= quality <= 1 else 0.0
-    return name.lower(), 1.0
-
-
-def _fit(name: str, form: str) -> int:
-    if name == form:
-        return 3
-    if name == f"{form.partition('/')[0]}/*":
-        return 2
-    return 1 if name == "*/*" else 0
+    name, *parameters = (piece.strip().lower() for piece in part.split(";"))
+    stated = next((text for key, _, text in (each.partition("=") for each in parameters) if key.strip() == "q"), "1")
+    try:
+        found = float(stated)
+    except ValueError:
+        return "", 0.0
+    return name, found if 0 <= found <= 1 else 0.0
 
 
 #: Headers that decide something: said twice, they could be read in two ways.

@@ -247,23 +247,18 @@ class WorkerRuntime:
         self, access: Access, ask: Request, key: str = "", conversation: Conversation | None = None
     ) -> Answer:
         """As :meth:`CuratorService.ask`, in a thread; the outcome leaves at a time that was decided before."""
-        name = access.person.name
-        self.rates["asks"].take(name)
-        departure = self.departure(name)
-        try:
-            return await self.asking.run_for(
-                name, self.service.ask, access, ask, key=key, departure=departure, conversation=conversation
-            )
-        finally:
-            await departure.hold()
+        return await self._held(access, self.service.ask, access, ask, key=key, conversation=conversation)
 
     async def deliver(self, access: Access, position: int) -> None:
         """As :meth:`CuratorService.deliver`, in a thread; the outcome leaves at a time that was decided before."""
+        await self._held(access, self.service.deliver, access, position)
+
+    async def _held(self, access: Access, work: Callable[..., Result], *args: Any, **words: Any) -> Result:
         name = access.person.name
         self.rates["asks"].take(name)
         departure = self.departure(name)
         try:
-            await self.asking.run_for(name, self.service.deliver, access, position, departure=departure)
+            return await self.asking.run_for(name, work, *args, departure=departure, **words)
         finally:
             await departure.hold()
 

@@ -2,9 +2,8 @@
 
 Modules:
 * :mod:`.amounts` — Amounts as pages show them: numbers and times, bars of a budget, and what a guarantee means
-* :mod:`.answers` — Answers as tables and drawings
 * :mod:`.ask_page` — Pages for asking: query, price and answer, the curve of price against error, saved queries, files
-* :mod:`.charts` — SVG charts of released numbers, budgets and prices, written into the page
+* :mod:`.charts` — Answers as tables and charts: released numbers, budgets and prices as SVG, written into the page
 * :mod:`.owner_mode` — Owner mode of the console: pages that write a project file, for one browser on the owner's own
   machine
 * :mod:`.page_request` — Page request: user, form fields, protection of forms, static files, responses and error pages

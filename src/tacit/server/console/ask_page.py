@@ -25,8 +25,16 @@ from tacit.releases.answer import Answer
 from tacit.releases.planner import Quote
 from tacit.releases.release import MEDIA_TYPES, TABLE_FORMS
 from tacit.server.console.amounts import Gauge, amounts_text, charge_of, charge_text, gauges, left_words, symbol, up
-from tacit.server.console.answers import drawing_of, sheet_of
-from tacit.server.console.charts import CATEGORY, MOST_MARKS, Chart, Drawing, draw_curve, draw_panels
+from tacit.server.console.charts import (
+    CATEGORY,
+    MOST_MARKS,
+    Chart,
+    Drawing,
+    draw_curve,
+    draw_panels,
+    drawing_of,
+    sheet_of,
+)
 from tacit.server.console.page_request import PageProblem, PageRequest, problem_of, whole_number
 from tacit.server.console.tables import build, editor_words, view_builder, view_table
 from tacit.server.errors import Unknown

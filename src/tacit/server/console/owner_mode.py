@@ -153,10 +153,6 @@ class OwnerRequest(Visit[OwnerContext]):
         said = self.form.get("revision", "")
         return int(said) if said.isdecimal() and len(said) < 10 else 0
 
-    def typed(self, name: str) -> str:
-        """A field of the form, without spaces around."""
-        return self.form.get(name, "").strip()
-
     def changes_at(
         self, place: Place, stated: Mapping[str, Any], usual: Mapping[str, Any] = MappingProxyType({})
     ) -> dict[Place, Any]:

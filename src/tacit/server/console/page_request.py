@@ -278,6 +278,10 @@ class Visit(Generic[Context]):
         """The text that a form must carry to be believed."""
         return "" if self.access is None else self.access.csrf
 
+    def typed(self, name: str) -> str:
+        """A field of the form, without spaces around."""
+        return self.form.get(name, "").strip()
+
     async def stranger(self) -> Response:
         """The page for someone who is not signed in."""
         raise Unauthenticated
@@ -319,7 +323,15 @@ class PageRequest(Visit[ConsoleContext]):
     ``door`` is the token that forms carry before sign-in.
     """
 
-    door: str = ""
+    def __init__(self, shared: ConsoleContext, request: Request) -> None:
+        super().__init__(shared, request)
+        self.door = ""
+        self.service = shared.service
+        self.people = shared.people
+        self.runtime: WorkerRuntime = request.app.state.runtime
+        self.address = request.client.host if request.client else ""
+        #: Whether a script asks for parts of a page.
+        self.partly = request.headers.get("tacit-part") == "1"
 
     async def identify(self) -> None:
         """By the session that the cookie names."""
@@ -346,27 +358,6 @@ class PageRequest(Visit[ConsoleContext]):
         return self.redirect(f"/console/sign-in?next={quote(here, safe='')}")
 
     @property
-    def service(self) -> CuratorService:
-        """The operations behind the pages."""
-        return self.shared.service
-
-    @property
-    def people(self) -> People:
-        """Accounts of people."""
-        return self.shared.people
-
-    @property
-    def runtime(self) -> WorkerRuntime:
-        """Runtime of the worker."""
-        runtime: WorkerRuntime = self.request.app.state.runtime
-        return runtime
-
-    @property
-    def address(self) -> str:
-        """The address of the browser."""
-        return self.request.client.host if self.request.client else ""
-
-    @property
     def user(self) -> Access:
         """The signed-in user.
 
@@ -381,15 +372,6 @@ class PageRequest(Visit[ConsoleContext]):
     def name(self) -> str:
         """The name of the signed-in user."""
         return self.user.person.name
-
-    @property
-    def partly(self) -> bool:
-        """Whether a script asks for parts of a page."""
-        return self.request.headers.get("tacit-part") == "1"
-
-    def typed(self, *names: str) -> dict[str, str]:
-        """The fields of the form, of these names, in which something was typed."""
-        return {name: text for name in names if (text := self.form.get(name, "").strip())}
 
     async def run(self, work: Callable[Words, Result], *args: Words.args, **words: Words.kwargs) -> Result:
         """Run blocking work in a thread."""

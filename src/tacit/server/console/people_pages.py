@@ -223,7 +223,7 @@ async def issue(visit: PageRequest) -> Response:
 
     def work(person: Person) -> dict[str, str]:
         expires = None if not days else datetime.now(UTC) + timedelta(days=_days(days))
-        label, share = visit.form.get("label", ""), visit.form.get("share", "").strip() or None
+        label, share = visit.form.get("label", ""), visit.typed("share") or None
         issued = visit.people.issue(person.name, label=label, expires=expires, operator=visit.name, share=share)
         within = "" if share is None else f", for at most epsilon {issued.share} of each population in all"
         words = (
@@ -255,7 +255,8 @@ async def quota(visit: PageRequest) -> Response:
         population = visit.form.get("population", "")
         if population not in _accounts(visit):
             raise Unknown("population")
-        caps = {key.removeprefix("cap."): text for key, text in visit.typed(*visit.form).items() if key[:4] == "cap."}
+        named = (key.removeprefix("cap.") for key in visit.form if key.startswith("cap."))
+        caps = {currency: text for currency in named if (text := visit.typed(f"cap.{currency}"))}
         visit.service.curator.ledger.set_quota(population, caps or None, analyst=person.name, operator=visit.name)
         return "The share is set." if caps else "Their own limit was removed."
 

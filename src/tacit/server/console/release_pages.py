@@ -93,7 +93,7 @@ async def make(visit: PageRequest) -> Response:
         if kind not in KINDS:
             raise InputError("kind", f"must be one of {', '.join(KINDS)}")
         fields = KINDS[kind].request.model_fields
-        prices = {name: text for name, text in visit.typed("epsilon", "delta").items() if name in fields}
+        prices: dict[str, Any] = {name: text for name in _PRICES if name in fields and (text := visit.typed(name))}
         body = KINDS[kind].request.text({"kind": kind, **view_of(kind).stated(visit.form)}, prices)
         request = release_of(body.encode())
         quote = await visit.run(visit.service.quote_release, visit.user, request)
