@@ -206,34 +206,17 @@ def sound(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
     is_a, kind = pa.types, column.type
     if is_a.is_dictionary(kind):
-        return sound(_written_out(column))
+        chunks = []
+        for part in column.chunks:
+            values = sound(pa.chunked_array([part.dictionary])).combine_chunks()
+            chunks.append(pa.DictionaryArray.from_arrays(part.indices, values))
+            chunks[-1].validate(full=True)
+        return sound(pa.chunked_array([part.dictionary_decode() for part in chunks], type=kind.value_type))
     if is_a.is_string(kind) or is_a.is_large_string(kind) or is_a.is_string_view(kind):
-        return _sound_texts(column)
+        return pa.chunked_array([_sound_text(part) for part in column.chunks], type=kind)
     if is_a.is_timestamp(kind):
         return _sound_moments(column)
     return _sound_days(column) if is_a.is_date64(kind) else column
-
-
-def _written_out(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    import pyarrow as pa
-
-    chunks = [pa.DictionaryArray.from_arrays(part.indices, _first_of(part.dictionary)) for part in column.chunks]
-    for part in chunks:
-        part.validate(full=True)
-    return pa.chunked_array([part.dictionary_decode() for part in chunks], type=column.type.value_type)
-
-
-def _first_of(values: pa.Array) -> pa.Array:
-    import pyarrow as pa
-
-    made = sound(pa.chunked_array([values]))
-    return made.combine_chunks() if made.num_chunks != 1 else made.chunk(0)
-
-
-def _sound_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    import pyarrow as pa
-
-    return pa.chunked_array([_sound_text(part) for part in column.chunks], type=column.type)
 
 
 def _sound_text(part: pa.Array) -> pa.Array:

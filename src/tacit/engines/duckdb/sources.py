@@ -253,9 +253,18 @@ def open_source(
             files = find_files(source.path or "")
             size = sum(Path(file).stat().st_size for file in files)
             if source.kind == "parquet":
-                made = _open_parquet(connection, files, table, index)
+                names = [column.stored_name.lower() for column in table.columns]
+                found = open_parquet(connection, files, names, table.name, index)
+                # No doubles as they are: the smallest and largest value that a file states leave NaN out, and DuckDB
+                # believes that every row lies between them.
+                made = DuckDBTable(index, found.sql, _columns(table, found.columns), found.row)
             else:
-                made = _open_csv(connection, files, table, index, source.csv, warn=warn)
+                scan, columns, losses, *_ = _read_csv(connection, files, table, source.csv, index)
+                if warn:
+                    _warn(table, losses)
+                # Rows of equal lines are equal, so it does not matter which of them gets which number.
+                row = f"(row_number() OVER (ORDER BY {DUCKDB.quoted(LINE)}))"
+                made = DuckDBTable(index, scan, columns, row)
             return replace(made, size=size, files=files, listed=_listed(table)), files
         case _:
             raise InputError(table.name, f"cannot read a source of kind {source.kind!r}")
@@ -274,33 +283,6 @@ def open_views(catalog: Catalog, sources: Mapping[str, SourceLike]) -> Iterator[
             columns = ", ".join(f"{sql} AS {DUCKDB.quoted(name)}" for name, sql in stored.columns.items())
             connection.execute(f"CREATE VIEW {DUCKDB.quoted(table.name)} AS SELECT {columns} FROM {stored.scan}")
         yield connection
-
-
-def _open_parquet(
-    connection: duckdb.DuckDBPyConnection, files: tuple[str, ...], table: Table, index: int
-) -> DuckDBTable:
-    names = [column.stored_name.lower() for column in table.columns]
-    scan = open_parquet(connection, files, names, table.name, index)
-    # No doubles as they are: the smallest and largest value that a file states leave NaN out, and DuckDB believes that
-    # every row lies between them.
-    return DuckDBTable(index, scan.sql, _columns(table, scan.columns), scan.row)
-
-
-def _open_csv(
-    connection: duckdb.DuckDBPyConnection,
-    files: tuple[str, ...],
-    table: Table,
-    index: int,
-    form: CsvFormat,
-    *,
-    warn: bool,
-) -> DuckDBTable:
-    scan, columns, losses, *_ = _read_csv(connection, files, table, form, index)
-    if warn:
-        _warn(table, losses)
-    # Rows of equal lines are equal, so it does not matter which of them gets which number.
-    row = f"(row_number() OVER (ORDER BY {DUCKDB.quoted(LINE)}))"
-    return DuckDBTable(index, scan, columns, row)
 
 
 def _read_csv(

@@ -461,11 +461,6 @@ class Postgres(Dialect):
         """Towards zero."""
         return f"div({left}, {right})" if wide else f"{left} / {right}"
 
-    @property
-    def unguarded(self) -> Dialect:
-        """Without casts to wide numbers, which take many times as long."""
-        return _UNGUARDED
-
     def fit_integer(self, value: str) -> str:
         """Compared first."""
         return self.let(
@@ -705,13 +700,4 @@ def _is_day(y: str, m: str, d: str) -> str:
     return f"{y} >= 1 AND {m} BETWEEN 1 AND 12 AND {d} BETWEEN 1 AND {last}"
 
 
-class UnguardedPostgres(Postgres):
-    """For whole numbers of which the caller knows that no result leaves 64 bits."""
-
-    def whole_operation(self, operator: str, left: str, right: str) -> str:
-        """In BIGINT."""
-        return f"({left} {operator} {right})"
-
-
 POSTGRES = Postgres()
-_UNGUARDED = UnguardedPostgres()

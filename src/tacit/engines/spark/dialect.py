@@ -265,11 +265,6 @@ class Spark(Dialect):
             return f"{left} DIV {right}"
         return self.let(left, lambda v: f"CAST(({v} - {v} % {right}) / {right} AS {self.wide})")
 
-    @property
-    def unguarded(self) -> Dialect:
-        """Without casts to wide numbers, which take many times as long."""
-        return _UNGUARDED
-
     def total(self, value: str, largest: int | None = None) -> str:
         """Of 64 bits where they always do, else in two such parts, which is faster than one of decimals."""
         if largest is not None and fits_64_bits(largest):
@@ -386,13 +381,4 @@ def mantissa(value: str, scale: int) -> str:
     return f"CAST({value} * CAST({10**scale} AS DECIMAL(10,0)) AS BIGINT)"
 
 
-class UnguardedSpark(Spark):
-    """For whole numbers of which the caller knows that no result leaves 64 bits."""
-
-    def whole_operation(self, operator: str, left: str, right: str) -> str:
-        """In BIGINT."""
-        return f"({left} {operator} {right})"
-
-
 SPARK = Spark()
-_UNGUARDED = UnguardedSpark()

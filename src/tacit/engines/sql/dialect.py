@@ -13,8 +13,9 @@ from __future__ import annotations
 import datetime as dt
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from tacit.query.types import Kind, SqlType, Value
 
@@ -171,10 +172,14 @@ class Dialect(ABC):
         """``+``, ``-`` or ``*`` of two whole numbers, as BIGINT; NULL where it does not fit."""
         return self.fit_integer(f"({self.huge(left)}) {operator} ({self.huge(right)})")
 
-    @property
-    def unguarded(self) -> Dialect:
-        """The same dialect for whole numbers that are so small that no result can leave 64 bits."""
-        return self
+    def unguarded(self) -> Self:
+        """The same dialect for whole numbers that are so small that no result can leave 64 bits.
+
+        Casts to wide numbers take many times as long.
+        """
+        found = copy(self)
+        found.whole_operation = lambda operator, left, right: f"({left} {operator} {right})"  # type: ignore[method-assign]
+        return found
 
     def fit_decimal(self, value: str) -> str:
         """A wide whole number as a DECIMAL without its point, NULL where it does not fit."""

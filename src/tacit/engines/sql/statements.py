@@ -548,7 +548,7 @@ class CellWriter(Writer):
         Numbers from 0 to 2^24 are multiplied by one another at most once and by constants below 2^12 at most once; of
         such products, below 2^60, three at most are added or subtracted.
         """
-        exact, quick = scalar_sql(self.d, part), scalar_sql(self.d.unguarded, part)
+        exact, quick = scalar_sql(self.d, part), scalar_sql(self.d.unguarded(), part)
         if quick == exact:
             return exact
         read = sorted(ref.slot for ref in set(references(part)) if ref.type == INTEGER)
