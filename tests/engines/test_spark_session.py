@@ -38,6 +38,19 @@ def session(**settings: str) -> Any:
     return made
 
 
+def test_work_is_not_skipped_where_a_stage_has_no_row() -> None:
+    """Whether a person has a row decides nothing about the work on the rows of others, also while a query runs."""
+    groups = "SELECT id % 3 AS k FROM range(1000) WHERE id % 7 > 8 GROUP BY k"
+    joined = f"SELECT l.k FROM ({groups}) AS l JOIN (SELECT id % 3 AS k FROM range(1000)) AS r ON l.k = r.k"
+    plans = []
+    for settings in ({}, {"spark__sql__adaptive__optimizer__excludedRules": ""}):
+        spark = session(spark__sql__adaptive__enabled="true", **settings)
+        found = spark.sql(f"SELECT k, count(*) FROM ({joined}) GROUP BY k")
+        assert found.collect() == []
+        plans.append(found._jdf.queryExecution().executedPlan().toString())
+    assert ["EmptyRelation" in plan for plan in plans] == [False, True]
+
+
 class Databricks:
     """Has what a session has, and is none by class."""
 

@@ -148,6 +148,8 @@ _SETTINGS = {
     "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
     # The statistics of row groups decide nothing: a condition on one person would decide which columns of all are read.
     "spark.sql.parquet.filterPushdown": "false",
+    # Nor does a stage without rows: whether one person has any would decide on the work of the stages after it.
+    "spark.sql.adaptive.optimizer.excludedRules": "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation",
     # Spark's parser remembers all it has seen and never forgets by itself: a thousand different queries filled two
     # thirds of a gigabyte, and Java did little but collect garbage. Here it forgets at a third of the driver's memory;
     # at a tenth it forgets so often that it spends half of Java's time on learning the same again.
