@@ -215,6 +215,8 @@ def part_slack(final: FinalAggregation, aggregate: Aggregate, rows: int) -> Frac
         return Fraction(0)
     if aggregate.kind == "sum":
         return rows * half
+    if aggregate.kind == "geometric_mean" and aggregate.bounds is not None:
+        return half * aggregate.bounds[1]
     width = (measure.high - measure.low) * measure.step
     return 4 * half * max(width, Fraction(1)) if aggregate.kind in MOMENTS else half
 

@@ -33,7 +33,8 @@ WAYS = {"any": "nights", "number": "nights", "condition": "urgent"}
 def called(name: str) -> str:
     """A call of an aggregate by one of its SQL names."""
     how = SQL_NAMES[name]
-    column = "ward" if how.function == "mode" else WAYS[AGGREGATES[how.function].takes]
+    other = {"mode": "ward", "geometric_mean": "CLAMP(nights, 1, 60)"}
+    column = other.get(how.function, WAYS[AGGREGATES[how.function].takes])
     if how.parameter == "condition":
         return f"{name}(nights > 3)"
     return (

@@ -66,6 +66,7 @@ CASES = {
     "VAR_POP(cost)": 0.25,
     "STDDEV_SAMP(cost)": 0.25,
     "STDDEV_POP(cost)": 0.25,
+    "GEOMETRIC_MEAN(CLAMP(cost, 1, 99))": 0.25,
     "MEDIAN(age)": 0.1,
     "QUANTILE(age, 0.9)": 0.1,
     "MEDIAN(day)": 0.1,

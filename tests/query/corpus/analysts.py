@@ -116,7 +116,6 @@ _LISTS = (
     "LAST",
     "ANY_VALUE",
     "HISTOGRAM_EXACT",
-    "GEOMEAN",
     "ENTROPY",
 )
 _ARGUMENTS = ("cost", "note", "nights", "doctor")

@@ -60,7 +60,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from tacit.core.numbers import float_nearest, sqrt_bounds
+from tacit.core.numbers import exp_bounds, float_nearest, log_bounds, sqrt_bounds
 from tacit.mechanisms.base import per_output_beta
 from tacit.query.aggregates.counts_and_sums import (
     APART,
@@ -77,6 +77,7 @@ from tacit.query.aggregates.family import (
     SqlName,
     between_the_values,
     called,
+    names_of,
     noisy_steps,
     value_bounds,
     value_grid,
@@ -104,8 +105,10 @@ from tacit.query.postprocess.cells import (
     value_of_ratio,
 )
 from tacit.query.query import Aggregate
+from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode
-from tacit.query.relational.expressions import Expression
+from tacit.query.relational.expressions import Expression, literal
+from tacit.query.relational.functions import call, cast
 from tacit.query.types import (
     DOUBLE,
     UNKNOWN,
@@ -171,6 +174,35 @@ class Moments(Family):
         if self.spread is None:
             return _means(aggregate, measure, released)
         return _spreads(aggregate, measure, released, self.spread)
+
+
+class GeometricMeans(Moments):
+    """GEOMETRIC_MEAN: e to the average of logarithms, of values whose bounds are above 0."""
+
+    def measured(self, asked: AggregateCall, source: RelationNode, final: Measuring) -> Aggregate:
+        """Those of the average of logarithms."""
+        low, high = value_bounds(asked, asked.value)
+        if asked.auto or low <= 0:
+            raise Refusal(
+                "bounds",
+                f"GEOMETRIC_MEAN needs bounds above 0 for {names_of(asked.value)}: write CLAMP(x, lo, hi) with lo > 0.",
+            )
+        # Farther than the bounds, where the measurement clips and counts what it clips; at 0 there is no logarithm.
+        ends = (literal(float(low) / 2, DOUBLE), literal(2 * float(high), DOUBLE))
+        logarithm = call("ln", call("clamp", cast(asked.value, DOUBLE), *ends))
+        within = log_bounds(low)[0], log_bounds(high)[1]
+        made = super().measured(replace(asked, argument=logarithm, per_row=within, per_group=None), source, final)
+        return replace(made, bounds=(low, high), label=asked.label)
+
+    def error(self, aggregate: Aggregate, at: ErrorTerms) -> Fraction | None:
+        """Of two numbers up to ``high`` whose logarithms are at most e apart: high·(1 - exp(-e))."""
+        apart = super().error(aggregate, at)
+        return None if apart is None or aggregate.bounds is None else aggregate.bounds[1] * (1 - exp_bounds(-apart)[0])
+
+    def column(self, aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Column:
+        """Each average of logarithms, back on the scale of the values."""
+        averages = super().column(aggregate, measure, released)
+        return lambda group: Exponential(averages(group))
 
 
 def _means(aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Column:
@@ -656,6 +688,30 @@ def _tail_quantile(small: float, large: float, chance: float) -> float:
     return high
 
 
+@dataclass(frozen=True, eq=False)
+class Exponential(Cell):
+    """e to the power of another cell; it rises with the cell, and so do the ends."""
+
+    power: Cell
+    type: SqlType = DOUBLE
+
+    @cached_property
+    def value(self) -> Value | None:  # type: ignore[override]
+        """The estimate; None where the power is NULL."""
+        power = self.power.value
+        return None if power is None else value_at(exp_bounds(Fraction(power))[0], self.type)  # type: ignore[arg-type]
+
+    @cached_property
+    def events(self) -> frozenset[Event]:  # type: ignore[override]
+        """Those of the power."""
+        return self.power.events
+
+    def _enclose(self, level: CellConfidence) -> Domain:
+        known = self.power.enclose(level)
+        low, high = (None if end is None else exp_bounds(end) for end in (known.range.low, known.range.high))
+        return Domain(Range(low[0] if low else _ZERO, high[1] if high else None), known.nullable, None, None)
+
+
 # -- test of a variance
 
 
@@ -861,6 +917,11 @@ ENTRIES: Final = {
         called("avg", "avg", "mean", "anon_avg")
         | {"regr_avgy": SqlName("avg", 2, "first"), "regr_avgx": SqlName("avg", 2, "second")},
         between_the_values, mean_of, ("avg",), Moments(), takes="number", bounded=True, linear=True, adds_up=True),
+    "geometric_mean": AggregateEntry(
+        called("geometric_mean", "geometric_mean", "geomean"), None, None, ("geometric_mean",), GeometricMeans(),
+        takes="number", adds_up=True,
+        refusal="GEOMETRIC_MEAN is released over people; inside one person's rows, over public or over released rows, "
+        "write EXP(AVG(LN(x)))."),
     "avg_distinct": AggregateEntry({}, None, None, ("avg_distinct",), DistinctMeans(), takes="number", refusal=APART),
     "var_samp": _variance("var_samp", SpreadForm(True, False), "variance", "var_samp", "var"),
     "var_pop": _variance("var_pop", SpreadForm(False, False), "var_pop", "varp", "anon_var_pop"),
