@@ -20,10 +20,8 @@ from tacit.project.public_sizes import PublicSizes
 from tacit.query.catalog import Catalog
 from tacit.query.planning.plan import _exactly, make_plan
 from tacit.query.request import Account, Request
-from tacit.releases import planner as plans
 from tacit.releases import query as answering
-from tacit.releases.planner import Planner, PricedPlan
-from tacit.releases.query import quote, release_key
+from tacit.releases.query import Planner, PricedPlan, quote, release_key
 
 SUM = "SELECT ward, SUM(cost) AS s FROM visits GROUP BY ward"
 
@@ -34,7 +32,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     done = {"resolve_any": 0, "plan_on_terms": 0}
 
     def counted(name: str) -> Any:
-        original = getattr(plans, name)
+        original = getattr(answering, name)
 
         def call(*args: Any, **options: Any) -> Any:
             done[name] += 1
@@ -43,7 +41,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
         return call
 
     for name in done:
-        monkeypatch.setattr(plans, name, counted(name))
+        monkeypatch.setattr(answering, name, counted(name))
     return done
 
 
@@ -272,7 +270,7 @@ def test_what_is_kept_cannot_be_changed() -> None:
 
 
 def test_memory_is_bounded_by_the_length_of_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plans, "_MOST", 20_000)
+    monkeypatch.setattr(answering, "_MOST", 20_000)
     engine = ToyEngine({"visits": ROWS})
     made = Planner(PublicSizes(CATALOG, engine, lambda _: ""), {"patients": Account("pure")}, engine)
     for number in range(200):

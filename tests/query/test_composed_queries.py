@@ -29,7 +29,7 @@ from tacit.noise import entropy
 from tacit.query.catalog import Catalog, Population
 from tacit.query.refusal import Refusal
 from tacit.query.resolve import statements
-from tacit.releases import planner
+from tacit.releases import query as answering
 
 REPLACING = Catalog(CATALOG.tables, tuple(Population(p.name, REPLACE_ONE) for p in CATALOG.populations))
 ALL_PEOPLE = hostile.joined(hostile.ordinary(), hostile.heavy())
@@ -86,8 +86,8 @@ def batch(seed: int) -> tuple[int, dict[str, str]]:
 def main(cases: int, seed: int, log: Path | None) -> int:
     """Run batches until the log holds so many cases; returns how many findings it has."""
     # A query is resolved once for both neighbours: that is a function of the text and the catalog.
-    resolved = cache(planner.resolve_any)
-    planner.resolve_any = statements.resolve_any = resolved  # type: ignore[assignment]
+    resolved = cache(answering.resolve_any)
+    answering.resolve_any = statements.resolve_any = resolved  # type: ignore[assignment]
     lines = [json.loads(line) for line in log.read_text().splitlines()] if log and log.exists() else []
     known = {line["seed"]: line for line in lines}
     done, wrong = sum(line["cases"] for line in lines), sum(len(line["findings"]) for line in lines)

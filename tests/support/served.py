@@ -19,7 +19,7 @@ from tacit.project.project_file import PopulationModel
 from tacit.query.catalog import Catalog, Column, ForeignKey, Population, Table
 from tacit.query.types import DATE, INTEGER, TEXT, decimal
 from tacit.releases.accounts import account_kind, filter_of
-from tacit.releases.planner import QueryContext
+from tacit.releases.query import QueryContext
 from tacit.server.api.app import App, create_app
 from tacit.server.identity import People, Role
 from tacit.server.identity.oidc import OpenIDProvider

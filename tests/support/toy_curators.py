@@ -11,7 +11,7 @@ from tacit.ledger.memory import MEMORY
 from tacit.project.project_file import PopulationModel
 from tacit.query.catalog import Catalog
 from tacit.releases.accounts import account_kind, filter_of
-from tacit.releases.planner import QueryContext
+from tacit.releases.query import QueryContext
 
 
 def toy_curator(

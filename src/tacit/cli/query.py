@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tacit.ledger.verify import Override
     from tacit.releases.accounts import Budget, Entry, EpsilonSpent
     from tacit.releases.answer import Answer
-    from tacit.releases.planner import Quote
+    from tacit.releases.query import Quote
 
     _State = tuple[list[Budget], list[Entry], list[Override]]
 

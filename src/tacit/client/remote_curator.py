@@ -45,11 +45,10 @@ from tacit.query.query import OutputColumn
 from tacit.query.request import QueryOptions, Request, takes_options
 from tacit.query.types import Value
 from tacit.releases.accounts import Budget, Entry, typed_price
-from tacit.releases.answer import AnswerViews
+from tacit.releases.answer import AnswerViews, QuoteForms
 from tacit.releases.api_types import ResponseModel
 from tacit.releases.model import Fitted
 from tacit.releases.notebook import ChargeList, curator_html
-from tacit.releases.planner import QuoteForms
 from tacit.releases.profile import ProfileRequest
 from tacit.releases.receipt import Receipt, ReceiptReport, charge_of, verify_receipt
 from tacit.releases.release import Release

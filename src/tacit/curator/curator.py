@@ -31,12 +31,11 @@ from tacit.query.parsing.sql_text import Query, query_text
 from tacit.query.request import QueryOptions, Request, takes_options
 from tacit.query.types import Kind
 from tacit.releases.accounts import Budget, Entry, share_caps
-from tacit.releases.answer import Answer, AnswerViews
+from tacit.releases.answer import Answer, AnswerViews, QuoteForms
 from tacit.releases.keys import key_of
 from tacit.releases.notebook import ChargeList, curator_html, known_of, owner_of, table_html
 from tacit.releases.payment import Caller, CuratorContext, entry_of, hide_internal_errors
-from tacit.releases.planner import QueryContext, Quote, QuoteForms
-from tacit.releases.query import answer, deliver, quote, quote_public, undelivered
+from tacit.releases.query import QueryContext, Quote, answer, deliver, planned, undelivered
 from tacit.releases.receipt import Receipt, ReceiptReport, check_against_ledger, verify_receipt
 from tacit.releases.release import Release, read_release, released
 
@@ -208,12 +207,9 @@ class Curator(Asking, Closing):
         """Releases, noise, price and errors of :meth:`sql` with the same arguments. Free; reads no data."""
         sql = query_text(sql)
         request = Request.of(sql, options)
-        public = quote_public(self._context, sql, request)
-        if public is not None:
-            return public
-        planned = quote(self._context, sql, request)
+        plan = planned(self._context, sql, request)
         with hide_internal_errors():
-            return planned.quote
+            return plan.quote
 
     def budget(
         self,

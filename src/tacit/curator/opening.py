@@ -31,7 +31,7 @@ from tacit.query.relational.algebra import scanned
 from tacit.query.resolve import resolve
 from tacit.releases.accounts import OWNER, Budget, account_kind, filter_of, version_caps
 from tacit.releases.keys import Keyring, Keys, has_waiting, keys_in_force, make_keys, mismatch, missing_keys, open_keys
-from tacit.releases.planner import QueryContext
+from tacit.releases.query import QueryContext
 
 if TYPE_CHECKING:
     from tacit.project.project_editing import EditedProject

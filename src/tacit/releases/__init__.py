@@ -12,7 +12,6 @@ Modules:
 * :mod:`.notebook` — Notebooks: objects as HTML, cells that are SQL (``%load_ext tacit``, ``%%tacit epsilon=0.5``),
   files to take home
 * :mod:`.payment` — Payment: the one life of a charge, reserve → run → sign → commit, and the context of all paid work
-* :mod:`.planner` — Planner with a cache of recent queries and plans, and the quotes that it gives
 * :mod:`.profile` — Profiles: what a table holds that nobody has described, as a set of ordinary queries under one
   charge
 * :mod:`.published_table` — Published tables and numbers, looked up in signed releases

@@ -21,11 +21,12 @@ from tacit.core.errors import InputError
 from tacit.core.extras import load_arrow, load_frames
 from tacit.core.numbers import Number, exact_probability, float_nearest, with_noun
 from tacit.core.text_files import visible
+from tacit.query.planning.explain import Explanation
 from tacit.query.postprocess.cells import Ends
 from tacit.query.postprocess.result import Finished
 from tacit.query.query import OutputColumn
 from tacit.query.types import DECIMAL_DIGITS, Kind, SqlType, Value, ordinal
-from tacit.releases.notebook import answers_notebook, show_arrow
+from tacit.releases.notebook import answers_notebook, quote_html, show_arrow
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -549,3 +550,31 @@ class Answer(AnswerViews):
         for number, part in enumerate(() if self.plan is None else self.plan.others, 2):
             told += "" if part.limits is None else f"Limits found for part {number}: {part.limits}. "
         return told
+
+
+class QuoteForms:
+    """Views of a quote, local or remote."""
+
+    explanation: Explanation
+
+    @property
+    def is_public(self) -> bool:
+        """Whether the query reads public tables alone, and so is answered exactly and charged nothing."""
+        return self.explanation.public
+
+    @property
+    def charge(self) -> str:
+        return self.explanation.charge
+
+    def to_json(self) -> str:
+        """Stable keys, exact numbers as text."""
+        return self.explanation.to_json()
+
+    def __str__(self) -> str:
+        return str(self.explanation)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.charge}>"
+
+    def _repr_html_(self) -> str:
+        return quote_html(self.explanation)

@@ -103,8 +103,7 @@ from tacit.releases.accounts import Entry, typed_epsilon
 from tacit.releases.answer import Answer, html_table
 from tacit.releases.notebook import answers_notebook
 from tacit.releases.payment import Caller, entry_of, hide_internal_errors, pay, reserved
-from tacit.releases.planner import QueryContext
-from tacit.releases.query import answer_from_outcome, public_rows, release_key, run
+from tacit.releases.query import QueryContext, answer_from_outcome, public_rows, release_key, run
 from tacit.releases.receipt import Receipt, ReceiptStatement, about_plan, exact_events, mechanisms_of, quoted
 from tacit.releases.release_format import manifest, released_from_text, released_to_text
 from tacit.releases.workload import WorkloadAnswer, answer_workload, quote_workload

@@ -45,8 +45,7 @@ from tacit.releases.accounts import Entry, typed_epsilon
 from tacit.releases.answer import to_arrow
 from tacit.releases.api_types import Amount, Count, RequestModel, ResponseModel, Text, maybe
 from tacit.releases.payment import Caller, Departure, hide_internal_errors, paid_at, pay_release
-from tacit.releases.planner import QueryContext, ReadAnswer, read_back
-from tacit.releases.query import run
+from tacit.releases.query import QueryContext, ReadAnswer, read_back, run
 from tacit.releases.receipt import Receipt, about_plan
 from tacit.releases.release import TABLE_FORMS, Files, ReleaseKind
 from tacit.releases.release_format import released_to_text

@@ -41,7 +41,7 @@ from tacit.releases.release import release_at
 
 if TYPE_CHECKING:
     from tacit.releases.answer import Answer
-    from tacit.releases.planner import QueryContext
+    from tacit.releases.query import QueryContext
 
 _LARGEST: Final = 256 * 2**20
 

@@ -20,7 +20,7 @@ from tacit.releases.payment import Caller, Departure, hide_internal_errors
 from tacit.releases.receipt import Receipt
 
 if TYPE_CHECKING:
-    from tacit.releases.planner import QueryContext
+    from tacit.releases.query import QueryContext
 
 #: Media types of files, by the ending of a name.
 MEDIA_TYPES: Final = {

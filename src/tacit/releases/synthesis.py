@@ -30,7 +30,7 @@ from tacit.query.planning.pricing import check_charge
 from tacit.releases.accounts import Entry, typed_epsilon
 from tacit.releases.api_types import Amount, Count, Limit, Names, RequestModel, ResponseModel, Text, maybe
 from tacit.releases.payment import Caller, Departure, hide_internal_errors, paid_at, pay_release
-from tacit.releases.planner import QueryContext, read_back
+from tacit.releases.query import QueryContext, read_back
 from tacit.releases.query import run as run_query
 from tacit.releases.receipt import Receipt, about_mechanism, exact_events, mechanisms_of, quoted
 from tacit.releases.release import SYNTHETIC_SUFFIX, TABLE_FORMS, Files, ReleaseKind

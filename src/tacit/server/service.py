@@ -31,12 +31,15 @@ from tacit.releases.answer import Answer
 from tacit.releases.api_types import RequestModel
 from tacit.releases.kinds import KINDS, kind_of
 from tacit.releases.payment import Caller, check_succeeded, hide_internal_errors
-from tacit.releases.planner import QueryContext, Quote
 from tacit.releases.published_table import NumberSearch, find_number
 from tacit.releases.query import (
+    FreeQuery,
+    QueryContext,
+    Quote,
     charged_answer,
     deliver,
-    public_answer,
+    free_answer,
+    planned,
     public_rows,
     quote,
     release_key,
@@ -50,7 +53,7 @@ from tacit.server.settings import Settings
 from tacit.server.timing import LateLimit
 
 if TYPE_CHECKING:
-    from tacit.releases.planner import PricedPlan
+    from tacit.releases.query import PricedPlan
     from tacit.server.identity import Access, People
     from tacit.server.timing import QueryDeparture
 
@@ -110,21 +113,20 @@ class CuratorService:
         self._need(access, ASK)
         context = self._for(access).context
         with self._while_active(access):
-            public = public_answer(context, ask.sql, ask, Caller(access.person.name))
-            if public is not None:
-                return public
+            plan = planned(context, ask.sql, ask)
+            if isinstance(plan, FreeQuery):
+                return free_answer(plan, ask.sql, Caller(access.person.name))
             if free:
-                return _repeat(context, access, ask, free)
+                return _repeat(context, access, plan, ask.sql, free)
             if departure is not None:
-                _check_late(context, ask, departure)
+                _check_late(context, plan, departure)
             conversation = _counted(access, conversation)
             caller = Caller(access.person.name, key, "" if conversation is None else conversation.name)
             if conversation is not None:
-                planned = quote(context, ask.sql, ask)
-                conversation.begin(context, access.person.name, planned.plan.final.population)
+                conversation.begin(context, access.person.name, plan.plan.final.population)
             # Were an answer written down at once, then its history, its receipt and its repeats would tell how long
             # the query took, however long the answer itself is held.
-            return charged_answer(context, ask.sql, ask, caller, departure=departure)
+            return charged_answer(context, plan, ask.sql, ask, caller, departure=departure)
 
     def release_code(self, access: Access, answer: Answer) -> str:
         """A code by which a person who was given an answer can ask for it again at no cost, whoever paid for it."""
@@ -414,12 +416,11 @@ def _is_among(population: str | None, names: frozenset[str]) -> bool:
     return population is not None and plain_name(population, "population") in names
 
 
-def _repeat(context: QueryContext, access: Access, ask: Request, known: str) -> Answer:
+def _repeat(context: QueryContext, access: Access, planned: PricedPlan, sql: str, known: str) -> Answer:
     """The earlier answer to a query; nothing is reserved, so nothing can be charged.
 
     Were the answers that others paid for among them, anyone could find out at no cost what others asked.
     """
-    planned = quote(context, ask.sql, ask)
     with hide_internal_errors():
         found = context.ledger.outcome_under(planned.plan.final.population, release_key(context, planned.plan))
         if found is not None and not _audits(access):
@@ -432,16 +433,15 @@ def _repeat(context: QueryContext, access: Access, ask: Request, known: str) -> 
                 found = None
     if found is None:
         raise ConflictError("Tacit-Repeat", "you have no answer to this query yet; nothing was charged")
-    return _told(context, planned, ask.sql, found, access.person.name)
+    return _told(context, planned, sql, found, access.person.name)
 
 
 def _code(context: QueryContext, access: Access, position: int) -> str:
     return context.keys.veil(canonical(["repeat", access.person.name, position]))
 
 
-def _check_late(context: QueryContext, ask: Request, departure: QueryDeparture) -> None:
+def _check_late(context: QueryContext, planned: PricedPlan, departure: QueryDeparture) -> None:
     """Refuse what would read data where too many answers were late; repeats stay free."""
-    planned = quote(context, ask.sql, ask)
     try:
         departure.check(planned.plan)
     except (LateLimit, Refusal, TooMany):
