@@ -23,12 +23,11 @@ from numpy.typing import NDArray
 from tacit.core.errors import InternalError
 from tacit.mechanisms.additive import add_noise
 from tacit.mechanisms.base import LARGEST_VALUE
-from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.residual_basis import LevelBasis
 from tacit.noise.laplace import LARGEST_SCALE
 from tacit.query.aggregates.ranks import NoisyTree, RankChoice, count_cells, cuts_around
 from tacit.query.planning.measures import MeasureKind
-from tacit.query.planning.noise import NoiseLaw
+from tacit.query.planning.noise import NoiseLaw, law_of
 from tacit.query.planning.plan import Plan, with_parts
 from tacit.query.planning.releases import Block, KeySelection, Release
 from tacit.query.query import FinalAggregation
@@ -232,15 +231,14 @@ def _with_noise(each: Release, raw: NDArray[Any]) -> NDArray[Any]:
 
     Whether arithmetic is in 64 bits is decided by the kind of measurement and the public scale, never by the values.
     """
-    if each.mechanism == "constant":
+    if each.is_constant:
         # One unit moves it by nothing, and without units it is 0; the data is not even looked at.
         return np.zeros(raw.shape, dtype=np.int64)
     if raw.size == 0:
         return raw
     mechanism = each.noise()
     sampler = mechanism.noise.sampler
-    scale2 = mechanism.scale**2 if isinstance(mechanism, Laplace) else mechanism.sigma2
-    fast = 4 * scale2 < LARGEST_SCALE**2
+    fast = 2 * law_of(mechanism).width < LARGEST_SCALE
     if fast and raw.dtype == np.int64:
         return add_noise(raw.ravel(), sampler).reshape(raw.shape)
     draws = sampler.sample_many(raw.size).tolist() if fast else [sampler.sample() for _ in range(raw.size)]

@@ -538,8 +538,6 @@ def release_key(context: QueryContext, plan: Plan) -> str:
 
 #: Sets of synthetic tables whose rows are kept in memory.
 _MOST_READERS: Final = 4
-
-
 _WORD: Final = re.compile(r"[a-z_][a-z0-9_]*")
 
 
@@ -678,11 +676,7 @@ def _elsewhere(ordered: Mapping[str, Any]) -> str:
 
 
 Key = TypeVar("Key", bound=Hashable)
-
-
 Item = TypeVar("Item")
-
-
 #: One thing may take this share of the whole, so that a single long text does not drive out all others.
 _SHARE: Final = 16
 

@@ -382,8 +382,6 @@ class Correlations(Covariances):
 _SQUARES: Final = {
     "regr_slope": 1, "regr_intercept": 1, "corr": 2, "regr_r2": 2,
 }  # fmt: skip
-
-
 #: Products of whole numbers up to here cannot overflow.
 _WHOLE_PRODUCTS: Final = 2**62
 

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 
 Bounds = tuple[Fraction, Fraction]
-
-
 _ZERO: Final = Fraction(0)
 
 

@@ -212,7 +212,7 @@ def _means(aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Col
     half = measure.reach
     law, block = released.laws[total], released.plan.priced.release_of(count).block
     # Whether the count and the sum were released as two totals, with Laplace noise or none.
-    joint = block.is_mean(count, total) and law.kind in ("laplace", "none") and law.copies == 1
+    joint = block.is_mean(count, total) and law.has_laplace_tails and law.copies == 1
 
     one_by_one = QuotientMean if not joint and laws_known([released.laws[count], law]) else MeanEstimate
 
@@ -534,8 +534,6 @@ def _population_extremes(counts: _Span, sums: _Span, squares: _Span) -> _Span:
 
 #: Cells of equal width into which [0, 1] is cut; each enlarges the interval by at most its width, relatively.
 _MEAN_CELLS = 32
-
-
 #: Rows that are looked at together.
 _AT_ONCE = 16_384
 
@@ -717,27 +715,15 @@ class Exponential(Cell):
 
 #: Parts of the chance of failure: of the test, of the way through a cell (part of the test), of the mean, of the count.
 _TEST, _WAY, _MEAN, _COUNT = Fraction(96, 100), Fraction(1, 100), Fraction(2, 100), Fraction(2, 100)
-
-
 #: Width of the narrowest cell of means and of variances, and how many cells of means are looked at.
 _NARROWEST, _MOST_CELLS = 512, 4
-
-
 #: A mean range wider than this on each side leaves so many cells that a box is narrower; in units of H.
 _WIDEST_MEAN = Fraction(16, 100)
-
-
 #: Larger than the rounding of floats, by far.
 _MARGIN, _SLACK = 1 + 1e-9, 1e-12
-
-
 _Ends = tuple[float, float]
-
-
 #: Law, scale, and the weights that one independent noise has in the count, the sum and the squares.
 _Weights = tuple[str, Fraction, Fraction, Fraction, Fraction]
-
-
 _ZERO, _ONE = Fraction(0), Fraction(1)
 
 
@@ -902,7 +888,7 @@ def _squares_about(means: _Ends, count: float, total: float, squares: float) -> 
 
 def laws_known(laws: Sequence[NoiseLaw]) -> bool:
     """Whether the vectors of all are known, so that their noises have a joint law."""
-    return all(law.source is not None and law.kind != "none" for law in laws)
+    return all(law.source is not None and not law.is_exact for law in laws)
 
 
 def _variance(function: str, spread: SpreadForm, *names: str) -> AggregateEntry:

@@ -118,8 +118,6 @@ if TYPE_CHECKING:
 
 #: Arities that are tried, besides the number of leaves itself.
 _ARITIES = (*range(2, 17), 20, 24, 32, 48, 64)
-
-
 #: Sums of nodes whose noise is bounded one by one; of more kinds of them by one inequality.
 _MOST_EXACT = 64
 
@@ -343,8 +341,6 @@ def _tidy(estimate: NDArray[Any], low: NDArray[np.int64], high: NDArray[np.int64
 
 #: Denominators of fractions from which gaps are Python's integers: 11 times 2¹⁸ times 2⁴⁰ rows still fit 64 bits.
 _LONG: Final = 1 << 18
-
-
 #: Weights of the two sides of a quantile are whole numbers of these parts; of the longer and of the shorter side.
 _PARTS, _LONGER, _SHORTER = 10, 9, 11
 
@@ -737,7 +733,7 @@ class Quantiles(Family):
         index = aggregate.measures[0]
         release = at.priced.release_of(index)
         fraction = {"min": _ZERO, "max": Fraction(1)}.get(aggregate.kind, aggregate.parameter)
-        if release.block.tree is None or fraction is None or release.mechanism == "constant":
+        if release.block.tree is None or fraction is None or release.is_constant:
             return _ZERO
         if release.choice is not None:
             return error_of_choice(release.choice, fraction, at.beta)
@@ -780,7 +776,7 @@ class MostCommon(Family):
         """Two noisy counts change places only if their noises together bridge the gap."""
         index = aggregate.measures[0]
         release, width = at.priced.release_of(index), at.final.measures[index].width
-        if release.mechanism == "constant":
+        if release.is_constant:
             return _ZERO
         return 2 * at.law(index).error(per_output_beta(at.beta, width))
 
@@ -830,8 +826,6 @@ def quantile_of(places: list[Fraction], fraction: Fraction | None) -> Fraction:
 
 
 _TELLS: Final = "BOOL_AND and BOOL_OR would tell whether one person differs; use COUNT with FILTER."
-
-
 _OF_FRACTION: Final = (
     "quantile",
     "quantile_cont",
@@ -840,8 +834,6 @@ _OF_FRACTION: Final = (
     "approx_quantile",
     "approx_percentile",
 )
-
-
 _QUANTILES: Final = Quantiles()
 ENTRIES: Final = {
     "min": AggregateEntry(called("min", "min"), one_of_the_values, least, ("min",), _QUANTILES, bounded=True),

@@ -68,65 +68,35 @@ if TYPE_CHECKING:
 
 #: Numbers found are at most this.
 MOST_FOUND: Final = 2**16
-
-
 #: An empty cell is taken for an inhabited one, anywhere, with at most this probability.
 _FALSE_CELL: Final = Fraction(1, 1000)
-
-
 #: Beside an inhabited cell an empty one is taken for inhabited with at most this probability.
 _FALSE_NEIGHBOUR: Final = Fraction(1, 20)
-
-
 #: Of a pair, a loss counts so many times as much as noise of the same size: it is in every answer again.
 _LOSS: Final = 3
-
-
 #: The confidence of losses that are compared.
 _BOUNDED: Final = Fraction(19, 20)
-
-
 #: Rows, or groups, of a person that count where nothing is known of them: a public default, never found in data.
 DEFAULT_ROWS: Final = 16
-
-
 #: Likewise groups, and rows in each of them, where both are sought.
 DEFAULT_PAIR: Final = (4, 4)
-
-
 #: Cells beyond the last one in which people are seen, in which noise may hide some.
 _HIDING: Final = 3
-
-
 #: So many times fewer people are supposed to be in each of these than in the one before.
 _FEWER: Final = 3
-
-
 #: A group lacks at most so many times the share of its rows that all groups together lack: in each group of a person
 #: the same share of rows is left out (``total_bound.proof.md``).
 LARGER: Final = 2
-
-
 #: So many times as wide an interval may become for the loss and still be shown, whatever the noise in the group.
 _SHOWN: Final = 0.9 * MOST_WIDENED
-
-
 #: A mean of a unit's values stays what it is when they are scaled down, so that a loss matters this much less.
 _OF_MEANS: Final = Fraction(1, 4)
-
-
 #: Numbers of cells that are looked at together where no cell alone is inhabited beyond doubt.
 _WINDOWS: Final = (2, 4, 8)
-
-
 #: Roots of the numbers for which the error is said beforehand.
 _LADDER: Final = (1, 2, 4)
-
-
 #: How much finer the grid is on which errors are compared.
 _FINE: Final = 1024
-
-
 #: Longer lists of public keys are not filtered by before the search; undeclared keys then count among a unit's groups.
 _MOST_LISTED: Final = 500
 
@@ -372,20 +342,12 @@ def _noise_of_one(final: FinalAggregation, priced: Priced, beta: Fraction) -> fl
     for index, measure in enumerate(final.measures):
         release = priced.release_of(index)
         counts = measure.auto_rows or not final.auto_rows
-        if release.mechanism != "constant" and counts and not measure.kind.traits.adds_values:
-            errors.append(_smooth_error(release.law(index), beta))
-        elif release.mechanism != "constant" and counts:
+        if not release.is_constant and counts and not measure.kind.traits.adds_values:
+            errors.append(release.law(index).smooth_error(beta, _FINE))
+        elif not release.is_constant and counts:
             value = Fraction(max(map(abs, measure.clamp)), max(measure.rows, 1))
-            errors.append(_smooth_error(release.law(index), beta) / max(value, Fraction(1)))
+            errors.append(release.law(index).smooth_error(beta, _FINE) / max(value, Fraction(1)))
     return float_nearest(max(errors))
-
-
-def _smooth_error(law: NoiseLaw, beta: Fraction) -> Fraction:
-    """The error on a fine grid: noise of one row may be rounded to 0, of 64 it is not."""
-    if law.kind in ("none", "mixed"):
-        return law.error(beta)
-    power = 1 if law.kind == "laplace" else 2
-    return replace(law, scale=law.scale * _FINE**power).error(beta) / _FINE
 
 
 def choose(final: FinalAggregation, noisy: Sequence[int], law: NoiseLaw, *, noise: float, squared: bool) -> FoundLimits:

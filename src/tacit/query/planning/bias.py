@@ -64,76 +64,36 @@ from tacit.query.types import BOOLEAN, DOUBLE, INTEGER, Domain, Kind, SqlType, V
 #: The causes: more groups than ``max_groups``, more rows than ``max_rows``, values outside their bounds, rows whose key
 #: is NULL or not listed, texts that a CAST cannot read, and rows that are cut before a join multiplies them.
 GROUPS: Final = "max_groups"
-
-
 ROWS: Final = "max_rows"
-
-
 CLIPPING: Final = "clipping"
-
-
 KEYS: Final = "keys"
-
-
 CASTS: Final = "casts"
-
-
 JOINS: Final = "unit_rows"
-
-
 CAUSES: Final = (GROUPS, ROWS, CLIPPING, KEYS, CASTS, JOINS)
-
-
 #: Causes of which the table tells whom they concern and not what is lost: rows in no group, or in no join.
 UNMEASURED: Final = frozenset((KEYS, JOINS))
-
-
 #: Powers of two of a loss in rows; the last one has no end.
 _MOST_BUCKETS: Final = 10
-
-
 #: Parts of a row in which the loss of sums and means is counted, and their power of two.
 _QUARTERS: Final = 4
-
-
 #: Quarters of excess that are told apart: powers of two, and one for all that is farther outside.
 EXCESSES: Final = (0, 1, 2, 4, 8, 16, 32, 64, 128)
-
-
 #: Doubles up to this size hold whole numbers exactly.
 _EXACT: Final = 2**53
-
-
 #: Longer lists of keys are compared by their ends, where they have an order.
 LONG_LIST: Final = 64
-
-
 #: Texts that all keys together are compared with; beyond, any that is not NULL counts as listed.
 MOST_LISTED: Final = 3_000
-
-
 #: Kinds of values of one query that are looked at, so that the statement stays within the limits of a clause.
 _MOST_COUNTED: Final = 12
-
-
 #: Bounds whose limits are kept: those of columns come in many queries.
 _MOST_LIMITS: Final = 256
-
-
 #: Relational operators of the query about the table, at most.
 _NODES: Final = 10
-
-
 #: Measurements that add values up, or search among them, and so depend on bounds.
 _RANKED: Final = (MeasureKind.LEAVES, MeasureKind.PLACES)
-
-
 _ADDED: Final = (MeasureKind.SUM, MeasureKind.CENTRED_SUM, MeasureKind.CENTRED_SQUARES, MeasureKind.DISTINCT_SUM)
-
-
 _BOUNDED: Final = (*_ADDED, *_RANKED)
-
-
 #: Two values of a type with all that is between them; None for no end.
 Interval = tuple[Value | None, Value | None]
 
@@ -466,11 +426,7 @@ def _is_exact(key: GroupKey, most: int) -> bool:
 
 #: Queries about tables that are kept.
 _MOST_RECENT: Final = 32
-
-
 _RECENT: OrderedDict[int, tuple[FinalAggregation, BiasTable, FinalAggregation]] = OrderedDict()
-
-
 _LOCK: Final = threading.Lock()
 
 

@@ -19,12 +19,12 @@ from tacit.core.numbers import format_up, sqrt_bounds
 from tacit.core.relations import ADD_REMOVE
 from tacit.core.sensitivity import Sensitivity
 from tacit.core.text_files import visible
-from tacit.mechanisms.laplace import Laplace
 from tacit.query.aggregates.family import ExpectedError
 from tacit.query.aggregates.ranks import RankChoice
 from tacit.query.planning.auto_bounds import FALSE_CELL, MOST_STEPS, sought
 from tacit.query.planning.auto_limits import cells_of, ladder
 from tacit.query.planning.bias import CASTS, CLIPPING, JOINS, KEYS, BiasTable, bias_table
+from tacit.query.planning.noise import law_of
 from tacit.query.planning.plan import (
     Plan,
     by_part,
@@ -41,8 +41,6 @@ from tacit.query.query import FinalAggregation, PublicQuery, Query, Totals
 from tacit.query.relational.algebra import released_values, scans
 
 _DIGITS = 4
-
-
 #: Longer statements are cut in the middle when they are shown as text.
 _LONGEST = 2000
 #: Grouping sets that are named.
@@ -432,10 +430,7 @@ def _share(plan: Plan, amount: Fraction) -> str:
 
 
 def _scale(release: Release, unit: Fraction) -> str:
-    if release.mechanism == "constant":
-        return "0"
-    noise = release.noise()
-    return _shown((noise.scale if isinstance(noise, Laplace) else sqrt_bounds(noise.sigma2)[1]) / unit, 6)
+    return "0" if release.is_constant else _shown(law_of(release.noise()).width / unit, 6)
 
 
 def _cost(budget: PlanBudget, share: Fraction) -> str:

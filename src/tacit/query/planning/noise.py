@@ -22,23 +22,26 @@ at once for a quotient, go the same way.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.errors import InternalError
 from tacit.core.numbers import Number, exact_probability, exp_bounds, float_nearest, log_bounds, sqrt_bounds
-from tacit.mechanisms.gaussian import GaussianNoise
-from tacit.mechanisms.laplace import LaplaceNoise
+from tacit.core.relations import Relation
+from tacit.core.sensitivity import Sensitivity
+from tacit.mechanisms.gaussian import Gaussian, GaussianNoise
+from tacit.mechanisms.laplace import Laplace, LaplaceNoise
 from tacit.mechanisms.noise_interval import interval_factor
 from tacit.mechanisms.residual_basis import LevelBasis
-from tacit.mechanisms.rounded_gaussian import RoundedNoise
+from tacit.mechanisms.rounded_gaussian import RoundedGaussian, RoundedNoise
 
 if TYPE_CHECKING:
     from tacit.query.postprocess.cells import Draw
@@ -46,29 +49,244 @@ if TYPE_CHECKING:
 
 #: Parts of the chance of failure that pay for rounding to the grid, for wrapping around it, and for float errors.
 _SPARE: Final = 256
-
-
 #: Width of a grid cell with all rounding, in standard deviations of the sum; a 0.95 quantile is about two of them.
 _RESOLUTION: Final = 0.03
-
-
 #: Longest transform, and the longest that is taken without rounding weights to a coarser grid.
 _LONGEST, _LONG_ENOUGH = 1 << 16, 1 << 12
-
-
 #: Absolute error allowed per term and per place of a transform; the proof file derives less than a half of it.
 _TRANSFORM_ERROR: Final = 2.0**-48
-
-
 #: Standard deviation from which Gaussian masses are compared with those of a rounded normal.
 _ROUNDED: Final = 64.0
-
-
 _MARGIN: Final = 1 + 1e-9
-
-
 #: More laws than these, all Gaussian of at least this variance, are compared with one normal instead of convolved.
 _FEW_TERMS, _FINE = 2, 1 << 15
+#: How many noises of each weight several sums have.
+Counts = Sequence[Sequence[int]]
+QueryMechanism = Laplace | Gaussian | RoundedGaussian
+IntegerNoise = LaplaceNoise | GaussianNoise | RoundedNoise
+
+
+class Noise(ABC):
+    """One law of integer noise, with the mechanism that adds it; a new one is a subclass, in :data:`NOISES`.
+
+    Args:
+        scale: the parameter of the law.
+    """
+
+    #: Its name in plans and receipts.
+    name: ClassVar[str]
+    #: With which power of the width of the noise ``scale`` grows.
+    power: ClassVar[int] = 2
+    #: Of the mechanism that adds it.
+    integers: ClassVar[type[IntegerNoise]]
+
+    def __init__(self, scale: Fraction) -> None:
+        self.scale = scale
+        self.float_scale = float_nearest(scale)
+
+    @cached_property
+    def noise(self) -> IntegerNoise:
+        return self.integers(self.scale)
+
+    @staticmethod
+    @abstractmethod
+    def mechanism(
+        moved: Sensitivity, relation: Relation, numbers: int, *, epsilon: Fraction, rho: Fraction, mu: Fraction
+    ) -> QueryMechanism:
+        """The mechanism that a part of a budget buys, which has the draw, the event and the error."""
+
+    @property
+    def width(self) -> Fraction:
+        """Scale of Laplace noise, or σ, rounded up."""
+        return sqrt_bounds(self.scale)[1]
+
+    @property
+    def proxy(self) -> Fraction | None:
+        """The s with E exp(λX) <= exp(λ²s/2); None for noise with the tails of Laplace noise of its scale."""
+        return self.scale
+
+    @property
+    def is_nearly_normal(self) -> bool:
+        """Whether sums of many laws are compared with one normal."""
+        return False
+
+    @property
+    def variance(self) -> float:
+        """The variance, nearly."""
+        return float_nearest(self.proxy or Fraction(0))
+
+    def quantile_of_sum(self, terms: int, beta: Fraction) -> int | None:
+        """The smallest w that the sum of some noises exceeds with chance at most ``beta``; None where none is exact."""
+        return self.noise.quantile(beta) if terms == 1 else None
+
+    def one_sided(self, sizes: Sequence[Fraction], counts: Counts, log_high: Fraction) -> list[Fraction]:
+        """Bounds of sums of weighted noises by Chernoff's inequality, at the chance exp(-``log_high``)."""
+        squares = [size * size for size in sizes]
+        return [sqrt_bounds(2 * (self.proxy or 0) * _total(each, squares) * log_high)[1] for each in counts]
+
+    @abstractmethod
+    def masses(self, steps: NDArray[np.float64]) -> NDArray[np.float64]:
+        """P(X = x) for whole x from 0 on."""
+
+    @abstractmethod
+    def beyond(self, last: NDArray[np.float64]) -> NDArray[np.float64]:
+        """P(X > x) for some x >= 0."""
+
+    def least(self, last: NDArray[np.float64]) -> NDArray[np.float64] | float:  # noqa: ARG002 - of some noises
+        """Factor by which masses in cells that end at some x may be smaller than :meth:`beyond` says."""
+        return 1.0
+
+
+class LaplaceLaw(Noise):
+    """Discrete Laplace noise of scale t."""
+
+    name, power, integers = "laplace", 1, LaplaceNoise
+
+    @staticmethod
+    @lru_cache(maxsize=1024)
+    def mechanism(
+        moved: Sensitivity, relation: Relation, numbers: int, *, epsilon: Fraction, rho: Fraction, mu: Fraction
+    ) -> QueryMechanism:
+        del numbers, rho, mu
+        return Laplace(epsilon=epsilon, l1_sensitivity=moved.l1, relation=relation)
+
+    @property
+    def width(self) -> Fraction:
+        return self.scale
+
+    @property
+    def proxy(self) -> None:
+        return None
+
+    @property
+    def variance(self) -> float:
+        half = 0.5 / self.float_scale
+        return 0.5 / math.sinh(half) ** 2 if half < 300 else 0.0
+
+    def quantile_of_sum(self, terms: int, beta: Fraction) -> int | None:
+        """Of one, two or three."""
+        return _laplace_sum(self.scale, terms, beta) if terms in (2, 3) else super().quantile_of_sum(terms, beta)
+
+    def one_sided(self, sizes: Sequence[Fraction], counts: Counts, log_high: Fraction) -> list[Fraction]:
+        """At the x that is best for the widest sum, which serves all."""
+        squares = [size * size for size in sizes]
+        x = _place(max(counts, key=lambda each: _total(each, squares)), sizes, log_high)
+        costs = [-log_bounds(1 - (size * x) ** 2)[0] if size else Fraction(0) for size in sizes]
+        # Sums without any noise are exact.
+        return [
+            self.scale * (log_high + _total(each, costs)) / x if _total(each, squares) else Fraction(0)
+            for each in counts
+        ]
+
+    def masses(self, steps: NDArray[np.float64]) -> NDArray[np.float64]:
+        found: NDArray[np.float64] = np.exp(-steps / self.float_scale) * math.tanh(0.5 / self.float_scale)
+        return found
+
+    def beyond(self, last: NDArray[np.float64]) -> NDArray[np.float64]:
+        q = math.exp(-1 / self.float_scale)
+        found: NDArray[np.float64] = np.exp(-(last + 1) / self.float_scale) / (1 + q)
+        return found
+
+
+class RoundedLaw(Noise):
+    """Normal noise of variance σ², rounded to whole numbers."""
+
+    name = "rounded"
+    integers: ClassVar[type[IntegerNoise]] = RoundedNoise
+
+    @staticmethod
+    @lru_cache(maxsize=1024)
+    def mechanism(
+        moved: Sensitivity, relation: Relation, numbers: int, *, epsilon: Fraction, rho: Fraction, mu: Fraction
+    ) -> QueryMechanism:
+        del numbers, epsilon, rho
+        return RoundedGaussian(mu=mu, l2_squared=moved.l2_squared, relation=relation)
+
+    @property
+    def proxy(self) -> Fraction | None:
+        return RoundedNoise(self.scale).proxy
+
+    def masses(self, steps: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Of 0 both halves; differences of tails elsewhere."""
+        ends = np.append(0.5, self.beyond(steps))
+        return np.asarray(ends[:-1] - ends[1:]) * np.where(steps == 0, 2.0, 1.0)
+
+    def beyond(self, last: NDArray[np.float64]) -> NDArray[np.float64]:
+        width = math.sqrt(2 * self.float_scale)
+        # Beyond 28 a double has no smaller number than erfc.
+        near = int(np.searchsorted(last, 28 * width))
+        tails = np.zeros(len(last))
+        tails[:near] = [math.erfc((x + 0.5) / width) / 2 for x in last[:near].tolist()]
+        return tails
+
+
+class GaussianLaw(RoundedLaw):
+    """Discrete Gaussian noise of σ²; of a large σ² its tails are those of a rounded normal, nearly."""
+
+    name, integers = "gaussian", GaussianNoise
+
+    @staticmethod
+    @lru_cache(maxsize=1024)
+    def mechanism(
+        moved: Sensitivity, relation: Relation, numbers: int, *, epsilon: Fraction, rho: Fraction, mu: Fraction
+    ) -> QueryMechanism:
+        del epsilon, mu
+        return gaussian_noise(rho, moved.l2_squared, numbers, relation)
+
+    @property
+    def proxy(self) -> Fraction | None:
+        return self.scale
+
+    @property
+    def is_nearly_normal(self) -> bool:
+        return self.scale >= _FINE
+
+    def masses(self, steps: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self.float_scale >= _ROUNDED**2:
+            total = math.sqrt(2 * math.pi * self.float_scale) * (1 + 1e-12)
+        else:
+            every = np.exp(-(np.arange(1.0, 40 * math.sqrt(self.float_scale) + 2) ** 2) / (2 * self.float_scale))
+            total = 1 + 2 * float(every.sum())
+        masses: NDArray[np.float64] = np.exp(-(steps**2) / (2 * self.float_scale)) / total
+        return masses
+
+    def beyond(self, last: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self.float_scale >= _ROUNDED**2:
+            return super().beyond(last)
+        masses = self.masses(np.arange(0.0, 40 * math.sqrt(self.float_scale) + 2))
+        sums = np.append(np.cumsum(masses[::-1])[::-1], 0.0)
+        chosen: NDArray[np.float64] = sums[np.minimum(last + 1, len(masses)).astype(np.int64)]
+        return chosen
+
+    def least(self, last: NDArray[np.float64]) -> NDArray[np.float64] | float:
+        if self.scale < _ROUNDED**2:
+            return 1.0
+        found: NDArray[np.float64] = np.exp(-((last / self.float_scale) ** 2) / 24) * (1 - 1e-12)
+        return found
+
+
+#: Every law, by its name.
+NOISES: Final[dict[str, type[Noise]]] = {law.name: law for law in (LaplaceLaw, GaussianLaw, RoundedLaw)}
+_LAW_OF: Final = {law.integers: law for law in NOISES.values()}
+
+
+@lru_cache(maxsize=4096)
+def noise_of(kind: str, scale: Fraction) -> Noise:
+    """The law of a name and a scale."""
+    return NOISES[kind](scale)
+
+
+def law_of(mechanism: QueryMechanism) -> Noise:
+    """The law of the noise that a mechanism adds."""
+    noise = mechanism.noise
+    law = _LAW_OF[type(noise)]  # type: ignore[index]
+    return noise_of(law.name, noise.scale if isinstance(noise, LaplaceNoise) else noise.sigma2)  # type: ignore[attr-defined]
+
+
+@lru_cache(maxsize=1024)
+def gaussian_noise(rho: Fraction, l2_squared: Fraction, numbers: int, relation: Relation) -> Gaussian:
+    """Gaussian noise of whole numbers, made once."""
+    return Gaussian.from_rho(rho=rho, l2_squared=l2_squared, dimension=numbers, relation=relation)
 
 
 class NoiseTerm(NamedTuple):
@@ -102,8 +320,8 @@ class NoiseLaw:
     """The noise in a released integer.
 
     Args:
-        kind: ``"laplace"``, ``"gaussian"`` (discrete), ``"rounded"`` (normal, rounded to whole numbers), ``"mixed"``
-            where :attr:`layers` say it, or ``"none"`` for a number that no data can change.
+        kind: a name of :data:`NOISES`; ``"mixed"`` where :attr:`layers` say it, or ``"none"`` for a number that no
+            data can change.
         scale: the scale t of Laplace noise; σ² of Gaussian and of normal noise; 0 for none.
         terms: how many independent noises of that law are added or subtracted.
         unit: what the integer is worth in steps of its measurement, so that an estimate is ``integer * unit``.
@@ -126,6 +344,23 @@ class NoiseLaw:
     cells: LevelNoise | None = None
 
     @property
+    def is_exact(self) -> bool:
+        """Whether there is no noise."""
+        return not self.scale and not self.layers
+
+    @property
+    def has_laplace_tails(self) -> bool:
+        """Whether it is noise of one law with the tails of Laplace noise, or none."""
+        return not self.layers and (not self.scale or noise_of(self.kind, self.scale).proxy is None)
+
+    def smooth_error(self, beta: Fraction, fine: int) -> Fraction:
+        """As :meth:`error`, of noise on a grid that is ``fine`` times finer: small noise is rounded to 0 on its own."""
+        if self.is_exact or self.layers:
+            return self.error(beta)
+        power = noise_of(self.kind, self.scale).power
+        return replace(self, scale=self.scale * fine**power).error(beta) / fine
+
+    @property
     def noises(self) -> tuple[NoiseTerm, ...]:
         """The independent noises of one place of the vector."""
         return self.layers or (NoiseTerm(self.kind, self.scale, Fraction(1), self.copies),)
@@ -139,7 +374,7 @@ class NoiseLaw:
 
     def added(self, copies: int, source: int) -> NoiseLaw:
         """The noise in the sum of this integer over ``copies`` groups, as one that is read off another source."""
-        if self.kind == "none" or not copies:
+        if self.is_exact or not copies:
             return NoiseLaw("none", Fraction(0), unit=self.unit)
         known = None if self.source is None else source
         return replace(self, terms=copies * self.terms, source=known, copies=copies * self.copies)
@@ -157,11 +392,11 @@ class NoiseLaw:
     @property
     def variance_bound(self) -> Fraction:
         """The variance in squared steps, rounded up."""
-        if self.kind == "none":
+        if self.is_exact:
             return Fraction(0)
         once = sum(
             (
-                term.number // self.copies * term.weight**2 * _noise(term.kind, term.scale).variance_bound
+                term.number // self.copies * term.weight**2 * noise_of(term.kind, term.scale).noise.variance_bound
                 for term in self.noises
             ),
             Fraction(0),
@@ -169,25 +404,13 @@ class NoiseLaw:
         return self.terms * once * self.unit**2
 
 
-def _noise(kind: str, scale: Fraction) -> LaplaceNoise | GaussianNoise | RoundedNoise:
-    if kind == "laplace":
-        return LaplaceNoise(scale)
-    return GaussianNoise(scale) if kind == "gaussian" else RoundedNoise(scale)
-
-
-def _proxy(kind: str, scale: Fraction) -> Fraction:
-    """The s with E exp(λX) <= exp(λ²s/2), of Gaussian or rounded normal noise."""
-    return scale if kind == "gaussian" else RoundedNoise(scale).proxy
-
-
 @lru_cache(maxsize=4096)
 def _two_sided(kind: str, scale: Fraction, terms: int, beta: Fraction) -> Fraction:
-    if kind == "none":
+    if not scale:
         return Fraction(0)
-    if terms == 1:
-        return Fraction(_noise(kind, scale).quantile(beta))
-    if kind == "laplace" and terms in (2, 3):
-        return Fraction(_laplace_sum(scale, terms, beta))
+    exact = noise_of(kind, scale).quantile_of_sum(terms, beta)
+    if exact is not None:
+        return Fraction(exact)
     # The sum is an integer, so a bound that is not whole may be cut to the next below.
     return Fraction(math.floor(_sum_error(((kind, scale, 1, terms),), beta)))
 
@@ -237,14 +460,9 @@ def one_sided_errors(
     sizes = [abs(weight) for weight in weights]
     squares = [size * size for size in sizes]
     log_high = log_bounds(1 / beta)[1]
-    if kind == "none" or not any(squares):
+    if not scale or not any(squares):
         return [Fraction(0)] * len(counts)
-    if kind != "laplace":
-        return [sqrt_bounds(2 * _proxy(kind, scale) * _total(each, squares) * log_high)[1] for each in counts]
-    x = _place(max(counts, key=lambda each: _total(each, squares)), sizes, log_high)
-    costs = [-log_bounds(1 - (size * x) ** 2)[0] if size else Fraction(0) for size in sizes]
-    # Sums without any noise are exact.
-    return [scale * (log_high + _total(each, costs)) / x if _total(each, squares) else Fraction(0) for each in counts]
+    return noise_of(kind, scale).one_sided(sizes, counts, log_high)
 
 
 def _total(counts: Sequence[int], values: Sequence[Fraction]) -> Fraction:
@@ -273,13 +491,14 @@ def _place(counts: Sequence[int], sizes: Sequence[Fraction], log_high: Fraction)
 
 def sum_error(terms: Sequence[NoiseTerm], beta: Fraction) -> Fraction:
     """The w with P(|Σ weight·X| > w) <= ``beta``, over independent noises X."""
-    kept = [term for term in terms if term.weight and term.kind != "none"]
+    kept = [term for term in terms if term.weight and term.scale]
     if not kept:
         return Fraction(0)
     if len(kept) == 1:
         ((kind, scale, only, number),) = kept
-        if number == 1 or (kind == "laplace" and number <= 3):
-            return abs(only) * _two_sided(kind, scale, number, beta)
+        exact = noise_of(kind, scale).quantile_of_sum(number, beta)
+        if exact is not None:
+            return abs(only) * exact
     bottom = math.lcm(*(term.weight.denominator for term in kept))
     whole = [abs(term.weight.numerator) * (bottom // term.weight.denominator) for term in kept]
     unit = math.gcd(*whole)
@@ -297,7 +516,7 @@ _Shape = tuple[tuple[str, Fraction, int, int], ...]
 @lru_cache(maxsize=16_384)
 def _sum_error(shape: _Shape, beta: Fraction) -> Fraction:
     """As :func:`sum_error`, for whole weights without a common divisor."""
-    if len(shape) > _FEW_TERMS and all(kind == "gaussian" and scale >= _FINE for kind, scale, _, _ in shape):
+    if len(shape) > _FEW_TERMS and all(noise_of(kind, scale).is_nearly_normal for kind, scale, _, _ in shape):
         spread = sqrt_bounds(sum((count * weight**2 * scale for _, scale, weight, count in shape), Fraction(0)))[1]
         return Fraction(interval_factor(1 - beta, float_nearest(min(scale for _, scale, _, _ in shape)) / 2)) * spread
     found = _convolved(shape, math.nextafter(float_nearest(beta), 0.0))
@@ -309,14 +528,16 @@ def _chernoff(shape: _Shape, beta: Fraction) -> Fraction:
 
     Its bound for Laplace noise of scale t and weight w depends on t·w alone.
     """
-    laplace = [(scale * weight, count) for kind, scale, weight, count in shape if kind == "laplace"]
-    squares = sum(
-        (_proxy(kind, scale) * weight**2 * count for kind, scale, weight, count in shape if kind != "laplace"),
-        Fraction(0),
-    )
+    laplace, squares = [], Fraction(0)
+    for kind, scale, weight, count in shape:
+        proxy = noise_of(kind, scale).proxy
+        if proxy is None:
+            laplace.append((scale * weight, count))
+        else:
+            squares += proxy * weight**2 * count
     each = beta / 2 / (1 + bool(laplace and squares))
-    return (one_sided_error("laplace", Fraction(1), laplace, each) if laplace else Fraction(0)) + (
-        one_sided_error("gaussian", squares, [(Fraction(1), 1)], each) if squares else Fraction(0)
+    return (one_sided_error(LaplaceLaw.name, Fraction(1), laplace, each) if laplace else Fraction(0)) + (
+        one_sided_error(GaussianLaw.name, squares, [(Fraction(1), 1)], each) if squares else Fraction(0)
     )
 
 
@@ -324,7 +545,7 @@ def _convolved(shape: _Shape, beta: float) -> float | None:
     """A w with P(|Y| > w) <= ``beta`` by a transform; None where its error is too large a part of ``beta``."""
     numbers = sum(count for *_, count in shape)
     spare = beta / _SPARE
-    spread = math.sqrt(sum(count * weight**2 * _variance(kind, scale) for kind, scale, weight, count in shape))
+    spread = math.sqrt(sum(count * weight**2 * noise_of(kind, scale).variance for kind, scale, weight, count in shape))
     reach = _far(shape, spare / 2) * _MARGIN
     # What rounding adds, in cells: at most a half each; a sum of centred bounded terms also has Hoeffding's bound.
     slip = min(numbers / 2, math.sqrt(numbers * math.log(2 / spare) / 2)) * _MARGIN
@@ -354,19 +575,15 @@ def _convolved(shape: _Shape, beta: float) -> float | None:
     return (within + slip) * cell * _MARGIN if slip else float(within)
 
 
-def _variance(kind: str, scale: Fraction) -> float:
-    if kind != "laplace":
-        return float_nearest(_proxy(kind, scale))
-    half = 0.5 / float_nearest(scale)
-    return 0.5 / math.sinh(half) ** 2 if half < 300 else 0.0
-
-
 def _far(shape: _Shape, beta: float) -> float:
     """A distance that the sum exceeds in size with chance at most ``beta``, roughly: Chernoff's bound in floats."""
-    laplace = [(float_nearest(scale) * weight, count) for kind, scale, weight, count in shape if kind == "laplace"]
-    squares = sum(
-        _variance(kind, scale) * weight**2 * count for kind, scale, weight, count in shape if kind != "laplace"
-    )
+    laplace, squares = [], 0.0
+    for kind, scale, weight, count in shape:
+        noise = noise_of(kind, scale)
+        if noise.proxy is None:
+            laplace.append((noise.float_scale * weight, count))
+        else:
+            squares += noise.variance * weight**2 * count
     target = math.log(2 / beta)
     if not laplace:
         return math.sqrt(2 * squares * target)
@@ -384,61 +601,22 @@ def _far(shape: _Shape, beta: float) -> float:
 @lru_cache(maxsize=128)
 def _transform(kind: str, scale: Fraction, weight: int, cell: float, places: int) -> NDArray[np.float64]:
     """The Fourier transform of ``weight`` times a noise, rounded to cells; probabilities are never rounded up."""
-    half = places // 2
+    half, noise = places // 2, noise_of(kind, scale)
     law = np.zeros(places)
     if cell == 1:
         steps = np.arange((half - 1) // weight + 1, dtype=np.float64)
-        masses = _masses(kind, float_nearest(scale), steps)
-        law[:half:weight] = masses
+        law[:half:weight] = noise.masses(steps)
     else:
         # The last integer in each cell; a tie goes towards 0, alike on both sides.
         last = np.floor((np.arange(half) + 0.5) * (cell / weight))
-        beyond = _beyond(kind, float_nearest(scale), last)
+        beyond = noise.beyond(last)
         law[0] = 1 - 2 * beyond[0]
         law[1:half] = beyond[:-1] - beyond[1:]
-        if kind == "gaussian" and scale >= _ROUNDED**2:
-            law[:half] *= np.exp(-((last / float_nearest(scale)) ** 2) / 24) * (1 - 1e-12)
+        law[:half] *= noise.least(last)
     np.maximum(law, 0, out=law)
     law[half + 1 :] = law[1:half][::-1]
     found: NDArray[np.float64] = np.fft.rfft(law).real
     return found
-
-
-def _masses(kind: str, scale: float, steps: NDArray[np.float64]) -> NDArray[np.float64]:
-    """P(X = x) for whole x from 0 on."""
-    if kind == "laplace":
-        found: NDArray[np.float64] = np.exp(-steps / scale) * math.tanh(0.5 / scale)
-        return found
-    if kind == "rounded":
-        # Of 0 both halves; differences of tails elsewhere.
-        ends = np.append(0.5, _beyond(kind, scale, steps))
-        return np.asarray(ends[:-1] - ends[1:]) * np.where(steps == 0, 2.0, 1.0)
-    if scale >= _ROUNDED**2:
-        total = math.sqrt(2 * math.pi * scale) * (1 + 1e-12)
-    else:
-        every = np.exp(-(np.arange(1.0, 40 * math.sqrt(scale) + 2) ** 2) / (2 * scale))
-        total = 1 + 2 * float(every.sum())
-    masses: NDArray[np.float64] = np.exp(-(steps**2) / (2 * scale)) / total
-    return masses
-
-
-def _beyond(kind: str, scale: float, last: NDArray[np.float64]) -> NDArray[np.float64]:
-    """P(X > x) for some x >= 0; of a rounded normal for Gaussian noise of a large scale."""
-    if kind == "laplace":
-        q = math.exp(-1 / scale)
-        found: NDArray[np.float64] = np.exp(-(last + 1) / scale) / (1 + q)
-        return found
-    if kind == "rounded" or scale >= _ROUNDED**2:
-        width = math.sqrt(2 * scale)
-        # Beyond 28 a double has no smaller number than erfc.
-        near = int(np.searchsorted(last, 28 * width))
-        tails = np.zeros(len(last))
-        tails[:near] = [math.erfc((x + 0.5) / width) / 2 for x in last[:near].tolist()]
-        return tails
-    masses = _masses(kind, scale, np.arange(0.0, 40 * math.sqrt(scale) + 2))
-    sums = np.append(np.cumsum(masses[::-1])[::-1], 0.0)
-    chosen: NDArray[np.float64] = sums[np.minimum(last + 1, len(masses)).astype(np.int64)]
-    return chosen
 
 
 # -- sums of released numbers

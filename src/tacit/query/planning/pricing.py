@@ -44,11 +44,9 @@ from tacit.core.normal import normal_cdf_bounds
 from tacit.core.numbers import float_nearest, log_bounds, round_down, sqrt_bounds
 from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.mechanisms.base import smallest_that
-from tacit.mechanisms.gaussian import Gaussian
 from tacit.mechanisms.gaussian_profile import rounded_normals_give_at_most
 from tacit.mechanisms.partition_selection import TruncatedGeometric
 from tacit.mechanisms.residual_basis import best_levels
-from tacit.mechanisms.rounded_gaussian import RoundedGaussian
 from tacit.query import limits
 from tacit.query.aggregates import entry_of, expected_error
 from tacit.query.aggregates.ranks import RankChoice, part_that_draws
@@ -56,6 +54,7 @@ from tacit.query.planning import auto_limits
 from tacit.query.planning.auto_bounds import search_of, search_shares
 from tacit.query.planning.bias import bias_table, cell_counts
 from tacit.query.planning.measures import COUNT_UNITS
+from tacit.query.planning.noise import gaussian_noise, law_of
 from tacit.query.planning.releases import (
     Asked,
     Block,
@@ -68,7 +67,6 @@ from tacit.query.planning.releases import (
     Release,
     Sets,
     blocks_of,
-    gaussian_noise,
     key_selection,
 )
 from tacit.query.query import FinalAggregation, Query, TotalOf, Totals, with_branches
@@ -104,17 +102,11 @@ def split(coefficients: Sequence[Fraction], weights: Sequence[Fraction], *, squa
 
 #: One release may hold this many numbers when the number of groups is private.
 ANY_NUMBER = 10**12
-
-
 #: Integers of levels are multiplied until the variance of Gaussian noise is this large, up to this factor: the same
 #: price, and sums of many noises are nearly normal.
 _FINE_GRID, _LARGEST_FACTOR = 1 << 16, 1 << 24
-
-
 #: The norm that noise follows, and the power of its share with which the precision of a level grows.
 _LEVEL_NOISE: Final = {"epsilon": (1, 2), "rho": (2, 1), "mu2": (2, 1)}
-
-
 #: Smallest σ² of normal noise that is rounded; below it there is hardly any, and Laplace noise does.
 _LEAST_ROUNDED: Final = Fraction(1, 4)
 
@@ -165,7 +157,7 @@ def _with_levels(release: Release, final: FinalAggregation, budget: PlanBudget, 
 
     Whether it does is computed from public sizes, the number of groups of a unit and the kind of noise.
     """
-    if not sets or not final.public_keys or release.mechanism == "constant":
+    if not sets or not final.public_keys or release.is_constant:
         return release
     movement = release.block.movement(final)
     if movement is None:
@@ -185,9 +177,9 @@ def _with_levels(release: Release, final: FinalAggregation, budget: PlanBudget, 
         return tuple(found)
 
     made, scale = levels(1), 1
-    noises = [level.release.noise() for level in made]
-    if made and all(isinstance(noise, Gaussian | RoundedGaussian) for noise in noises):
-        least = min(noise.sigma2 for noise in noises if isinstance(noise, Gaussian | RoundedGaussian))
+    laws = [law_of(level.release.noise()) for level in made]
+    if made and not any(law.proxy is None for law in laws):
+        least = min(law.scale for law in laws)
         while least * scale**2 < _FINE_GRID and scale < _LARGEST_FACTOR:
             scale *= 2
         made = levels(scale)
@@ -292,7 +284,7 @@ def buy(
 
 def _is_constant(priced: Priced) -> bool:
     """Whether no data can change what is released."""
-    return priced.keys is None and all(release.mechanism == "constant" for release in priced.releases)
+    return priced.keys is None and all(release.is_constant for release in priced.releases)
 
 
 def buy_rest(
@@ -451,15 +443,9 @@ def check_charge(event: ComposedEvent, guarantee: AccountGuarantee) -> None:
 
 #: Beyond these, what is left to be told apart has no digits.
 LARGEST_MU = 20
-
-
 LARGEST_EPSILON_FOR_MU = 50
-
-
 #: Roots are rounded down to this many digits: a price that reads well and is still spent to the last part in 10¹².
 _DIGITS = 12
-
-
 #: Parts of the ρ of continuous Gaussian noise that are left out until the noise of whole numbers is proven to do.
 _SPARES: Final = tuple(Fraction(1, 1 << bits) for bits in (12, 9, 7, 5, 4))
 
@@ -536,9 +522,9 @@ def rho_of_gaussian(parts: Sequence[PricedPart], bought: Sequence[Priced], epsil
         for part in priced.parts
         for whole_release in part.releases
         for release in whole_release.vectors
-        if release.mechanism != "constant"
+        if not release.is_constant
     ]
-    if not plain or not releases or any(r.mechanism != "gaussian" or r.choice is not None for r, _ in releases):
+    if not plain or not releases or any(not r.rho or r.choice is not None for r, _ in releases):
         return whole
     shapes = tuple((release.block.sensitivity.l2_squared, release.numbers, share) for release, share in releases)
     found = _largest_gaussian_rho(shapes, epsilon, terms.alone or Fraction(0), whole)
@@ -601,11 +587,7 @@ def badness(parts: Sequence[PricedPart], bought: Sequence[Priced], beta: Fractio
 
 #: An accuracy that needs more epsilon than this is refused as a typing error.
 LARGEST_EPSILON: Final = Fraction(50)
-
-
 _PRICE_DIGITS: Final = 4
-
-
 #: Aggregates that a name stands for: the number of the part, and the number of the aggregate in it.
 NamedAggregates = dict[str, frozenset[tuple[int, int]]]
 

@@ -32,15 +32,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tacit.core.events import ComposedEvent, Event, NoEvent
 from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.core.sensitivity import Sensitivity, bounded_total
-from tacit.mechanisms.gaussian import Gaussian
-from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.partition_selection import PartitionSelection
 from tacit.mechanisms.residual_basis import Axes, LevelBasis, UnitMovement
-from tacit.mechanisms.rounded_gaussian import RoundedGaussian
 from tacit.query.aggregates.ranks import RankChoice, Tree, best_tree, cells
 from tacit.query.planning.bias import BiasTable
 from tacit.query.planning.measures import Measure, MeasureKind
-from tacit.query.planning.noise import LevelNoise, NoiseLaw
+from tacit.query.planning.noise import NOISES, LevelNoise, NoiseLaw, QueryMechanism, law_of
 from tacit.query.query import FinalAggregation
 
 if TYPE_CHECKING:
@@ -49,21 +46,11 @@ if TYPE_CHECKING:
 
 #: Quantiles need more budget than counts for the same relative error; a count beside them must not starve.
 MOST_FOR_A_TREE: Final = Fraction(4)
-
-
 #: Quantiles that are drawn are nearly as exact as counts, but their intervals are read off a part of the budget.
 FOR_DRAWN_QUANTILES: Final = Fraction(2)
-
-
 _HALF: Final = Fraction(1, 2)
-
-
 _SUMMED: Final = (MeasureKind.SUM,)
-
-
 _COUNTED: Final = (MeasureKind.UNITS, MeasureKind.ROWS, MeasureKind.VALUES)
-
-
 #: A joint variance block is worth its rounding slack up to this factor: three separate releases cost √3 more.
 _WORTH_SQUARED: Final = 3
 
@@ -463,12 +450,8 @@ def _name(final: FinalAggregation, measures: tuple[int, ...]) -> str:
 
 #: See :class:`Priced`.
 Asked = tuple[tuple[Fraction, ...], Fraction, str]
-
-
 #: Largest denominator of the relative precisions of levels: a coarse one costs accuracy, and no bias.
 _PRECISION: Final = 1 << 20
-
-
 #: Places of the keys of grouping sets.
 Sets = tuple[Axes, ...]
 
@@ -491,23 +474,6 @@ class PlanBudget:
     def concentrated(self) -> bool:
         """Whether squares of noise add up, so that Gaussian noise is on offer."""
         return self.currency != "epsilon"
-
-
-# Mechanisms hold no state but constants, which take a while to compute, and a plan is asked for them many times.
-@lru_cache(maxsize=1024)
-def _laplace(epsilon: Fraction, l1: Fraction, relation: Relation) -> Laplace:
-    return Laplace(epsilon=epsilon, l1_sensitivity=l1, relation=relation)
-
-
-@lru_cache(maxsize=1024)
-def gaussian_noise(rho: Fraction, l2_squared: Fraction, numbers: int, relation: Relation) -> Gaussian:
-    """Gaussian noise of whole numbers, made once."""
-    return Gaussian.from_rho(rho=rho, l2_squared=l2_squared, dimension=numbers, relation=relation)
-
-
-@lru_cache(maxsize=1024)
-def _rounded(mu: Fraction, l2_squared: Fraction, relation: Relation) -> RoundedGaussian:
-    return RoundedGaussian(mu=mu, l2_squared=l2_squared, relation=relation)
 
 
 @dataclass(frozen=True)
@@ -562,23 +528,23 @@ class Release:
         weights = tuple(max((each / whole).limit_denominator(_PRECISION), least) for each in precisions)
         return LevelBasis(self.sizes, tuple(level.axes for level in self.levels), weights)
 
-    def noise(self) -> Laplace | Gaussian | RoundedGaussian:
-        """The mechanism that adds the noise."""
-        return self._noise
+    @property
+    def is_constant(self) -> bool:
+        """Whether no data can change what is released."""
+        return not (self.epsilon or self.rho or self.mu)
 
-    @cached_property
-    def _noise(self) -> Laplace | Gaussian | RoundedGaussian:
-        moved = self.block.sensitivity
-        if self.mechanism == "laplace":
-            return _laplace(self.epsilon, moved.l1, self.relation)
-        if self.mu:
-            return _rounded(self.mu, moved.l2_squared, self.relation)
-        return gaussian_noise(self.rho, moved.l2_squared, self.numbers, self.relation)
+    def noise(self) -> QueryMechanism:
+        """The mechanism that adds the noise."""
+        law = NOISES["rounded" if self.mu else self.mechanism]
+        # Mechanisms hold no state but constants, which take a while to compute, and are made once.
+        return law.mechanism(
+            self.block.sensitivity, self.relation, self.numbers, epsilon=self.epsilon, rho=self.rho, mu=self.mu
+        )
 
     @cached_property
     def event(self) -> Event:
         """The noise, as accountants read it; :attr:`choice` has an event of its own."""
-        if self.mechanism == "constant":
+        if self.is_constant:
             return NoEvent(relation=self.relation)
         return self.noise().event
 
@@ -591,16 +557,13 @@ class Release:
 
     def law(self, measure: int) -> NoiseLaw:
         """The noise in a measurement, once it is read off the block; in every node of a tree."""
-        if self.mechanism == "constant":
+        if self.is_constant:
             return NoiseLaw("none", Fraction(0))
         readout = self.block.readouts[self.block.measures.index(measure)]
         if self.levels:
             return self._level_law(readout)
-        noise = self.noise()
-        scale = noise.scale if isinstance(noise, Laplace) else noise.sigma2
-        source = self.block.measures[0]
-        kind = "rounded" if isinstance(noise, RoundedGaussian) else self.mechanism
-        return NoiseLaw(kind, scale, readout.terms, readout.unit, source, readout.signs)
+        noise, source = law_of(self.noise()), self.block.measures[0]
+        return NoiseLaw(noise.name, noise.scale, readout.terms, readout.unit, source, readout.signs)
 
     def set_law(self, measure: int, kept: Sequence[int], copies: int) -> NoiseLaw:
         """The noise in the sum of ``copies`` groups that is a group by the ``kept`` keys alone."""
@@ -611,12 +574,8 @@ class Release:
 
     def _level_law(self, readout: Readout) -> NoiseLaw:
         """The noise in the estimate of a group, and how it depends on that of others."""
-        noises = []
-        for release in self.vectors:
-            noise = release.noise()
-            kind = "rounded" if isinstance(noise, RoundedGaussian) else release.mechanism
-            noises.append((kind, noise.scale if isinstance(noise, Laplace) else noise.sigma2))
-        cells = LevelNoise(self.basis, tuple(noises))
+        laws = [law_of(release.noise()) for release in self.vectors]
+        cells = LevelNoise(self.basis, tuple((law.name, law.scale) for law in laws))
         return NoiseLaw(
             "mixed",
             Fraction(0),

@@ -182,12 +182,8 @@ class Fan:
 
 #: Plain operators per row operation.
 _PLAIN: Final = 16
-
-
 #: A cast to or from text, in plain operators.
 _TEXT_CAST: Final = 16
-
-
 #: Characters of a pattern that cost a plain operator.
 _PATTERN: Final = 16
 
@@ -232,8 +228,6 @@ def _own(node: Expression) -> int:
 
 #: Where more rows of one unit than this are possible, no range of their number helps; CLAMP or AUTO gives one.
 LARGEST_PRESUMED: Final = 10**6
-
-
 Slots = frozenset[int]
 
 
@@ -444,26 +438,14 @@ def _value(cell: Literal) -> object:
 
 #: Rows of a stored public table that are read for one row operation: by columns, and without looking at them.
 _READ: Final = 16
-
-
 #: Rows of a public relation that are computed, or entered into a hash table, for one row operation.
 _HASHED: Final = 4
-
-
 #: Row operations for a keyed hash of a row.
 _HASH: Final = 8
-
-
 #: Subjects of a refusal for work, and the largest number that it states.
 _OF_A_PERSON: Final = "One person's rows"
-
-
 _OF_PUBLIC_ROWS: Final = "The public rows beside the released ones"
-
-
 _OF_PUBLIC_TABLES: Final = "The public tables"
-
-
 _COUNTED: Final = 10**12
 
 

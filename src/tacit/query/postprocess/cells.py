@@ -137,8 +137,6 @@ def _whole(top: int, bottom: int, direction: Direction) -> int:
 
 #: Anything hashable: two cells that rest on the same statement name it equally.
 Event = Hashable
-
-
 #: The low and the high end of an interval.
 Ends = tuple[Value | None, Value | None]
 
@@ -487,26 +485,14 @@ class Exact(Cell):
 
 #: Cells of equal width into which [0, 1] is cut, on each side of 0.
 _CELLS = 256
-
-
 #: Parts of the chance of failure: of the test in the middle of a cell, of the way to its ends, of the dividend's size.
 _TEST, _WAY, _SIZE = Fraction(196, 200), Fraction(1, 200), Fraction(3, 200)
-
-
 #: Larger than the rounding of floats, by far.
 _MARGIN, _SLACK = 1 + 1e-9, 1e-12
-
-
 _NOWHERE = (1.0, 1.0)
-
-
 #: The longest sum whose weights name its event.
 _MOST_NAMED = 64
-
-
 _Pair = tuple[str, Fraction, Fraction, Fraction]
-
-
 _Span = tuple[Fraction, Fraction]
 
 

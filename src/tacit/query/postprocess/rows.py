@@ -85,20 +85,12 @@ from tacit.query.types import (
 )
 
 Row = Sequence[Cell]
-
-
 #: The low, or for True the high, end of a cell's interval.
 EndOf = Callable[[Cell, bool], Value | None]
-
-
 #: The most combinations of known values on which a function is tried.
 _IMAGE = 128
-
-
 #: The longest sum of draws that is taken apart to be added to others.
 _MOST_WEIGHTS = 64
-
-
 _BOTH = truth(nullable=False)
 
 
@@ -574,8 +566,6 @@ def _root(value: Fraction) -> tuple[Fraction, Fraction]:
 
 
 _RANKS = ("row_number", "rank", "dense_rank")
-
-
 Around = tuple[FrameEnd, FrameEnd]
 
 
@@ -745,8 +735,6 @@ def _ranks(call: WindowCall, rows: list[Row], ends: EndOf | None) -> list[Cell]:
 
 
 Values = tuple[Value | None, ...]
-
-
 #: The rows of a public relation, canonical values in the order of its columns.
 PublicRows = Sequence[Values]
 
