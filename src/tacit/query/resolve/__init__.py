@@ -3,8 +3,8 @@
 Modules:
 * :mod:`.aggregation` — Aggregation: calls of aggregates and windows, the final aggregation, and the public values of
   its keys
-* :mod:`.public_rows` — Order and limits of public rows, and public rows that an outer join keeps without a match
-* :mod:`.released_relation` — Released relation: rows that are released, while the queries above them are resolved
+* :mod:`.public_rows` — Rows that anyone may see: released relations, order and limits of public rows, and public rows
+  that an outer join keeps without a match
 * :mod:`.scalars` — Scalar expressions: from syntax to typed expressions, over the names of one scope
 * :mod:`.select` — One SELECT over its source: keys, aggregates, windows, HAVING, the SELECT list, ORDER BY and LIMIT
 * :mod:`.sql_functions` — Functions by their SQL names, members of JSON texts, and lists

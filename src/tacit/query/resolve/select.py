@@ -92,8 +92,16 @@ from tacit.query.resolve.aggregation import (
     read_window,
     sort_key_of,
 )
-from tacit.query.resolve.public_rows import column_keys, distinct_order, in_place, is_cut, kept_public_rows, slice_of
-from tacit.query.resolve.released_relation import ReleasedRelation, value_step
+from tacit.query.resolve.public_rows import (
+    ReleasedRelation,
+    column_keys,
+    distinct_order,
+    in_place,
+    is_cut,
+    kept_public_rows,
+    slice_of,
+    value_step,
+)
 from tacit.query.resolve.scalars import Remembering, Scalars, Scope, function_name, has_aggregate, is_aggregate, is_pick
 from tacit.query.resolve.sql_functions import refuse_aggregate
 from tacit.query.resolve.tables import Item

@@ -45,8 +45,7 @@ from tacit.query.relational.expressions import literal
 from tacit.query.relational.functions import call
 from tacit.query.request import agreed
 from tacit.query.resolve.aggregation import FinalBuilder
-from tacit.query.resolve.public_rows import column_keys, in_place, is_cut, refuse_kept_rows
-from tacit.query.resolve.released_relation import ReleasedRelation
+from tacit.query.resolve.public_rows import ReleasedRelation, column_keys, in_place, is_cut, refuse_kept_rows
 from tacit.query.resolve.scalars import Scope, from_relation, has_aggregate, renamed
 from tacit.query.resolve.select import (
     FinalGroups,

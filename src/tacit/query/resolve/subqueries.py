@@ -36,8 +36,7 @@ from tacit.query.relational.expressions import FALSE, TRUE, Expression, Referenc
 from tacit.query.relational.functions import call, case
 from tacit.query.relational.narrowing import conjuncts
 from tacit.query.resolve.aggregation import read_aggregate
-from tacit.query.resolve.public_rows import refuse_kept_rows
-from tacit.query.resolve.released_relation import ReleasedRelation
+from tacit.query.resolve.public_rows import ReleasedRelation, refuse_kept_rows
 from tacit.query.resolve.scalars import (
     Correlated,
     Hook,

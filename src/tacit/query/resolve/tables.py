@@ -38,7 +38,7 @@ from tacit.query.relational.expressions import (
 )
 from tacit.query.relational.functions import call, cast
 from tacit.query.relational.functions.registry import coerce_all
-from tacit.query.resolve.released_relation import ReleasedRelation
+from tacit.query.resolve.public_rows import ReleasedRelation
 from tacit.query.resolve.scalars import (
     Scalars,
     Scope,
