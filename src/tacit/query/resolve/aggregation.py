@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -60,7 +61,7 @@ from tacit.query.relational.expressions import (
 )
 from tacit.query.relational.functions import call, case, cast, evaluate
 from tacit.query.relational.functions.dates import format_parts, next_truncated, possible_texts
-from tacit.query.relational.functions.registry import REGISTRY, cast_value, constant_int
+from tacit.query.relational.functions.registry import REGISTRY, applied, cast_value, constant_int
 from tacit.query.relational.narrowing import is_derived, narrowed_keys, true_of_all
 from tacit.query.resolve.scalars import Scalars, auto_clamped, function_name, is_aggregate, is_auto, is_pick
 from tacit.query.resolve.sql_functions import PICKS
@@ -78,7 +79,6 @@ from tacit.query.types import (
     Range,
     SqlType,
     Value,
-    as_value,
     from_ordinal,
     sort_key,
 )
@@ -94,7 +94,12 @@ Values = tuple[Value | None, ...]
 
 def public_values(expression: Expression, work: EnumerationBudget) -> Values | None:
     """Every key the expression can have, sorted, NULL last; None when the set is not public or too large."""
-    wide = math.prod(_width(column) for column in references(expression)) > FEW
+    spans = [
+        len(column.values) if column.values is not None else 1 if ends is None else ends[1] - ends[0] + 1
+        for column in references(expression)
+        for ends in [column.range.ends]
+    ]
+    wide = math.prod(spans) > FEW
     # Trying every day of a century is slower than stepping from month to month.
     found = _by_parts(expression, work) if wide else None
     if found is None:
@@ -104,12 +109,6 @@ def public_values(expression: Expression, work: EnumerationBudget) -> Values | N
     if found is None or len(found) - (None in found) > MAX_VALUES:
         return None
     return tuple(sorted(set(found), key=lambda value: sort_key(value, expression.type)))
-
-
-def _width(column: Reference) -> Fraction | int:
-    """Number of values of a column, as far as that is cheap to say."""
-    ends = column.range.ends
-    return len(column.values) if column.values is not None else 1 if ends is None else ends[1] - ends[0] + 1
 
 
 def _by_columns(expression: Expression, work: EnumerationBudget) -> Values | None:
@@ -205,12 +204,8 @@ def _of_parts(expression: Expression, work: EnumerationBudget) -> Values | None:
 def _call(expression: Call, work: EnumerationBudget) -> Values | None:
     if expression.type == BOOLEAN:
         return (False, True)
-    if expression.function == "date_trunc":
-        found = _truncations(expression, work)
-        if found is not None:
-            return found
-    if expression.function == "time_bucket":
-        found = _buckets(expression, work)
+    if expression.function in ("date_trunc", "time_bucket"):
+        found = (_truncations if expression.function == "date_trunc" else _buckets)(expression, work)
         if found is not None:
             return found
     if len(expression.args) == 1 and expression.args[0].type.is_temporal:
@@ -220,10 +215,7 @@ def _call(expression: Call, work: EnumerationBudget) -> Values | None:
             return narrow
     function = REGISTRY[expression.function]
 
-    def compute(row: Values) -> Value | None:
-        return None if function.strict and None in row else as_value(function.evaluate(*row), expression.type)
-
-    found = _mapped(compute, expression.args, work)
+    found = _mapped(lambda row: applied(function, expression.type, row), expression.args, work)
     if found is None and expression.function == "strftime":
         return _formats(expression, work)
     return _narrow(expression, work) if found is None else found
@@ -702,29 +694,44 @@ def named_windows(select: exp.Select) -> dict[str, exp.Window]:
     return found
 
 
+class _Over(NamedTuple):
+    """What OVER says of a window."""
+
+    partition: tuple[Expression, ...]
+    order: tuple[SortKey, ...]
+    frame: WindowFrame
+    around: Around | None
+
+
 def read_window(
     node: exp.Window, scalars: Scalars, named: dict[str, exp.Window], source: RelationNode
 ) -> tuple[WindowCall, Domain]:
     """The window that a node calls; ``source`` says how many rows a unit presumably has."""
-    over = _definition(node, named)
-    partition = tuple(scalars(part) for part in over.args.get("partition_by") or [])
-    order = over.args.get("order")
+    written = _definition(node, named)
+    partition = tuple(scalars(part) for part in written.args.get("partition_by") or [])
+    order = written.args.get("order")
     terms = tuple(sort_key_of(term, scalars(term.this)) for term in (order.expressions if order is not None else []))
-    frame, around = _window_frame(over.args.get("spec"), terms)
+    over = _Over(partition, terms, *_window_frame(written.args.get("spec"), terms))
     called = node.this
     name = function_name(called) if isinstance(called, exp.Anonymous) else ""
-    if name in _NUMBERED or name in _SHIFTED:
-        return _ranking(name, called, scalars, partition, terms, source)
+    if name in _NUMBERED:
+        if called.expressions:
+            raise Refusal("arguments", f"{name.upper()} takes no arguments.")
+        most = rows_inside(source)
+        domain = Domain(Range(Fraction(1), None if most is None else Fraction(most)), False, None, Fraction(1))
+        return WindowCall(name, None, None, partition, terms, WindowFrame.PARTITION, INTEGER), domain
+    if name in _SHIFTED:
+        return _shifted(name, called.expressions, scalars, over)
     if name in _PLACED:
-        if around is not None:
+        if over.around is not None:
             raise Refusal("window", f"{name.upper()} takes frames from UNBOUNDED PRECEDING on; use LAG or LEAD.")
-        return _placed(_PLACED[name], called, scalars, partition, terms, frame)
+        return _placed(_PLACED[name], called.expressions, scalars, over)
     if not is_aggregate(called) or is_pick(called):
         raise Refusal("window", f"{name.upper() or 'This function'} is not supported as a window.")
     made, domain = unit_call(read_aggregate(called, scalars), rows_inside(source))
     if made.where is not None or made.parameter is not None or made.function == "count_distinct":
         raise Refusal("window", "Windows take plain aggregates without FILTER, DISTINCT and quantiles.")
-    return WindowCall(made.function, made.argument, None, partition, terms, frame, made.type, around), domain
+    return WindowCall(made.function, made.argument, None, partition, terms, over.frame, made.type, over.around), domain
 
 
 def _definition(node: exp.Window, named: dict[str, exp.Window]) -> exp.Window:
@@ -739,41 +746,21 @@ def _definition(node: exp.Window, named: dict[str, exp.Window]) -> exp.Window:
     return known
 
 
-def _ranking(
-    name: str,
-    called: exp.Anonymous,
-    scalars: Scalars,
-    partition: tuple[Expression, ...],
-    order: tuple[SortKey, ...],
-    source: RelationNode,
-) -> tuple[WindowCall, Domain]:
-    args = called.expressions
-    if name in _NUMBERED:
-        if args:
-            raise Refusal("arguments", f"{name.upper()} takes no arguments.")
-        most = rows_inside(source)
-        domain = Domain(Range(Fraction(1), None if most is None else Fraction(most)), False, None, Fraction(1))
-        return WindowCall(name, None, None, partition, order, WindowFrame.PARTITION, INTEGER), domain
-    if not order:
+def _shifted(name: str, args: list[exp.Expr], scalars: Scalars, over: _Over) -> tuple[WindowCall, Domain]:
+    """LAG and LEAD: a row so many before or behind."""
+    if not over.order:
         raise Refusal("window", f"{name.upper()} needs ORDER BY in its window.")
     if not 1 <= len(args) <= 2:
         raise Refusal("arguments", f"{name.upper()} takes a value and an offset.")
     value = scalars(args[0])
     offset = constant_int(name.upper(), scalars(args[1]), 0, 1000, "the offset") if len(args) == 2 else 1
     domain = Domain(value.range, True, value.values, value.step, value.domain.growth)
-    return WindowCall(name, value, offset, partition, order, WindowFrame.PARTITION, value.type), domain
+    return WindowCall(name, value, offset, over.partition, over.order, WindowFrame.PARTITION, value.type), domain
 
 
-def _placed(
-    name: str,
-    called: exp.Anonymous,
-    scalars: Scalars,
-    partition: tuple[Expression, ...],
-    order: tuple[SortKey, ...],
-    frame: WindowFrame,
-) -> tuple[WindowCall, Domain]:
+def _placed(name: str, args: list[exp.Expr], scalars: Scalars, over: _Over) -> tuple[WindowCall, Domain]:
     """FIRST_VALUE, LAST_VALUE and NTH_VALUE: one row of the frame, whose order is completed by all columns."""
-    args, shown = called.expressions, name.upper()
+    shown, (partition, order, frame, _) = name.upper(), over
     if len(args) != (2 if name == "nth_value" else 1):
         raise Refusal("arguments", f"{shown} takes {'a value and a place' if name == 'nth_value' else 'one value'}.")
     if not order:
@@ -786,10 +773,9 @@ def _placed(
     elif name == "last_value" and frame is WindowFrame.PEERS:
         # The last of the rows that sort alike: these are a partition of their own.
         partition, order, frame = (*partition, *(key.expression for key in order)), (), WindowFrame.PARTITION
-    nullable = value.nullable or name == "nth_value"
     # A place beyond the last row is NULL, which is a group like any that is computed.
     keyed = value.domain.null_is_key or name == "nth_value"
-    domain = Domain(value.range, nullable, value.values, value.step, value.domain.growth, keyed)
+    domain = replace(value.domain, nullable=value.nullable or name == "nth_value", null_is_key=keyed)
     return WindowCall(name, value, place, partition, order, frame, value.type), domain
 
 

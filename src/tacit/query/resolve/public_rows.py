@@ -313,8 +313,6 @@ def _maybe_missing(domain: Domain, outer: bool) -> Domain:
 
 # -- order and limits of public rows
 
-# -- order and limits of rows
-
 _PLACE: Final = Domain(Range(Fraction(1), None), False, None, Fraction(1))
 
 

@@ -64,40 +64,162 @@ _TURNED = {**{kind: kind for kind in JoinKind}, JoinKind.LEFT: JoinKind.RIGHT, J
 _KINDS = {"LEFT": JoinKind.LEFT, "RIGHT": JoinKind.RIGHT, "FULL": JoinKind.FULL, "": JoinKind.INNER}
 
 
-def from_clause(queries: Queries, select: exp.Select, ctes: Names) -> tuple[RelationNode | ReleasedRelation, Scope]:
+#: A relation or a released result, and the names of its columns.
+Found = tuple["RelationNode | ReleasedRelation", Scope]
+
+
+def from_clause(queries: Queries, select: exp.Select, ctes: Names) -> Found:
     """Resolve FROM: a relation, or one released result, alone or beside public tables."""
     start = select.args.get("from_")
     if start is None:
         if select.args.get("joins"):
             raise Refusal("syntax", "A join needs a table before it.")
         return ownership.constants([()], ()), Scope()
-    found = _source(queries, start.this, ctes, select)
-    return _joined(queries, found, select.args.get("joins") or [], ctes, select)
+    clause = _FromClause(queries, select, ctes)
+    return clause.joined(clause.source(start.this), select.args.get("joins") or [])
 
 
-#: A relation or a released result, and the names of its columns.
-Found = tuple["RelationNode | ReleasedRelation", Scope]
+class _FromClause:
+    """FROM of one SELECT."""
+
+    def __init__(self, queries: Queries, select: exp.Select, ctes: Names) -> None:
+        self.queries = queries
+        self.select = select
+        self.ctes = ctes
+
+    def joined(self, found: Found, joins: list[exp.Join]) -> Found:
+        """One source beside others; those that commas list in the order that equalities of WHERE suggest."""
+        for comma_run in _comma_runs(joins):
+            lists = [node.this for node in comma_run if isinstance(node.this, exp.Unnest)]
+            run = [node for node in comma_run if not isinstance(node.this, exp.Unnest)]
+            waiting = [(node, self.source(node.this)) for node in run]
+            written = [found[1].sources, *(names.sources for _, (_, names) in waiting)]
+            while waiting:
+                index = 0
+                if len(waiting) > 1:
+                    tried = (self._is_connected(found, other) for _, other in waiting)
+                    index = next((place for place, connected in enumerate(tried) if connected), 0)
+                node, other = waiting.pop(index)
+                found = self._join(found, other, node)
+            if len(run) > 1:
+                found = found[0], _in_written_order(found[1], written)
+            for listed in lists:
+                found = _with_values(*found, listed)
+        return found
+
+    def source(self, node: exp.Expr) -> Found:
+        """One source of FROM, under its alias."""
+        if isinstance(node, exp.Table) and node.args.get("joins"):
+            alone = node.copy()
+            joins = alone.args.pop("joins")
+            return self.joined(self.source(alone), joins)
+        columns = _column_names(node)
+        if isinstance(node, exp.Subquery) and isinstance(node.this, (exp.Table, exp.Subquery)):
+            # FROM (a) and FROM (a JOIN b ON …); an alias stands for all of their columns.
+            found, scope = self.source(node.this)
+            if not node.alias:
+                return found, scope
+            names = renamed([Field(name, e.type, e.domain) for name, e in scope.star(None)], columns)
+            listed = tuple(zip(names, (e for _, e in scope.star(None)), strict=True))
+            return found, Scope((ScopeSource(node.alias, listed),))
+        if isinstance(node, exp.Table):
+            found = self._table(node)
+        elif isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query):
+            found = self.queries.query(node.this, self.ctes)
+        elif isinstance(node, exp.Values):
+            found = values_relation(node)
+        else:
+            raise Refusal("unsupported", "FROM takes tables, subqueries and VALUES.")
+        alias = node.alias or (node.name if isinstance(node, exp.Table) else "")
+        if isinstance(found, ReleasedRelation):
+            return found, found.scope(alias, columns)
+        scope = from_relation(found, alias, columns)
+        table = self.queries.catalog.table(found.table) if isinstance(found, Scan) and columns is None else None
+        if table is not None:
+            # A quoted name of the source stands for the column that the owner gave another name.
+            stored = tuple((c.stored.lower(), c.name) for c in table.columns if c.stored is not None)
+            scope = Scope((replace(scope.sources[0], stored=stored, unread=table.unread),))
+        return found, scope
+
+    def _table(self, node: exp.Table) -> RelationNode | ReleasedRelation:
+        if isinstance(node.this, exp.Anonymous) and function_name(node.this) in SERIES:
+            return series_relation(function_name(node.this), node.this.expressions)
+        if not isinstance(node.this, exp.Identifier):
+            raise Refusal(
+                "unknown_table", "Only GENERATE_SERIES and RANGE can stand in FROM as functions; name a table."
+            )
+        known = None if node.db else self.ctes.get(node.name.lower())
+        if known is not None:
+            return known
+        table = self.queries.catalog.table(node.name)
+        if table is None or not table.is_in(node.db):
+            name = f"{node.db}.{node.name}" if node.db else node.name
+            raise Refusal("unknown_table", f"There is no table {name[:63]!r} that you can ask about.", at=name[:63])
+        return ownership.scan(self.queries.catalog, table)
+
+    def _is_connected(self, found: Found, other: Found) -> bool:
+        (left, scope), (right, names) = found, other
+        if isinstance(left, ReleasedRelation) or isinstance(right, ReleasedRelation):
+            return False
+        width = len(left.fields)
+        return _connecting(scope.beside(names.shifted(width)), self.select, width) != TRUE
+
+    def _join(self, found: Found, other: Found, node: exp.Join) -> Found:
+        (left, scope), (right, names) = found, other
+        left, right = self._beside_persons(left, right, str(node.args.get("side") or "").upper())
+        if str(node.args.get("kind") or "").upper() in _HALF:
+            return _half_joined((left, scope), (right, names), node)
+        kind = _kind(node)
+        # Released columns stand before public ones, whichever side they were written on.
+        turned = isinstance(right, ReleasedRelation) and not isinstance(left, ReleasedRelation)
+        first, second = (scope.shifted(_width(right)), names) if turned else (scope, names.shifted(_width(left)))
+        both = first.beside(second)
+        using = _shared(scope, names) if node.args.get("method") else _names_in_using(node)
+        if using:
+            condition = _using_condition(first, second, using)
+        elif node.args.get("on") is not None:
+            condition = Scalars(both, "a join condition").condition(node.args["on"])
+        elif kind is not JoinKind.INNER:
+            raise Refusal("join", "An outer join needs a condition: write ON or USING.")
+        else:
+            condition = _connecting(both, self.select, _width(right if turned else left))
+        joined: RelationNode | ReleasedRelation
+        match left, right:
+            case ReleasedRelation(), RelationNode():
+                joined = left.matched(right, kind, condition)
+            case RelationNode(), ReleasedRelation():
+                joined = right.matched(left, _TURNED[kind], condition)
+            case RelationNode(), RelationNode():
+                joined = ownership.join_beside(left, right, kind, condition)
+            case ReleasedRelation(), ReleasedRelation():
+                joined = left.combined(right, kind, condition)
+            case _:
+                raise AssertionError("one of four pairs")
+        visible = both.over(joined) if isinstance(joined, RelationNode) else both.renewed(joined.reference)
+        return joined, _merged(visible, first, second, using, kind) if using else visible
+
+    def _beside_persons(
+        self, left: RelationNode | ReleasedRelation, right: RelationNode | ReleasedRelation, side: str
+    ) -> tuple[RelationNode | ReleasedRelation, RelationNode | ReleasedRelation]:
+        """The sides of a join; an aggregated result beside rows of persons is released first, and is public then."""
+        if isinstance(left, RelationNode) and isinstance(right, ReleasedRelation) and not is_public_throughout(left):
+            found, kept = (left, self.queries.rows_below(right, left)), side in ("RIGHT", "FULL")
+        elif isinstance(left, ReleasedRelation) and isinstance(right, RelationNode) and not is_public_throughout(right):
+            found, kept = (self.queries.rows_below(left, right), right), side in ("LEFT", "FULL")
+        else:
+            return left, right
+        if kept:
+            raise Refusal(
+                "join",
+                "This join would keep released rows that no row of a person meets, and they belong to no person; write "
+                "JOIN, or LEFT JOIN with the rows of persons on its left.",
+            )
+        return found
 
 
-def _joined(queries: Queries, found: Found, joins: list[exp.Join], ctes: Names, select: exp.Select) -> Found:
-    """One source beside others; those that commas list in the order that equalities of WHERE suggest."""
-    for comma_run in _comma_runs(joins):
-        lists = [node.this for node in comma_run if isinstance(node.this, exp.Unnest)]
-        run = [node for node in comma_run if not isinstance(node.this, exp.Unnest)]
-        waiting = [(node, *_source(queries, node.this, ctes, select)) for node in run]
-        written = [found[1].sources, *(names.sources for _, _, names in waiting)]
-        while waiting:
-            index = 0
-            if len(waiting) > 1:
-                tried = (_is_connected(found, (right, names), select) for _, right, names in waiting)
-                index = next((place for place, connected in enumerate(tried) if connected), 0)
-            node, right, names = waiting.pop(index)
-            found = _join(queries, *found, right, names, node, select)
-        if len(run) > 1:
-            found = found[0], _in_written_order(found[1], written)
-        for listed in lists:
-            found = _with_values(*found, listed)
-    return found
+def _column_names(node: exp.Expr) -> list[str] | None:
+    alias = node.args.get("alias")
+    return [column.name for column in alias.args.get("columns") or []] or None if alias is not None else None
 
 
 def _with_values(source: RelationNode | ReleasedRelation, scope: Scope, node: exp.Unnest) -> Found:
@@ -109,123 +231,6 @@ def _with_values(source: RelationNode | ReleasedRelation, scope: Scope, node: ex
     name = alias.name if alias is not None and alias.name else "unnest"
     column = (_column_names(node) or [name])[0]
     return joined, scope.over(joined).beside(Scope((ScopeSource(name, ((column, value),)),)))
-
-
-def _is_connected(found: Found, other: Found, select: exp.Select) -> bool:
-    (left, scope), (right, names) = found, other
-    if isinstance(left, ReleasedRelation) or isinstance(right, ReleasedRelation):
-        return False
-    width = len(left.fields)
-    return _connecting(scope.beside(names.shifted(width)), select, width) != TRUE
-
-
-def _in_parentheses(queries: Queries, node: exp.Subquery, ctes: Names, select: exp.Select) -> Found:
-    """``FROM (a)`` and ``FROM (a JOIN b ON …)``; an alias stands for all of their columns."""
-    relation, scope = _source(queries, node.this, ctes, select)
-    if not node.alias:
-        return relation, scope
-    columns = renamed([Field(name, e.type, e.domain) for name, e in scope.star(None)], _column_names(node))
-    listed = tuple(zip(columns, (e for _, e in scope.star(None)), strict=True))
-    return relation, Scope((ScopeSource(node.alias, listed),))
-
-
-def _column_names(node: exp.Expr) -> list[str] | None:
-    alias = node.args.get("alias")
-    return [column.name for column in alias.args.get("columns") or []] or None if alias is not None else None
-
-
-def _source(queries: Queries, node: exp.Expr, ctes: Names, select: exp.Select) -> Found:
-    if isinstance(node, exp.Table) and node.args.get("joins"):
-        alone = node.copy()
-        joins = alone.args.pop("joins")
-        return _joined(queries, _source(queries, alone, ctes, select), joins, ctes, select)
-    if isinstance(node, exp.Subquery) and isinstance(node.this, (exp.Table, exp.Subquery)):
-        return _in_parentheses(queries, node, ctes, select)
-    alias = node.args.get("alias")
-    name = alias.name if alias is not None else ""
-    columns = [column.name for column in alias.args.get("columns") or []] if alias is not None else None
-    if isinstance(node, exp.Table):
-        found = _table(queries, node, ctes)
-        scope = _names_of(found, name or node.name, columns or None)
-        return found, scope if columns or not isinstance(found, Scan) else _with_stored_names(scope, queries, found)
-    if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query):
-        inner = queries.query(node.this, ctes)
-        return inner, _names_of(inner, name, columns or None)
-    if isinstance(node, exp.Values):
-        values = values_relation(node)
-        return values, _names_of(values, name, columns or None)
-    raise Refusal("unsupported", "FROM takes tables, subqueries and VALUES.")
-
-
-def _with_stored_names(scope: Scope, queries: Queries, scan: Scan) -> Scope:
-    """A quoted name of the source, with dots or spaces, stands for the column that the owner gave another name."""
-    table = queries.catalog.table(scan.table)
-    stored = tuple((c.stored.lower(), c.name) for c in (table.columns if table else ()) if c.stored is not None)
-    unread = table.unread if table else ()
-    return Scope((replace(scope.sources[0], stored=stored, unread=unread),)) if stored or unread else scope
-
-
-def _names_of(found: RelationNode | ReleasedRelation, alias: str, columns: list[str] | None) -> Scope:
-    return found.scope(alias, columns) if isinstance(found, ReleasedRelation) else from_relation(found, alias, columns)
-
-
-def _table(queries: Queries, node: exp.Table, ctes: Names) -> RelationNode | ReleasedRelation:
-    if isinstance(node.this, exp.Anonymous) and function_name(node.this) in SERIES:
-        name = function_name(node.this)
-        return series_relation(name, node.this.expressions)
-    if not isinstance(node.this, exp.Identifier):
-        raise Refusal("unknown_table", "Only GENERATE_SERIES and RANGE can stand in FROM as functions; name a table.")
-    known = None if node.db else ctes.get(node.name.lower())
-    if known is not None:
-        return known
-    table = queries.catalog.table(node.name)
-    if table is None or not table.is_in(node.db):
-        name = f"{node.db}.{node.name}" if node.db else node.name
-        raise Refusal("unknown_table", f"There is no table {name[:63]!r} that you can ask about.", at=name[:63])
-    return ownership.scan(queries.catalog, table)
-
-
-def _join(
-    queries: Queries,
-    left: RelationNode | ReleasedRelation,
-    scope: Scope,
-    right: RelationNode | ReleasedRelation,
-    names: Scope,
-    node: exp.Join,
-    select: exp.Select,
-) -> tuple[RelationNode | ReleasedRelation, Scope]:
-    left, right = _beside_persons(queries, left, right, node)
-    if str(node.args.get("kind") or "").upper() in _HALF:
-        return _half_joined(left, scope, right, names, node)
-    kind = _kind(node)
-    # Released columns stand before public ones, whichever side they were written on.
-    turned = isinstance(right, ReleasedRelation) and not isinstance(left, ReleasedRelation)
-    first, second = (scope.shifted(_width(right)), names) if turned else (scope, names.shifted(_width(left)))
-    both = first.beside(second)
-    using = _shared(scope, names) if node.args.get("method") else _names_in_using(node)
-    if using:
-        condition = _using_condition(first, second, using)
-    elif node.args.get("on") is not None:
-        condition = Scalars(both, "a join condition").condition(node.args["on"])
-    elif kind is not JoinKind.INNER:
-        raise Refusal("join", "An outer join needs a condition: write ON or USING.")
-    else:
-        plain = not any(isinstance(side, ReleasedRelation) for side in (left, right))
-        condition = _connecting(both, select, _width(left if plain or isinstance(left, ReleasedRelation) else right))
-    joined: RelationNode | ReleasedRelation
-    match left, right:
-        case ReleasedRelation(), RelationNode():
-            joined = left.matched(right, kind, condition)
-        case RelationNode(), ReleasedRelation():
-            joined = right.matched(left, _TURNED[kind], condition)
-        case RelationNode(), RelationNode():
-            joined = ownership.join_beside(left, right, kind, condition)
-        case ReleasedRelation(), ReleasedRelation():
-            joined = left.combined(right, kind, condition)
-        case _:
-            raise AssertionError("one of four pairs")
-    visible = both.over(joined) if isinstance(joined, RelationNode) else both.renewed(joined.reference)
-    return joined, _merged(visible, first, second, using, kind) if using else visible
 
 
 def _names_in_using(node: exp.Join) -> list[str]:
@@ -244,15 +249,9 @@ def _shared(left: Scope, right: Scope) -> list[str]:
 _HALF: Final = ("SEMI", "ANTI")
 
 
-def _half_joined(
-    left: RelationNode | ReleasedRelation,
-    scope: Scope,
-    right: RelationNode | ReleasedRelation,
-    names: Scope,
-    node: exp.Join,
-) -> Found:
+def _half_joined(found: Found, other: Found, node: exp.Join) -> Found:
     """SEMI JOIN keeps the rows of the left side that some row of the right one meets, ANTI JOIN the others."""
-    word = str(node.args["kind"]).upper()
+    (left, scope), (right, names), word = found, other, str(node.args["kind"]).upper()
     if str(node.args.get("side") or "LEFT").upper() != "LEFT" or node.args.get("method"):
         raise Refusal("join_kind", f"Write {word} JOIN with ON or USING; it keeps rows of the table on its left.")
     if isinstance(left, ReleasedRelation) or isinstance(right, ReleasedRelation):
@@ -273,28 +272,6 @@ def _half_joined(
 
 def _width(found: RelationNode | ReleasedRelation) -> int:
     return len(found.columns) if isinstance(found, ReleasedRelation) else len(found.fields)
-
-
-def _beside_persons(
-    queries: Queries, left: RelationNode | ReleasedRelation, right: RelationNode | ReleasedRelation, node: exp.Join
-) -> tuple[RelationNode | ReleasedRelation, RelationNode | ReleasedRelation]:
-    """The sides of a join; an aggregated result beside rows of persons is released first, and is public then."""
-    side = str(node.args.get("side") or "").upper()
-    if isinstance(left, RelationNode) and isinstance(right, ReleasedRelation) and not is_public_throughout(left):
-        found = left, queries.rows_below(right, left)
-        kept = side in ("RIGHT", "FULL")
-    elif isinstance(left, ReleasedRelation) and isinstance(right, RelationNode) and not is_public_throughout(right):
-        found = queries.rows_below(left, right), right
-        kept = side in ("LEFT", "FULL")
-    else:
-        return left, right
-    if kept:
-        raise Refusal(
-            "join",
-            "This join would keep released rows that no row of a person meets, and they belong to no person; write "
-            "JOIN, or LEFT JOIN with the rows of persons on its left.",
-        )
-    return found
 
 
 def _kind(node: exp.Join) -> JoinKind:
