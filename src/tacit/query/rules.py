@@ -56,6 +56,7 @@ from tacit.query.relational.expressions import (
     text_of,
 )
 from tacit.query.relational.functions import call
+from tacit.query.relational.functions.registry import all_of
 from tacit.query.relational.narrowing import conjuncts
 from tacit.query.types import Domain
 
@@ -134,9 +135,7 @@ def _merged(node: RelationNode) -> RelationNode:
         parts.extend(conjuncts(below.condition))
         below = below.source
     ordered = [part for part in sorted(set(parts), key=text_of) if part != TRUE]
-    if not ordered:
-        return below
-    return replace(node, source=below, condition=ordered[0] if len(ordered) == 1 else call("and", *ordered))
+    return replace(node, source=below, condition=all_of(ordered)) if ordered else below
 
 
 # -- counts

@@ -78,7 +78,7 @@ from tacit.query.relational.expressions import (
     walk,
 )
 from tacit.query.relational.functions import REGISTRY, call, cast, evaluate
-from tacit.query.relational.functions.registry import constant_int
+from tacit.query.relational.functions.registry import all_of, constant_int
 from tacit.query.relational.narrowing import conjuncts
 from tacit.query.resolve.aggregation import sort_key_of
 from tacit.query.resolve.scalars import Scalars, Scope, ScopeSource, renamed
@@ -493,7 +493,7 @@ class KeptPublicRows:
             _same(Reference(key.type, key.domain, place, ""), shift(reference(listed, place), after))
             for place, key in enumerate(keys)
         ]
-        return (Match(listed, JoinKind.INNER, pairs[0] if len(pairs) == 1 else call("and", *pairs)),)
+        return (Match(listed, JoinKind.INNER, all_of(pairs)),)
 
     def _own(self, expression: Expression, relation: RelationNode) -> Expression:
         return rewrite(

@@ -29,7 +29,7 @@ from tacit.query.relational.expressions import (
     shift,
 )
 from tacit.query.relational.functions import call, case, cast, in_list
-from tacit.query.relational.functions.registry import cast_value
+from tacit.query.relational.functions.registry import all_of, cast_value
 from tacit.query.relational.functions.regular_expressions import from_escaped, is_anchored
 from tacit.query.resolve.sql_functions import (
     CONTAINS,
@@ -297,6 +297,18 @@ _OPERATORS: Final[dict[type[exp.Expr], str]] = {
     exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge", exp.NullSafeEQ: "same",
     exp.Mul: "mul", exp.Div: "div", exp.IntDiv: "int_div", exp.Mod: "mod", exp.Pow: "power",
 }  # fmt: skip
+_VOLATILE: Final = ("volatile", "{shown} does not depend on the data alone; write the value as a constant.")
+_NO_VALUE: Final = (
+    "subquery",
+    "A subquery cannot stand for a value in {clause}; join it in FROM, or compute the value in a subquery there.",
+)
+#: Codes and sentences for nodes that have a meaning in other places.
+_REFUSED: Final[dict[type[exp.Expr], tuple[str, str]]] = {
+    **dict.fromkeys((exp.CurrentDate, exp.CurrentTime, exp.CurrentTimestamp, exp.CurrentUser), _VOLATILE),
+    **dict.fromkeys((exp.Subquery, exp.Select, exp.Exists), _NO_VALUE),
+    exp.Window: ("window", "A window cannot be used in {clause}; compute it in a subquery."),
+    exp.Interval: ("type", "An interval can only be added to or subtracted from a date."),
+}
 #: So much of what was written is shown in a refusal.
 _LONGEST_SHOWN: Final = 60
 
@@ -344,9 +356,12 @@ class Scalars:
                 return beside_interval(node, _OPERATORS[type(node)], self)
             return call(_OPERATORS[type(node)], self(node.this), self(node.expression))
         method = _METHODS.get(type(node))
-        if method is None:
-            raise Refusal("unsupported", f"{_shown(node)} cannot be used in {self.clause}.")
-        return method(self, node)
+        if method is not None:
+            return method(self, node)
+        reason, sentence = _REFUSED.get(type(node), ("unsupported", "{shown} cannot be used in {clause}."))
+        text = " ".join(node.sql().split())
+        shown = text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+        raise Refusal(reason, sentence.format(shown=shown, clause=self.clause))
 
     def _column(self, node: exp.Column) -> Expression:
         if isinstance(node.this, exp.Star):
@@ -399,7 +414,7 @@ class Scalars:
                     "arguments", f"IN after a list of {len(wanted)} values takes lists of as many in brackets."
                 )
             pairs = [call("eq", value, self(part)) for value, part in zip(wanted, item.expressions, strict=True)]
-            equal.append(call("and", *pairs) if len(pairs) > 1 else pairs[0])
+            equal.append(all_of(pairs))
         return call("or", *equal) if len(equal) > 1 else equal[0]
 
     def _escaped(self, node: exp.Escape) -> Expression:
@@ -449,10 +464,6 @@ class Scalars:
         timed = left.type.is_temporal or right.type.is_temporal
         found = times_added(left, right, sign) if timed else None
         return call("add" if sign == 1 else "sub", left, right) if found is None else found
-
-    def _interval(self, node: exp.Interval) -> Expression:
-        del node
-        raise Refusal("type", "An interval can only be added to or subtracted from a date.")
 
     def _case(self, node: exp.Case) -> Expression:
         subject = self(node.this) if node.this is not None else None
@@ -529,21 +540,6 @@ class Scalars:
             reason, f"{name.upper()} cannot be used in {self.clause}; aggregate in a subquery, or use HAVING."
         )
 
-    def _volatile(self, node: exp.Expr) -> Expression:
-        raise Refusal("volatile", f"{_shown(node)} does not depend on the data alone; write the value as a constant.")
-
-    def _subquery(self, node: exp.Expr) -> Expression:
-        del node
-        raise Refusal(
-            "subquery",
-            f"A subquery cannot stand for a value in {self.clause}; join it in FROM, or compute the value in a "
-            "subquery there.",
-        )
-
-    def _window(self, node: exp.Expr) -> Expression:
-        del node
-        raise Refusal("window", f"A window cannot be used in {self.clause}; compute it in a subquery.")
-
     def _aggregate(self, node: exp.Expr) -> Expression:
         inner = node.this
         self._misplaced(function_name(inner) if isinstance(inner, exp.Anonymous) else "count")
@@ -580,14 +576,12 @@ _METHODS: Final[dict[type[exp.Expr], Callable[[Scalars, Any], Expression]]] = {
     exp.In: Scalars._in, exp.Like: Scalars._like, exp.ILike: Scalars._like, exp.Add: Scalars._add,
     exp.Sub: Scalars._add, exp.Escape: Scalars._escaped, exp.JSONExtractScalar: Scalars._arrow,
     exp.StrToDate: Scalars._dated, exp.StrToTime: Scalars._dated,
-    exp.Interval: Scalars._interval, exp.Case: Scalars._case, exp.Cast: Scalars._cast, exp.TryCast: Scalars._cast,
+    exp.Case: Scalars._case, exp.Cast: Scalars._cast, exp.TryCast: Scalars._cast,
     exp.Extract: lambda self, node: part_at(node.this.name, node.expression, self), exp.Substring: Scalars._substring,
     exp.StrPosition: lambda self, node: call("strpos", self(node.this), self(node.args["substr"])),
     exp.DPipe: lambda self, node: call("join_text", self(node.this), self(node.expression)),
     exp.Trim: Scalars._trim, exp.Anonymous: Scalars._function,
-    exp.CurrentDate: Scalars._volatile, exp.CurrentTime: Scalars._volatile, exp.CurrentTimestamp: Scalars._volatile,
-    exp.CurrentUser: Scalars._volatile, exp.Subquery: Scalars._subquery, exp.Select: Scalars._subquery,
-    exp.Exists: Scalars._subquery, exp.Window: Scalars._window, exp.Filter: Scalars._aggregate,
+    exp.Filter: Scalars._aggregate,
     exp.WithinGroup: Scalars._aggregate, exp.AtTimeZone: lambda self, node: at_zone(node, self),
     exp.RegexpLike: Scalars._fits, exp.RegexpILike: Scalars._fits,
 }  # fmt: skip
@@ -627,8 +621,7 @@ def is_auto(node: exp.Expr) -> bool:
 
 def auto_clamped(node: exp.Expr) -> exp.Expr | None:
     """The x of ``CLAMP(x, AUTO)``; None for anything else."""
-    while isinstance(node, exp.Paren):
-        node = node.this
+    node = node.unnest()
     if not isinstance(node, exp.Anonymous) or function_name(node) != "clamp" or len(node.expressions) != 2:
         return None
     value, bounds = node.expressions
@@ -672,9 +665,3 @@ def _arguments(node: exp.Expr) -> list[exp.Expr]:
     while isinstance(inner, (exp.Filter, exp.WithinGroup)):
         inner = inner.this
     return [part for part in inner.args.get("expressions") or [] if isinstance(part, exp.Expr)]
-
-
-def _shown(node: exp.Expr) -> str:
-    """The analyst's own words, shortened; not those of the parser."""
-    text = " ".join(node.sql().split())
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"

@@ -258,8 +258,7 @@ class SelectClauses:
         return len(self.keys) * (1 if self.sets is None else 2)
 
     def _key(self, term: exp.Expr) -> tuple[str, Expression]:
-        while isinstance(term, exp.Paren):
-            term = term.this
+        term = term.unnest()
         if isinstance(term, exp.Literal) and not term.is_string:
             item = self.at(term, "GROUP BY")
             return item.name, self._plain_item(item, "GROUP BY")

@@ -34,6 +34,7 @@ from tacit.query.relational import ownership
 from tacit.query.relational.algebra import JoinKind, RelationNode, UnitCall, is_public_throughout, reference, row_bounds
 from tacit.query.relational.expressions import FALSE, TRUE, Expression, Reference, literal, rewrite, shift
 from tacit.query.relational.functions import call, case
+from tacit.query.relational.functions.registry import all_of
 from tacit.query.relational.narrowing import conjuncts
 from tacit.query.resolve.aggregation import read_aggregate
 from tacit.query.resolve.public_rows import ReleasedRelation, refuse_kept_rows
@@ -186,7 +187,7 @@ def correlated_value(body: Body, query: exp.Expr, source: RelationNode, names: S
     own, pairs = _split([] if where is None else conjuncts_of(where.this, exp.And), names, body.scope)
     if not pairs or len(query.expressions) != 1:
         return None
-    inside = ownership.keep(source, TRUE if not own else own[0] if len(own) == 1 else call("and", *own))
+    inside = ownership.keep(source, all_of(own))
     keys = [(None, one) for one, _ in pairs]
     if inside.unit is not None and not any(ownership.identifies_unit(inside, one) for one, _ in pairs):
         raise Refusal(
@@ -204,9 +205,7 @@ def correlated_value(body: Body, query: exp.Expr, source: RelationNode, names: S
         value = calls.single(item, width + first)
     grouped = ownership.group(inside, keys, calls.made)
     equal = [call("eq", outer, shift(reference(grouped, slot), width)) for slot, (_, outer) in enumerate(pairs)]
-    body.relation = ownership.join(
-        body.relation, grouped, JoinKind.LEFT, equal[0] if len(equal) == 1 else call("and", *equal)
-    )
+    body.relation = ownership.join(body.relation, grouped, JoinKind.LEFT, all_of(equal))
     # What is known of the columns now: a row may meet no group.
     return rewrite(
         value,
@@ -372,7 +371,7 @@ class Body:
             many = "exactly one column" if len(values) == 1 else f"{len(values)} columns, as the list before IN has"
             raise Refusal("subquery", f"The subquery of IN must have {many}.")
         pairs = [call("eq", value, column) for value, column in zip(values, columns, strict=True)]
-        equal = call("and", *pairs) if len(pairs) > 1 else pairs[0]
+        equal = all_of(pairs)
         width = len(self.relation.fields)
         matched = self._mark(other, _both(condition, equal))
         if not equal.nullable:

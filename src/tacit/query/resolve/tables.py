@@ -37,7 +37,7 @@ from tacit.query.relational.expressions import (
     references,
 )
 from tacit.query.relational.functions import call, cast
-from tacit.query.relational.functions.registry import coerce_all
+from tacit.query.relational.functions.registry import all_of, coerce_all
 from tacit.query.resolve.public_rows import ReleasedRelation
 from tacit.query.resolve.scalars import (
     Scalars,
@@ -292,8 +292,7 @@ def _kind(node: exp.Join) -> JoinKind:
 
 
 def _using_condition(left: Scope, right: Scope, names: list[str]) -> Expression:
-    parts = [call("eq", left.find(name, None), right.find(name, None)) for name in names]
-    return parts[0] if len(parts) == 1 else call("and", *parts)
+    return all_of([call("eq", left.find(name, None), right.find(name, None)) for name in names])
 
 
 def _merged(visible: Scope, left: Scope, right: Scope, names: list[str], kind: JoinKind) -> Scope:
@@ -348,18 +347,14 @@ def _connecting(both: Scope, select: exp.Select, width: int) -> Expression:
         slots = [reference.slot for reference in references(condition)]
         if any(slot < width for slot in slots) and any(slot >= width for slot in slots) and condition not in found:
             found.append(condition)
-    if not found:
-        return TRUE
-    return found[0] if len(found) == 1 else call("and", *found)
+    return all_of(found)
 
 
 def _equalities(node: exp.Expr) -> list[exp.Expr]:
     """Equalities that hold wherever a condition is true: its conjuncts, and those that all parts of an OR share."""
     found: list[exp.Expr] = []
     for part in conjuncts_of(node, exp.And):
-        inner = part
-        while isinstance(inner, exp.Paren):
-            inner = inner.this
+        inner = part.unnest()
         if isinstance(inner, exp.EQ):
             found.append(inner)
         elif isinstance(inner, exp.Or):

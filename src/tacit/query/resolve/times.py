@@ -728,7 +728,7 @@ def beside_interval(node: exp.Expr, function: str, resolve: Resolve) -> Expressi
 
 def _difference(node: exp.Expr, resolve: Resolve) -> tuple[Expression, Expression] | None:
     """Both sides of a difference of times of which one is a TIMESTAMP; None for anything else."""
-    node = _opened(node)
+    node = node.unnest()
     if not isinstance(node, exp.Sub) or isinstance(node.expression, exp.Interval):
         return None
     left, right = resolve(node.this), resolve(node.expression)
@@ -738,7 +738,7 @@ def _difference(node: exp.Expr, resolve: Resolve) -> tuple[Expression, Expressio
 
 def part_at(part: str, node: exp.Expr, resolve: Resolve) -> Expression:
     """A part of a time, of a difference of times or of an age."""
-    inner = _opened(node)
+    inner = node.unnest()
     if isinstance(inner, exp.Anonymous) and inner.name.lower() == "age" and len(inner.expressions) == 2:
         return part_of_age(part, *(resolve(side) for side in inner.expressions))
     times = _difference(inner, resolve)
@@ -763,9 +763,3 @@ def at_zone(node: exp.AtTimeZone, resolve: Resolve) -> Expression:
             "written out: x AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin'.",
         )
     return between_clocks(resolve(here), zones)
-
-
-def _opened(node: exp.Expr) -> exp.Expr:
-    while isinstance(node, exp.Paren):
-        node = node.this
-    return node

@@ -32,6 +32,7 @@ from typing import Final
 from tacit.query.refusal import Refusal
 from tacit.query.relational.expressions import (
     FALSE,
+    TRUE,
     Call,
     Case,
     Cast,
@@ -508,6 +509,11 @@ def call(name: str, *args: Expression) -> Expression:
     if domain.growth > MAX_GROWTH:
         raise Refusal("too_large", f"{name} would build very long text; join fewer and shorter pieces.")
     return Call(kind, domain, name, converted)
+
+
+def all_of(conditions: Sequence[Expression]) -> Expression:
+    """The conjunction of conditions; TRUE for none."""
+    return TRUE if not conditions else conditions[0] if len(conditions) == 1 else call("and", *conditions)
 
 
 def cast(operand: Expression, kind: SqlType) -> Expression:
