@@ -8,8 +8,8 @@ recursively.
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 from tacit.query.refusal import Refusal
@@ -102,24 +102,8 @@ def as_on_a_fresh_stack(work: Callable[[], Result]) -> Result:
         except Refusal as refusal:
             if refusal.reason != "too_deep":
                 raise
-    return _on_a_fresh_stack(work)
-
-
-def _on_a_fresh_stack(work: Callable[[], Result]) -> Result:
-    outcome: list[Result | BaseException] = []
-
-    def run() -> None:
+    with ThreadPoolExecutor(1, "tacit-resolve") as thread:
         try:
-            outcome.append(work())
+            return thread.submit(work).result()
         except RecursionError:
-            outcome.append(Refusal("too_deep", "The query is nested too deeply; use WITH to name parts."))
-        except BaseException as problem:  # handed to the caller below
-            outcome.append(problem)
-
-    thread = threading.Thread(target=run, name="tacit-resolve", daemon=True)
-    thread.start()
-    thread.join()
-    (found,) = outcome
-    if isinstance(found, BaseException):
-        raise found
-    return found
+            raise Refusal("too_deep", "The query is nested too deeply; use WITH to name parts.") from None

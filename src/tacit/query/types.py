@@ -143,27 +143,15 @@ def _scale_of(step: Fraction | None, parameter: str) -> int:
 
 def common_type(left: SqlType, right: SqlType) -> SqlType | None:
     """The type both sides become when compared, stacked by UNION ALL or returned by CASE; None if there is none."""
-    if left == right or right is NULL or right.kind is Kind.NULL:
+    if left == right or right.kind is Kind.NULL:
         return left
     if left.kind is Kind.NULL:
         return right
     if left.is_numeric and right.is_numeric:
-        return _common_number(left, right)
+        return DOUBLE if Kind.DOUBLE in (left.kind, right.kind) else decimal(max(left.scale, right.scale))
     if left.is_temporal and right.is_temporal:
         return TIMESTAMP
     return None
-
-
-def _common_number(left: SqlType, right: SqlType) -> SqlType:
-    if Kind.DOUBLE in (left.kind, right.kind):
-        return DOUBLE
-    if left.kind is Kind.INTEGER:
-        # 64-bit integers do not fit a decimal of 18 digits; what does not fit would become NULL, so compare as DOUBLE
-        # only where the scale leaves no room is no option either. Scale 0 to 9 leaves nine digits before the point.
-        return right
-    if right.kind is Kind.INTEGER:
-        return left
-    return decimal(max(left.scale, right.scale))
 
 
 def as_value(value: object, kind: SqlType) -> Value | None:
@@ -324,15 +312,11 @@ class Range:
 
     def __mul__(self, other: Range) -> Range:
         if self.ends is None or other.ends is None:
-            return self._half_known_product(other)
+            # Two factors that are both non-negative have a non-negative product, however large.
+            known = self.low is not None and other.low is not None and self.low >= 0 and other.low >= 0
+            return Range(self.low * other.low, None) if known else UNKNOWN  # type: ignore[operator]
         corners = [a * b for a in self.ends for b in other.ends]
         return Range(min(corners), max(corners))
-
-    def _half_known_product(self, other: Range) -> Range:
-        """Two factors that are both non-negative have a non-negative product, however large."""
-        if self.low is not None and other.low is not None and self.low >= 0 and other.low >= 0:
-            return Range(self.low * other.low, None)
-        return UNKNOWN
 
     def divided_by(self, other: Range) -> Range:
         """Quotients with a divisor that is not 0; unknown when divisors come arbitrarily close to 0."""
@@ -431,9 +415,6 @@ def union(domains: Iterable[Domain], kind: SqlType, *, nullable: bool | None = N
         return with_null_key(known) if outer else known
     # A constant NULL has no place of its own.
     places = [part for part in parts if part.values != (None,)]
-    return Domain(hull(part.range for part in places), may_be_null, None, _common_step(places), growth, outer)
-
-
-def _common_step(parts: list[Domain]) -> Fraction | None:
-    steps = {part.step for part in parts}
-    return steps.pop() if len(steps) == 1 else None
+    steps = {part.step for part in places}
+    step = steps.pop() if len(steps) == 1 else None
+    return Domain(hull(part.range for part in places), may_be_null, None, step, growth, outer)

@@ -21,6 +21,7 @@ from tacit.query.relational.expressions import (
     FALSE,
     NULL_LITERAL,
     TRUE,
+    Change,
     Expression,
     Literal,
     Reference,
@@ -224,8 +225,7 @@ class Scope:
 
     def shifted(self, by: int) -> Scope:
         """The same names over columns that stand further right."""
-        moved = tuple(replace(s, columns=tuple((n, shift(e, by)) for n, e in s.columns)) for s in self.sources)
-        return Scope(moved, {name: shift(e, by) for name, e in self.merged.items()})
+        return self._changed(lambda expression: shift(expression, by))
 
     def over(self, relation: RelationNode) -> Scope:
         """The same names with what is now known about the columns of ``relation``, which has them in the same slots."""
@@ -233,12 +233,13 @@ class Scope:
 
     def renewed(self, read: Callable[[int], Expression]) -> Scope:
         """The same names with every column read anew."""
+        return self._changed(
+            lambda expression: rewrite(expression, lambda p: read(p.slot) if isinstance(p, Reference) else None)
+        )
 
-        def fresh(node: Expression) -> Expression:
-            return rewrite(node, lambda part: read(part.slot) if isinstance(part, Reference) else None)
-
-        renewed = tuple(replace(s, columns=tuple((n, fresh(e)) for n, e in s.columns)) for s in self.sources)
-        return Scope(renewed, {name: fresh(e) for name, e in self.merged.items()})
+    def _changed(self, change: Change) -> Scope:
+        sources = tuple(replace(s, columns=tuple((n, change(e)) for n, e in s.columns)) for s in self.sources)
+        return Scope(sources, {name: change(e) for name, e in self.merged.items()})
 
     def beside(self, other: Scope) -> Scope:
         """Both, where no alias occurs twice."""

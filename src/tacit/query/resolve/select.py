@@ -38,7 +38,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from sqlglot import exp
 
@@ -194,23 +194,10 @@ class Pending(Expression):
     name: str = field(compare=False)
 
 
-class SelectSource(Protocol):
-    """Rows that a SELECT reads while its clauses are resolved; subqueries append columns to them."""
-
-    scope: Scope
-
-    @property
-    def values(self) -> PublicValues:
-        """Subqueries that stand for values."""
-
-    def hook(self, node: exp.Expr) -> Expression | None:
-        """Resolve a subquery where one is allowed."""
-
-
 class SelectClauses:
     """The clauses of one SELECT, with the keys of GROUP BY resolved over its source."""
 
-    def __init__(self, node: exp.Select, items: list[Item], source: SelectSource, *, grouped: bool) -> None:
+    def __init__(self, node: exp.Select, items: list[Item], source: Body | ReleasedRows, *, grouped: bool) -> None:
         self.node = node
         self.items = items
         self.scope = source.scope
@@ -381,7 +368,8 @@ class ResultBuilder(ABC):
 
     def _aggregate(self, node: exp.Expr) -> Expression:
         inner = Scalars(self.clauses.scope, "an aggregate", self.clauses.hook)
-        asked = self.pick(node, inner) if _picks(node) else read_aggregate(node, inner)
+        picks = is_pick(node.this if isinstance(node, exp.Filter) else node)
+        asked = self.pick(node, inner) if picks else read_aggregate(node, inner)
         index, kind, domain = self.aggregate(asked)
         return Reference(kind, domain, self.first + index, f"aggregate {index + 1}")
 
@@ -488,11 +476,11 @@ class ResultBuilder(ABC):
         raise _not_aggregated(item.name)
 
     def _carries_noise(self, expression: Expression) -> bool:
-        return _has_window(expression) or self.is_noisy(expression) or self._reads_released(expression)
-
-    def _reads_released(self, expression: Expression) -> bool:
-        pending = [part for part in walk(expression) if isinstance(part, Pending) and part.kind is PendingKind.VALUE]
-        return any(isinstance(self.values[part.index], ReleasedRelation) for part in pending)
+        pending = [part for part in walk(expression) if isinstance(part, Pending)]
+        released = any(
+            each.kind is PendingKind.WINDOW or isinstance(self.values[each.index], ReleasedRelation) for each in pending
+        )
+        return released or self.is_noisy(expression)
 
     def _settled(self, expression: Expression, width: int) -> Expression:
         """The expression with its pending columns behind the ``width`` others: values, then windows."""
@@ -646,10 +634,6 @@ class FinalGroups(ReleasedBuilder):
             return final, (totals, *where), self.first + len(final.aggregates)
         width = len(final.types) + sum(len(step.relation.fields) for step in listing)
         return final, (*listing, *where), width
-
-
-def _picks(node: exp.Expr) -> bool:
-    return is_pick(node.this if isinstance(node, exp.Filter) else node)
 
 
 def refuse_sets(clauses: SelectClauses) -> None:
@@ -835,10 +819,13 @@ class ReleasedCells(ReleasedBuilder):
         released: COUNT(*) would be shown as exact and be wrong, and AVG would divide by it.
         """
         released, final = self.rows.released, self.rows.released.final
-        kept = where is not None and released.is_noisy(where)
-        if kept or function in _UNMOVED or _are_kept_by_numbers(released) or any(map(self._reads_noise, self._where())):
+        conditions = [step.condition for step in self._where() if isinstance(step, Keep)]
+        conditions += [] if where is None else [where]
+        if function in _UNMOVED or _are_kept_by_numbers(released) or any(map(released.is_noisy, conditions)):
             return
-        enumerated = final.public_keys and not all(_is_declared(key.expression) for key in final.keys)
+        # Declared categories are listed because people have them.
+        read = [part for key in final.keys for part in references(key.expression)]
+        enumerated = final.public_keys and any(part.values is None for part in read)
         counts = function in ("count_rows", "count", "count_distinct")
         if counts and final.keys and not final.aggregates:
             names = ", ".join(key.name for key in final.keys)
@@ -857,9 +844,6 @@ class ReleasedCells(ReleasedBuilder):
                 f"wrong; {instead}keep groups whose count noise alone "
                 "does not reach, such as HAVING COUNT(*) > 20.",
             )
-
-    def _reads_noise(self, step: Step) -> bool:
-        return isinstance(step, Keep) and self.rows.released.is_noisy(step.condition)
 
     def is_noisy(self, expression: Expression) -> bool:
         """Aggregates of cells count as noisy, keys and plain columns as the columns they read."""
@@ -885,11 +869,6 @@ class ReleasedCells(ReleasedBuilder):
 
 #: Aggregates of cells that groups of nobody, which are noisy zeros, hardly change.
 _UNMOVED: Final = frozenset({"sum", "max"})
-
-
-def _is_declared(key: Expression) -> bool:
-    """Whether the values of a key follow from declared categories, which the owner lists because people have them."""
-    return all(part.values is not None for part in references(key))
 
 
 def _are_kept_by_numbers(released: ReleasedRelation) -> bool:

@@ -73,18 +73,6 @@ class PublicValues:
             self._known[id(node)] = self._resolved(node, outer)
         return self._known[id(node)]
 
-    def relation(self, node: exp.Expr, outer: Scope) -> RelationNode:
-        """A public relation of one column and at most one row.
-
-        Raises:
-            Refusal: for anything else; with the code ``subquery`` whenever protected tables or the query around it
-                come in.
-        """
-        found = self.value(node, outer)
-        if isinstance(found, ReleasedRelation):
-            raise protected_value()
-        return found
-
     def _resolved(self, node: exp.Expr, outer: Scope) -> RelationNode | ReleasedRelation:
         try:
             found = self.queries.query(node, self.ctes)
