@@ -1,13 +1,13 @@
 """A private GROUP BY on PostgreSQL beside the same query without privacy, on the same server and data, in one run.
 
-    .venv/bin/python benchmarks/engines.py [--rows 2000000] [--left-out]
+    .venv/bin/python benchmarks/engines.py [--rows 2000000] [--bias]
 
 The query is that of ``query.py``: orders of 100,000 users, ``GROUP BY city, category`` (20 × 10 public groups),
 COUNT, SUM and AVG. "Raw" is PostgreSQL without any protection. Row-level treats every order as a person; user-level
 keeps at most 10 groups of a user and 20 orders in each, which the database finds out by itself. All take turns, and
 the best repeat counts. A server of its own is started for the run.
 
-With ``--left-out`` the query of each of :data:`QUERIES` is measured alone, with the table of what bounding leaves
+With ``--bias`` the query of each of :data:`QUERIES` is measured alone, with the table of what bounding leaves
 out by a statement of its own, and with that table from the same statement.
 
 What counts is the processor time of the server's processes, helpers included, and of this one: where other work
@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from query import SQL, asked, generate, orders
+from query import SQL, USERS, asked, generate, orders
 
 REPEATS = 3
 #: By what they ask for.
@@ -153,7 +153,7 @@ def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, nargs="*", default=[2_000_000])
-    parser.add_argument("--left-out", action="store_true")
+    parser.add_argument("--bias", action="store_true")
     options = parser.parse_args()
     print("| rows | PostgreSQL | processor s | ratio to raw | clock s |")
     print("|---|---|---|---|---|")
@@ -161,7 +161,7 @@ def main() -> None:
         address = server.get_uri()
         for rows in options.rows:
             path = Path(folder) / "orders.parquet"
-            generate(path, rows)
+            generate(path, rows, USERS)
             load(address, path)
             if options.bias:
                 from tacit.engines.postgres import PostgresEngine

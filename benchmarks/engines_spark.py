@@ -1,14 +1,14 @@
 """A private GROUP BY on Spark beside Spark's own query on the same data, and beside Tumult Analytics.
 
     .venv/bin/python benchmarks/engines_spark.py [--rows 1000000 10000000] [--repeats 3] [--tumult path/to/python]
-    .venv/bin/python benchmarks/engines_spark.py --rows 5000000 --left-out
+    .venv/bin/python benchmarks/engines_spark.py --rows 5000000 --bias
 
 The query and the data are those of ``benchmarks/query.py``: orders of 100,000 users, ``GROUP BY city, category``
 (20 × 10 public groups), COUNT, SUM and AVG. "Raw" is Spark SQL without any protection. Row-level treats every order as
 a person; user-level keeps at most 10 groups of a user and 20 orders in each. All run in one Spark on two cores, take
 turns, and the best counts; processor seconds are those of Java, all threads. Starting Spark is a line of its own.
 
-With ``--left-out`` the queries of ``engines.py --left-out`` are measured alone, with the table of what bounding
+With ``--bias`` the queries of ``engines.py --bias`` are measured alone, with the table of what bounding
 leaves out by a statement of its own, and with that table from the same statement.
 
 Tumult Analytics wants a Spark of its own version, so it runs in the Python that ``--tumult`` names, on the same file
@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from engines import QUERIES, with_table
-from query import CATEGORIES, CITIES, GROUPS, ROWS, asked, generate, orders
+from query import CATEGORIES, CITIES, GROUPS, ROWS, USERS, asked, generate, orders
 
 THREADS = 2
 MEMORY = "4GB"
@@ -170,7 +170,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[10**6, 10**7])
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--left-out", action="store_true", help="the cost of the table of what bounding leaves out")
+    parser.add_argument("--bias", action="store_true", help="the cost of the table of what bounding leaves out")
     parser.add_argument("--data", help="a folder for the files; by default a temporary one")
     parser.add_argument("--tumult", help="a Python that has tmlt.analytics; it is asked about the first number of rows")
     parser.add_argument("--patience", type=float, default=1800, help="seconds to wait for Tumult")
@@ -180,7 +180,7 @@ def main() -> None:
         for place, rows in enumerate(options.rows):
             path = folder / f"orders{rows}.parquet"
             if not path.exists():
-                generate(path, rows)
+                generate(path, rows, USERS)
             if options.bias:
                 bias(path, rows, options.repeats)
                 continue
