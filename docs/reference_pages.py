@@ -394,7 +394,7 @@ def _references(schema: Any) -> list[str]:
 
 def errors() -> Iterator[str]:
     """The tree of errors, and the codes that each door makes of them."""
-    from tacit.cli.terminal import EXIT_CODES
+    from tacit.cli.common import EXIT_CODES
     from tacit.core import errors as tree
     from tacit.query.refusal import CODES
     from tacit.server.errors import STATUS

@@ -13,8 +13,7 @@ import typer
 from typer.testing import Result
 
 from tacit.cli import command_line
-from tacit.cli.open_project import operator_log
-from tacit.cli.terminal import EXIT_CODES, exit_code, reported, unexpected
+from tacit.cli.common import EXIT_CODES, exit_code, operator_log, reported, unexpected
 from tacit.core import errors
 from tacit.core.text_files import visible
 from tacit.ledger.errors import BusyError, ConflictError, LedgerError, RollbackError
@@ -94,7 +93,8 @@ def test_help_loads_no_machinery() -> None:
     loaded = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True).stdout.split()
     assert "tacit.cli.query" in loaded
     heavy = ("tacit.mechanisms", "tacit.noise", "tacit.query", "tacit.curator", "tacit.ledger", "scipy", "pyarrow")
-    light = {"tacit.query", "tacit.query.request", "tacit.query.contribution"}  # Options, from which the help is made.
+    # Options, from which the help is made, and the words for types in a project file.
+    light = {"tacit.query", "tacit.query.request", "tacit.query.contribution", "tacit.query.types"}
     assert not [
         name
         for name in {*loaded} - light

@@ -124,5 +124,5 @@ def test_help_loads_no_numbers() -> None:
         "print(*sorted(set(sys.modules) - before))"
     )
     loaded = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True).stdout.split()
-    assert "tacit.cli.plan" in loaded
+    assert "tacit.cli.query" in loaded
     assert not [name for name in loaded if name.startswith(("tacit.mechanisms", "tacit.noise", "scipy", "mpmath"))]

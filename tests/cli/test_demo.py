@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import io
-import json
+import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
@@ -22,54 +21,51 @@ Run = Callable[..., Result]
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str]:
-    """The story once, as told and as seen on 80 columns, always with the same noise."""
-    stage = Stage(quiet=True)
-    stage.screen = Console(file=io.StringIO(), width=80, force_terminal=True, color_system=None, highlight=False)
+def told(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The story once, as seen on 80 columns, always with the same noise."""
+    screen = Console(file=io.StringIO(), width=80, force_terminal=True, color_system=None, highlight=False)
     bits = SeededBits(20261116)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(entropy, "current", lambda: bits)
-        story = tell(stage, tmp_path_factory.mktemp("hospital"))
-    assert isinstance(stage.screen.file, io.StringIO)
-    return json.loads(json.dumps(story, default=str)), stage.screen.file.getvalue()
+        tell(Stage(screen), tmp_path_factory.mktemp("hospital"))
+    assert isinstance(screen.file, io.StringIO)
+    return screen.file.getvalue()
 
 
-def test_the_story(told: tuple[dict[str, Any], str]) -> None:
-    story, _ = told
-    assert story["tables"] == {"patients": PATIENTS, "visits": 21592, "wards": 6}
-    assert [answer["charge"]["repeat"] for answer in story["queries"]] == [False] * 4
-    assert story["repeat"]["charge"]["repeat"]
-    assert [refused["code"] for refused in story["refused"]] == ["query.not_aggregated", "query.unit_exposed"]
-    assert story["attack"]["unprotected"] == {"patients": 24, "right": 24}
-    assert [stop["analyst"] for stop in story["stopped"]] == ["mallory", "alice"]
-    assert "for analyst mallory" in story["stopped"][0]["message"]
-    assert "analyst" not in story["stopped"][1]["message"]
-    assert story["receipt"]["ok"]
-    assert {"signature", "charge"} <= set(story["receipt"]["forged_fails"])
-    assert story["ledger"]["ok"]
-    assert story["ledger"]["charges"] == 4 + 2 * 24
+def test_the_story(told: str) -> None:
+    text = " ".join(told.replace("│", " ").split())
+    assert f"{PATIENTS:,} patients, 21,592 visits, 6 wards." in text
+    assert "Charged epsilon 0.1" in text
+    assert "✔ A repeated query: charged nothing." in text
+    assert "✘ Rows of protected tables are never returned" in text
+    assert "✘ The result would have a row per person" in text
+    assert "✘ Unprotected, Mallory is right about 24 of 24 patients." in text
+    assert "for analyst mallory" in text[text.index("✘ Mallory") : text.index("✘ Alice")]
+    assert "for analyst" not in text[text.index("✘ Alice") : text.index("The stop holds")]
+    assert "✔ the signature is of exactly these words" in text
+    assert "fails: signature and charge do not hold." in text
+    assert f"{4 + 2 * 24} charges: chain, prices, sums and caps hold." in text
 
 
-def test_the_attack_is_no_better_than_a_coin(told: tuple[dict[str, Any], str]) -> None:
+def test_the_attack_is_no_better_than_a_coin(told: str) -> None:
     """A guess from two answers, epsilon 0.04 together, is right with probability at most 0.51."""
-    assert 7 <= told[0]["attack"]["protected"]["right"] <= 17
+    right = re.search(r"Through Tacit, about (\d+) of 24", told)
+    assert right
+    assert 7 <= int(right[1]) <= 17
 
 
-def test_nothing_is_cut_off_on_80_columns(told: tuple[dict[str, Any], str]) -> None:
-    _, seen = told
-    lines = seen.splitlines()
+def test_nothing_is_cut_off_on_80_columns(told: str) -> None:
+    lines = told.splitlines()
     assert max(map(len, lines)) <= 80
     assert not [line for line in lines if "…" in line and "Half of all" not in line and "(…)" not in line]
     for words in ("A hospital that lets strangers ask", "±", "●", "free", "Mallory", "does not fit", "Your turn"):
-        assert words in seen
+        assert words in told
 
 
 def test_the_command_and_a_hospital_to_keep(folder: Path, run: Run) -> None:
-    result = run("demo", "--keep", "hospital", "--json")
+    result = run("demo", "--keep", "hospital")
     assert result.exit_code == 0
-    assert set(json.loads(result.stdout)) == {
-        "tables", "queries", "repeat", "refused", "attack", "stopped", "receipt", "ledger", "budget", "seconds",
-    }  # fmt: skip
+    assert "Left in hospital" in result.stdout
     assert run("budget", "-p", "hospital/tacit.toml").exit_code == 0
     assert run("ledger", "verify", "-p", "hospital/tacit.toml").exit_code == 0
     result = run("demo", "--keep", "hospital")

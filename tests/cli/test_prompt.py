@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from cli.terminal import at_a_terminal
-from tacit.cli.open_project import opened
+from tacit.cli.common import opened
 from tacit.cli.query import Prompt, completions, is_complete
 from tacit.query.request import Request
 

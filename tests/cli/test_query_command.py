@@ -19,7 +19,7 @@ from typer.testing import Result
 
 import tacit
 from cli.terminal import shell
-from tacit.cli.open_project import operator_log
+from tacit.cli.common import operator_log
 from tacit.core.numbers import exact_text
 
 Run = Callable[..., Result]
@@ -56,7 +56,7 @@ def test_a_query_loads_nothing_that_it_does_not_use(clinic: Path) -> None:
     }
     assert not unused & loaded
     assert {name for name in loaded if name.startswith("tacit.cli.")} <= {
-        f"tacit.cli.{name}" for name in ("query", "open_project", "terminal")
+        f"tacit.cli.{name}" for name in ("query", "common")
     }
 
 

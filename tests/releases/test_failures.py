@@ -9,8 +9,7 @@ import pytest
 import typer
 
 from support.clinic import COUNT, open_clinic
-from tacit.cli.open_project import operator_log
-from tacit.cli.terminal import reported
+from tacit.cli.common import operator_log, reported
 from tacit.core.errors import BudgetError, EngineError, FailedRunError, InternalError, TacitError
 from tacit.ledger import BusyError, LedgerError
 from tacit.releases.payment import KeyLocks, hide_internal_errors

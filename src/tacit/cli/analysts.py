@@ -13,8 +13,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tacit.cli.open_project import DEFAULT_PROJECT, OperatorOption, ProjectOption, opened, opened_ledger, operator_name
-from tacit.cli.terminal import JsonFlag, console, print_json, reported, say, tell
+from tacit.cli.common import (
+    DEFAULT_PROJECT,
+    JsonFlag,
+    OperatorOption,
+    ProjectOption,
+    console,
+    opened,
+    opened_ledger,
+    operator_name,
+    print_json,
+    reported,
+    say,
+    tell,
+)
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number
 from tacit.project.project_template import read_project

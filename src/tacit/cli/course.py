@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tacit.cli.terminal import JsonFlag, print_json, reported
+from tacit.cli.common import JsonFlag, print_json, reported
 from tacit.core.errors import InputError
 from tacit.core.text_files import visible
 

@@ -7,8 +7,6 @@ guesses from answers that cost ε together is right with probability at most e^�
 
 from __future__ import annotations
 
-import io
-import json
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -18,12 +16,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tacit.cli.terminal import JsonFlag, console, print_json, reported
+from tacit.cli.common import console, reported
+from tacit.core.errors import BudgetError, InputError, QueryError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
     from rich.text import Text
 
     from tacit.curator.curator import Curator
@@ -46,12 +45,10 @@ class DemoBar:
 
 
 class Stage:
-    """Display of the story; silent if ``quiet``."""
+    """Display of the story."""
 
-    def __init__(self, *, quiet: bool = False) -> None:
-        from rich.console import Console
-
-        self.screen = Console(file=io.StringIO(), width=_WIDEST) if quiet else console(_WIDEST)
+    def __init__(self, screen: Console) -> None:
+        self.screen = screen
         self._scene = 0
 
     def open(self, title: str, words: str) -> None:
@@ -208,10 +205,6 @@ def difference(ask: Callable[[str], int], victims: Sequence[tuple[int, bool]]) -
     return [Guess(each, ask(first.format(each)), ask(all_but(each)), truth) for each, truth in victims]
 
 
-def as_json(guesses: Sequence[Guess]) -> dict[str, Any]:
-    return {"patients": len(guesses), "right": sum(guess.is_right for guess in guesses)}
-
-
 WARDS: Final = "SELECT ward, COUNT(*) AS visits, AVG(cost) AS cost\nFROM visits GROUP BY ward"
 AGES: Final = """\
 SELECT CASE WHEN p.age < 18 THEN 'under 18' WHEN p.age < 40 THEN '18 to 39'
@@ -235,29 +228,31 @@ class Scenery:
     bare: Callable[[str], list[tuple[Any, ...]]]
 
 
-def tell(stage: Stage, folder: Path) -> dict[str, Any]:
-    """Show the whole story on ``stage`` with the hospital in ``folder``; return its results for programs."""
-    from tacit.client.responses import answer_json
+def tell(stage: Stage, folder: Path) -> None:
+    """Show the whole story on ``stage`` with the hospital in ``folder``."""
     from tacit.curator.opening import open_curator
     from tacit.project.example_hospital import make_hospital
 
     begun = time.perf_counter()
     hospital = make_hospital()
     project = hospital.write(folder)
-    told: dict[str, Any] = {"tables": _opening(stage, hospital)}
+    _opening(stage, hospital)
     with open_curator(project, analyst="alice") as curator:
         at = Scenery(stage, hospital, curator, _unprotected(folder))
-        answers = [_wards(at), _ages(at), _costs(at), _long(at)]
-        told["queries"] = [answer_json(curator, answer) for answer in answers]
-        told["repeat"] = _repeat(at)
-        told["refused"] = _refused(at)
-        told["attack"] = _attack(at)
-        told["stopped"] = _stopped(at)
-        told["receipt"] = _receipt(at, answers[0])
-        told["ledger"], told["budget"] = _ending(at)
-    told["seconds"] = round(time.perf_counter() - begun, 1)
-    _farewell(stage, told["seconds"])
-    return told
+        answer = _wards(at)
+        for scene in (_ages, _costs, _long, _repeat, _refused, _attack, _stopped):
+            scene(at)
+        _receipt(at, answer)
+        _ending(at)
+    stage.scene("Your turn", f"{time.perf_counter() - begun:.1f} seconds")
+    stage.grid(
+        [
+            ["[bold]tacit init data.csv", "a project file for your own data"],
+            ["[bold]tacit query", "a prompt that shows every cost first"],
+            ["[bold]tacit plan --help", "how many people does a good answer need?"],
+        ]
+    )
+    stage.screen.print()
 
 
 def _unprotected(folder: Path) -> Callable[[str], list[tuple[Any, ...]]]:
@@ -270,13 +265,13 @@ def _unprotected(folder: Path) -> Callable[[str], list[tuple[Any, ...]]]:
     return lambda sql: connection.execute(sql).fetchall()
 
 
-def _opening(stage: Stage, hospital: Hospital) -> dict[str, int]:
+def _opening(stage: Stage, hospital: Hospital) -> None:
     from tacit.project.example_hospital import PROJECT
 
-    sizes = {"patients": len(hospital.patients), "visits": len(hospital.visits), "wards": len(hospital.wards)}
     stage.open(
         "A hospital that lets strangers ask",
-        f"{sizes['patients']:,} patients, {sizes['visits']:,} visits, {sizes['wards']} wards. All of it is made up, "
+        f"{len(hospital.patients):,} patients, {len(hospital.visits):,} visits, {len(hospital.wards)} wards. All of it "
+        "is made up, "
         "so that the truth [bold magenta]●[/bold magenta] may stand beside the answers; no analyst would see "
         "it.\nEvery answer carries noise, drawn anew in every run, that hides whether any one patient is in the "
         "tables. How much noise is public. How much everything together may tell is the [bold]budget[/bold].",
@@ -284,7 +279,6 @@ def _opening(stage: Stage, hospital: Hospital) -> dict[str, int]:
     stage.scene("What the owner writes down", "tacit.toml")
     stage.code("\n".join(PROJECT.split("\n\n")[1:4]).strip(), "toml")
     stage.say("[dim]Bounds and categories are public knowledge. Nothing is taken from the data.[/dim]")
-    return sizes
 
 
 def _wards(at: Scenery) -> Answer:
@@ -299,17 +293,16 @@ def _wards(at: Scenery) -> Answer:
     return answer
 
 
-def _ages(at: Scenery) -> Answer:
+def _ages(at: Scenery) -> None:
     at.stage.scene("Do older patients stay longer?", "epsilon 0.5")
     at.stage.sql(AGES)
     answer = at.curator.sql(AGES, epsilon="0.5")
     nights = _bars(answer, {row[0]: row[1:] for row in at.bare(AGES)}, 1)
     order = ("under 18", "18 to 39", "40 to 64", "65 and over")
     at.stage.bars([[age, nights[age], _pm(nights[age]), "nights"] for age in order])
-    return answer
 
 
-def _costs(at: Scenery) -> Answer:
+def _costs(at: Scenery) -> None:
     at.stage.scene("Half of all visits cost less than…", "epsilon 0.4")
     at.stage.sql(COSTS)
     answer = at.curator.sql(COSTS, epsilon="0.4")
@@ -320,34 +313,26 @@ def _costs(at: Scenery) -> Answer:
             f"{words} [bold]€{value:,.0f}[/bold] [dim](between €{low:,.0f} and €{high:,.0f}; "
             f"truth €{truth[i]:,.0f})[/dim]"
         )
-    return answer
 
 
-def _long(at: Scenery) -> Answer:
-    at.stage.scene("Say how good the answer must be; the price follows", "within 25")
+def _long(at: Scenery) -> None:
+    at.stage.scene("Say how good the answer must be; the cost follows", "within 25")
     at.stage.sql(LONG)
     answer = at.curator.sql(LONG, within=25)
     entry = _bars(answer, {None: (at.bare(LONG)[0][0],)}, 0, keyed=False)[None]
     at.stage.say(f"[bold]{_pm(entry)}[/bold] patients [dim](truth {entry.truth:,.0f})[/dim]. {answer.charge.text}.")
-    return answer
 
 
-def _repeat(at: Scenery) -> dict[str, Any]:
-    from tacit.client.responses import answer_json
-
+def _repeat(at: Scenery) -> None:
     at.stage.scene("The same numbers again cost nothing", "free")
     again = f"{WARDS} ORDER BY visits DESC LIMIT 1"
     at.stage.sql(again)
     answer = at.curator.sql(again, epsilon="0.5")
     at.stage.good(f"{answer.charge.text}. The stored answer comes back, so asking twice teaches nothing new.")
-    return answer_json(at.curator, answer)
 
 
-def _refused(at: Scenery) -> list[dict[str, str]]:
-    from tacit.core.errors import QueryError
-
+def _refused(at: Scenery) -> None:
     at.stage.scene("Queries that would reveal a person are refused", "free")
-    refused = []
     for sql in (
         "SELECT * FROM visits WHERE cost > 5000",
         "SELECT patient_id, COUNT(*) AS visits FROM visits GROUP BY patient_id",
@@ -357,11 +342,9 @@ def _refused(at: Scenery) -> list[dict[str, str]]:
         except QueryError as refusal:
             at.stage.sql(sql)
             at.stage.bad(str(refusal))
-            refused.append({"sql": sql, "code": refusal.code, "message": str(refusal)})
-    return refused
 
 
-def _attack(at: Scenery) -> dict[str, Any]:
+def _attack(at: Scenery) -> None:
     at.curator.ledger.add_analyst("mallory")
     at.curator.ledger.set_quota("patients", {"epsilon": _SHARE}, analyst="mallory")
     victims = choose_victims(at.hospital, _VICTIMS)
@@ -380,11 +363,6 @@ def _attack(at: Scenery) -> dict[str, Any]:
     right = sum(guess.is_right for guess in asked)
     at.stage.bad(f"Unprotected, Mallory is right about {sum(g.is_right for g in bare)} of {_VICTIMS} patients.")
     at.stage.good(f"Through Tacit, about {right} of {_VICTIMS}; tossing a coin gives {_VICTIMS // 2}, give or take 5.")
-    return {
-        "epsilon": _ATTACK_EPSILON,
-        "unprotected": as_json(bare),
-        "protected": as_json(asked),
-    }
 
 
 def _compared(bare: list[Guess], asked: list[Guess]) -> list[list[str]]:
@@ -406,22 +384,17 @@ def _folded(sql: str) -> str:
     return sql.replace(" FROM ", "\nFROM ") + ";"
 
 
-def _stopped(at: Scenery) -> list[dict[str, str]]:
-    from tacit.core.errors import BudgetError
-
+def _stopped(at: Scenery) -> None:
     at.stage.scene("More epsilon would mean less noise, but there is an end to it", "epsilon 1")
-    stopped = []
     for analyst in ("mallory", "alice"):
         try:
             at.curator.sql(all_but(0), epsilon="1", analyst=analyst)
         except BudgetError as stop:
             at.stage.bad(f"{analyst.title()}: {stop}")
-            stopped.append({"analyst": analyst, "code": stop.code, "message": str(stop)})
     at.stage.say("The stop holds whatever is asked, in whatever order, by however many people together.")
-    return stopped
 
 
-def _receipt(at: Scenery, answer: Answer) -> dict[str, Any]:
+def _receipt(at: Scenery, answer: Answer) -> None:
     from tacit.releases.receipt import Receipt, verify_receipt
 
     _, receipt = answer.paid
@@ -435,12 +408,10 @@ def _receipt(at: Scenery, answer: Answer) -> dict[str, Any]:
     told = verify_receipt(forged, at.curator.public_key)
     failed = [check.name for check in told.checks if not check.passed]
     at.stage.say(f"[dim]One that claims to have cost half as much fails: {' and '.join(failed)} do not hold.[/dim]")
-    return {"ok": report.ok, "checks": json.loads(report.to_json())["checks"], "forged_fails": failed}
 
 
-def _ending(at: Scenery) -> tuple[dict[str, Any], dict[str, Any]]:
+def _ending(at: Scenery) -> None:
     from tacit.cli.query import budget_table
-    from tacit.client.account_responses import BudgetResponse
     from tacit.core.numbers import with_noun
 
     at.stage.scene("The account of all of it", "tacit ledger verify")
@@ -452,20 +423,6 @@ def _ending(at: Scenery) -> tuple[dict[str, Any], dict[str, Any]]:
     owners = ("total", "mallory")
     lines = (share.lines for share in account.balances)
     at.stage.show(budget_table(zip(owners, lines, account.epsilons, strict=False)))
-    ledger = {"ok": report.ok, "entries": report.entries, "charges": report.charges}
-    return ledger, BudgetResponse.of(account).plain()
-
-
-def _farewell(stage: Stage, seconds: float) -> None:
-    stage.scene("Your turn", f"{seconds:.1f} seconds")
-    stage.grid(
-        [
-            ["[bold]tacit init data.csv", "a project file for your own data"],
-            ["[bold]tacit query", "a prompt that shows every price first"],
-            ["[bold]tacit plan --help", "how many people does a good answer need?"],
-        ]
-    )
-    stage.screen.print()
 
 
 def _bars(answer: Answer, truth: dict[Any, tuple[Any, ...]], column: int, *, keyed: bool = True) -> dict[Any, DemoBar]:
@@ -488,29 +445,21 @@ def _float(value: Any) -> float:
     return float(value or 0)
 
 
-__all__ = ["demo"]
-
-
 def demo(
     keep: Annotated[Path | None, typer.Option(help="Write the hospital's files to this folder and keep them.")] = None,
-    as_json: JsonFlag = False,
 ) -> None:
     """See it at work: a made-up hospital, queries with error bars, a budget, an attack that fails.
 
     Takes a few seconds. The files are removed afterwards unless --keep names a folder.
     """
-    from tacit.core.errors import InputError
-
-    stage = Stage(quiet=as_json)
-    with reported(as_json=as_json):
+    stage = Stage(console(_WIDEST))
+    with reported():
         if keep is None:
             with tempfile.TemporaryDirectory(prefix="tacit-demo-") as folder:
-                told = tell(stage, Path(folder))
-        else:
-            if (keep / "tacit.toml").exists():
-                raise InputError("keep", f"{keep} holds a project already; name an empty folder")
-            keep.mkdir(parents=True, exist_ok=True)
-            told = tell(stage, keep)
-            stage.say(f"Left in [bold]{keep}[/bold]: try [bold]tacit query --project {keep}/tacit.toml[/bold]")
-    if as_json:
-        print_json(told)
+                tell(stage, Path(folder))
+            return
+        if (keep / "tacit.toml").exists():
+            raise InputError("keep", f"{keep} holds a project already; name an empty folder")
+        keep.mkdir(parents=True, exist_ok=True)
+        tell(stage, keep)
+        stage.say(f"Left in [bold]{keep}[/bold]: try [bold]tacit query --project {keep}/tacit.toml[/bold]")

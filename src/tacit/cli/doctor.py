@@ -12,8 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tacit.cli.open_project import DEFAULT_PROJECT, LedgerLocation, ProjectOption, find_ledger, listening, reading
-from tacit.cli.terminal import JsonFlag, console, print_json, say
+from tacit.cli.common import (
+    DEFAULT_PROJECT,
+    JsonFlag,
+    LedgerLocation,
+    ProjectOption,
+    console,
+    find_ledger,
+    listening,
+    print_json,
+    reading,
+    say,
+)
 from tacit.core.errors import InputError, TacitError
 from tacit.core.numbers import with_noun
 from tacit.core.text_files import visible

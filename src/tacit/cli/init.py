@@ -17,8 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tacit.cli.open_project import listening
-from tacit.cli.terminal import JsonFlag, console, is_interactive, print_json, reported
+from tacit.cli.common import JsonFlag, console, is_interactive, listening, print_json, reported
 from tacit.core.errors import InputError, TacitError
 from tacit.core.extras import MissingError, install_command
 from tacit.core.names import is_name

@@ -9,21 +9,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tacit.cli.open_project import (
+from tacit.cli.common import (
     DEFAULT_PROJECT,
+    EXIT_CODES,
+    JsonFlag,
     LedgerLocation,
     OperatorOption,
     ProjectOption,
     ReasonOption,
     adopted_ledger,
     check_exists,
+    console,
     find_ledger,
     opened_ledger,
     operator_name,
+    print_json,
+    progress_bar,
     reading,
     receipt_check,
+    reported,
+    say,
+    tell,
 )
-from tacit.cli.terminal import EXIT_CODES, JsonFlag, console, print_json, progress_bar, reported, say, tell
 from tacit.core.errors import InputError
 from tacit.core.numbers import with_noun
 from tacit.core.text_files import visible

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tacit.cli.open_project import DEFAULT_PROJECT, ProjectOption, opened_ledger
-from tacit.cli.terminal import JsonFlag, console, print_json, reported
+from tacit.cli.common import DEFAULT_PROJECT, JsonFlag, ProjectOption, console, opened_ledger, print_json, reported
 from tacit.core.errors import InputError
 from tacit.core.text_files import visible
 
@@ -100,7 +99,7 @@ def table(
 
     tacit receipt table visits.csv receipt.json
     """
-    from tacit.cli.open_project import opened
+    from tacit.cli.common import opened
     from tacit.releases.published_table import answer_again, difference, read_table
     from tacit.releases.receipt import ReceiptCheck
 
@@ -139,7 +138,7 @@ def find(
 
     tacit receipt find 6,334
     """
-    from tacit.cli.open_project import opened
+    from tacit.cli.common import opened
     from tacit.releases.published_table import find_number
 
     with reported("number", as_json=as_json), opened(project) as curator:

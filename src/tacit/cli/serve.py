@@ -16,8 +16,17 @@ from urllib.parse import urlsplit
 
 import typer
 
-from tacit.cli.open_project import DEFAULT_PROJECT, AnalystOption, ProjectOption, listening, opened
-from tacit.cli.terminal import JsonFlag, print_json, reported, say
+from tacit.cli.common import (
+    DEFAULT_PROJECT,
+    AnalystOption,
+    JsonFlag,
+    ProjectOption,
+    listening,
+    opened,
+    print_json,
+    reported,
+    say,
+)
 from tacit.core.errors import InputError
 from tacit.core.extras import MissingError, install_command, load
 from tacit.project.project_template import read_project
