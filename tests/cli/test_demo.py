@@ -44,7 +44,7 @@ def test_the_story(told: str) -> None:
     assert "for analyst" not in text[text.index("✘ Alice") : text.index("The stop holds")]
     assert "✔ the signature is of exactly these words" in text
     assert "fails: signature and charge do not hold." in text
-    assert f"{4 + 2 * 24} charges: chain, prices, sums and caps hold." in text
+    assert f"{4 + 2 * 24} charges: chain, charges, sums and caps hold." in text
 
 
 def test_the_attack_is_no_better_than_a_coin(told: str) -> None:

@@ -387,7 +387,7 @@ def test_the_owner_is_shown_what_is_left_out(clinic: Path, run: Run, run_json: J
     project.write_text(text.replace("max_rows = 5\n", "").replace('epsilon = "4"', 'epsilon = "40"'))
     shown = run("doctor", "--look")
     assert shown.exit_code == 0
-    assert "max_rows: AUTO, found privately within the price of each query" in shown.stdout
+    assert "max_rows: AUTO, found privately within the cost of each query" in shown.stdout
     assert "epsilon 40 protects little" in shown.stdout
     assert "Not private: exact numbers of protected rows, for the owner's eyes." in shown.stdout
     assert "max_rows = 1: " in shown.stdout

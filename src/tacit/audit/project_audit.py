@@ -322,7 +322,7 @@ def project_checks(
 
 @dataclass(frozen=True)
 class _Trial:
-    """A query to made-up people of a project, with the words of its price where its text states none."""
+    """A query to made-up people of a project, with the words of its cost where its text states none."""
 
     project: Project
     sql: str
@@ -339,12 +339,12 @@ def _trial(project: Project, curator: Curator, sql: str) -> _Trial:
     try:
         return _Trial(project, sql, {}, _planned(curator.explain(sql)))
     except InputError:
-        # Its text states no price; any will do to learn whose budget pays.
+        # Its text states no cost; any will do to learn whose budget pays.
         population = _planned(curator.explain(sql, epsilon=1)).final.population
     model = project.populations[population]
     budget = next(exact(each, "epsilon") for each in (model.epsilon, model.rho, model.mu) if each is not None)
-    price = min(budget / _PART, Fraction(1))
-    return _Trial(project, sql, {"epsilon": price}, _planned(curator.explain(sql, epsilon=price)))
+    cost = min(budget / _PART, Fraction(1))
+    return _Trial(project, sql, {"epsilon": cost}, _planned(curator.explain(sql, epsilon=cost)))
 
 
 def _planned(quote: Quote) -> Plan:
@@ -380,8 +380,8 @@ def _outside_check(trial: _Trial, pairs: Sequence[Neighbours], samples: int) -> 
     hairs = count()
 
     def ask(curator: Curator) -> Any:
-        price = trial.words["epsilon"] * (1 - Fraction(next(hairs), 10**9))
-        return curator.sql(trial.sql, epsilon=price).finished.values
+        cost = trial.words["epsilon"] * (1 - Fraction(next(hairs), 10**9))
+        return curator.sql(trial.sql, epsilon=cost).finished.values
 
     def run() -> Verdict:
         rich = _rich(trial.project)

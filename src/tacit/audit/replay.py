@@ -66,7 +66,7 @@ class CallInputs:
         declared: the largest move in each norm: ``l1``, ``l2 squared``, ``linf``, ``entries`` (how many may move).
         absent_is_zero: whether a key that one neighbour lacks counts as zero.
         guarantee: what the call costs, if it says so.
-        stream: where one price pays for many calls, what they belong to.
+        stream: where one cost pays for many calls, what they belong to.
     """
 
     mechanism: str
@@ -448,7 +448,7 @@ class Tape:
 
     @property
     def guarantees(self) -> list[Guarantee]:
-        """Guarantees declared by the mechanisms that ran; a stream of queries that has one price counts once."""
+        """Guarantees declared by the mechanisms that ran; a stream of queries that has one cost counts once."""
         streams: list[object] = []
         found = []
         for reading in (call.reading for call in self.calls):

@@ -2,7 +2,7 @@
 
 Visible from there: whether strange bytes, strange numbers and hostile queries are refused, in one shape and
 for nothing; whether unknown and forbidden look alike; whether anything tells on the machinery. With a query and its
-price, also whether an answer is charged once, repeats are free and equal, and receipts hold. And with a second server
+cost, also whether an answer is charged once, repeats are free and equal, and receipts hold. And with a second server
 that has one person less, what :func:`tacit.audit.lower_bound` says of the answers of both.
 """
 
@@ -118,12 +118,12 @@ def server_checks(
 
 def _apart(one: RemoteCurator, other: RemoteCurator, query: AuditQuery, samples: int) -> Verdict:
     """Pay again and again, each time a hair less, so that nothing is a repeat."""
-    price, hairs = exact_positive(query.epsilon, "epsilon"), count()
-    claim = one.explain(query.sql, epsilon=price).guarantee
+    cost, hairs = exact_positive(query.epsilon, "epsilon"), count()
+    claim = one.explain(query.sql, epsilon=cost).guarantee
     delta = getattr(claim, "delta", 0) or (0 if isinstance(claim, PureDP) else _DELTA)
 
     def ask(remote: RemoteCurator) -> Any:
-        answer = remote.sql(query.sql, epsilon=price * (1 - Fraction(next(hairs), 10**9)))
+        answer = remote.sql(query.sql, epsilon=cost * (1 - Fraction(next(hairs), 10**9)))
         return answer.to_arrow().to_pylist()
 
     return judged(lower_bound(ask, one, other, claimed=claim, delta=delta, samples=samples, confidence=_CONFIDENCE))

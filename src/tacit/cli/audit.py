@@ -60,7 +60,7 @@ def audit(
     ] = None,
     delta: Annotated[str, typer.Option(help="The delta of the claim.")] = "0",
     sql: Annotated[list[str] | None, typer.Option(help="For a project or server: a query to audit as well.")] = None,
-    epsilon: Annotated[str | None, typer.Option(help="For a server: the price of that query, each time.")] = None,
+    epsilon: Annotated[str | None, typer.Option(help="For a server: the cost of that query, each time.")] = None,
     token: Annotated[
         str | None,
         typer.Option(envvar="TACIT_TOKEN", help="For a server: the token of an analyst.", show_default=False),
@@ -83,7 +83,7 @@ def audit(
     A project is audited on made-up people: its tables, its budgets and every query that it was ever asked. Its data
     is not read and its budget not touched.
 
-    A server is audited as an analyst sees it: what it refuses, what it reveals, and, with a query and its price,
+    A server is audited as an analyst sees it: what it refuses, what it reveals, and, with a query and its cost,
     what it charges. With `--second`, another server whose data lacks one person, the answers of both are compared.
 
     Exit code 1 when a claim is refuted, or when the self-audit fails.

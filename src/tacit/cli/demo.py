@@ -59,7 +59,7 @@ class Stage:
         body = Text.from_markup(words)
         self.screen.print(Panel(body, title=f"[bold]{title}[/bold]", title_align="left", border_style="cyan"))
 
-    def scene(self, title: str, price: str = "") -> None:
+    def scene(self, title: str, cost: str = "") -> None:
         from rich.table import Table
         from rich.text import Text
 
@@ -67,7 +67,7 @@ class Stage:
         line = Table.grid(expand=True)
         line.add_column()
         line.add_column(justify="right")
-        line.add_row(Text(f" {self._scene}  {title}", style="bold cyan"), Text(price, style="yellow"))
+        line.add_row(Text(f" {self._scene}  {title}", style="bold cyan"), Text(cost, style="yellow"))
         self.screen.print()
         self.screen.print(line)
 
@@ -285,7 +285,7 @@ def _wards(at: Scenery) -> Answer:
     at.stage.scene("How busy are the wards, and what does a visit cost?", "epsilon 0.5")
     quote = at.curator.explain(WARDS, epsilon="0.5")
     at.stage.sql(WARDS)
-    at.stage.say(f"[dim]Known before asking, for nothing: a count will be {quote.explanation.errors[0].meaning}.[/dim]")
+    at.stage.say(f"[dim]Known before asking, free: a count will be {quote.explanation.errors[0].meaning}.[/dim]")
     answer = at.curator.sql(WARDS, epsilon="0.5")
     truth = {row[0]: row[1:] for row in at.bare(WARDS)}
     visits, costs = _bars(answer, truth, 1), _bars(answer, truth, 2)
@@ -418,7 +418,7 @@ def _ending(at: Scenery) -> None:
     report = at.curator.ledger.verify()
     if report.ok:
         size = f"{with_noun(report.entries, 'entry', 'entries')}, {with_noun(report.charges, 'charge')}"
-        at.stage.good(f"{size}: chain, prices, sums and caps hold.")
+        at.stage.good(f"{size}: chain, charges, sums and caps hold.")
     account = at.curator.budget(analyst="mallory")
     owners = ("total", "mallory")
     lines = (share.lines for share in account.balances)

@@ -185,8 +185,8 @@ def _declared(loaded: Project) -> Iterator[DoctorCheck]:
         auto = [name for name in ("max_groups", "max_rows") if getattr(table, name) == AUTO]
         if auto:
             words = (
-                f"{' and '.join(auto)}: AUTO, found privately within the price of each query, as where none is "
-                "stated; a number costs nothing"
+                f"{' and '.join(auto)}: AUTO, found privately within the cost of each query, as where none is "
+                "stated; a stated number is free"
             )
             yield DoctorCheck(f"limits {table.name}", True, words)
     for name, model in loaded.populations.items():

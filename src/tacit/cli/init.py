@@ -333,7 +333,7 @@ def _ask_unit(table: DraftTable, looked_at: Path | None) -> DraftTable:
     if table.unit == "row":
         return table
     typer.echo("  Each person's contribution must be limited; the limits are public and set the noise.")
-    typer.echo('  Each is a number, or "auto": found privately, for a tenth to a quarter of the price.')
+    typer.echo('  Each is a number, or "auto": found privately, for a tenth to a quarter of the cost.')
     if looked_at is not None and table.unit is not None:
         _show_choices(looked_at, table)
     groups = _ask_count(

@@ -44,7 +44,7 @@ app = typer.Typer(no_args_is_help=True, help="The ledger of all charges: check i
 
 @app.command()
 def verify(project: ProjectOption = DEFAULT_PROJECT, as_json: JsonFlag = False) -> None:
-    """Recompute everything: the chain, every price, all sums and caps, what was released, every receipt.
+    """Recompute everything: the chain, every charge, all sums and caps, what was released, every receipt.
 
     Also lists what operators decided: changed caps, an adopted ledger, budgets counted as lost, a replaced key. Changes
     nothing, and also checks a ledger that cannot be opened. Exit code 9 if something is wrong.
@@ -269,7 +269,7 @@ def _show_report(report: VerificationReport) -> None:
     say(*(f"override  {visible(str(each))}" for each in report.overrides), style="yellow", whole=True)
     say(*(f"problem  {problem}" for problem in report.problems), style="red", whole=True)
     if report.ok:
-        say("Chain, prices, sums, caps, released values and receipts all hold.", style="green")
+        say("Chain, charges, sums, caps, released values and receipts all hold.", style="green")
 
 
 def _record_json(record: Record) -> dict[str, Any]:

@@ -135,12 +135,12 @@ def query(
     """Ask a query in SQL and pay for it.
 
     Prints the answer with its errors, what was charged and what is left. Without a query, on a terminal, it opens a
-    prompt that shows every price before it asks.
+    prompt that shows every cost before it asks.
 
     tacit query "SELECT ward, COUNT(*) AS visits FROM visits GROUP BY ward" --epsilon 0.5
     """
     with reported("sql", as_json=as_json or form == "json"):
-        price = request_of(options)
+        request = request_of(options)
         form = check_output(form, output, as_json)
         if plot is not None:
             endings = (".svg", ".png", ".html", ".json")
@@ -157,9 +157,9 @@ def query(
             raise InputError("sql", "say what to ask: a query in SQL, --file, or a pipe")
         with opened(project, analyst=analyst) as curator:
             if text is None:
-                Prompt(curator, price, console()).run()
+                Prompt(curator, request, console()).run()
                 return
-            answer = curator.sql(text, **price.options)
+            answer = curator.sql(text, **request.options)
             answer = answer.raw if raw else answer
             print_answer(curator, answer, form, output)
             if plot is not None:
@@ -178,17 +178,17 @@ def explain(
     engine: Annotated[bool, typer.Option("--engine", help="Also show the SQL that the database would run.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show what a query would release, its price and its expected error. Free; reads no data.
+    """Show what a query would release, its cost and its expected error. Free; reads no data.
 
     tacit explain "SELECT AVG(cost) AS cost FROM visits" --epsilon 0.5 --suppose 1000
     """
     with reported("sql", as_json=as_json):
-        price = request_of(options)
+        request = request_of(options)
         text = read_sql(sql, file)
         if text is None:
             raise InputError("sql", "say what to explain: a query in SQL, --file, or a pipe")
         with opened(project, analyst=analyst) as curator:
-            quote = curator.explain(text, **price.options)
+            quote = curator.explain(text, **request.options)
             budget = None if quote.is_public else curator.budget(quote)
     if as_json:
         from tacit.client.account_responses import BudgetResponse
@@ -232,16 +232,16 @@ def budget(
 ) -> None:
     """Show what is spent and what is left of each population's budget.
 
-    With a query and its price, also how many more such queries fit.
+    With a query and its cost, also how many more such queries fit.
 
     tacit budget "SELECT COUNT(*) FROM visits" --epsilon 0.1
     """
     with reported("sql", as_json=as_json):
-        price = request_of(options)
-        if sql is None and price.is_priced:
-            raise InputError("sql", "a price needs a query beside it")
+        request = request_of(options)
+        if sql is None and request.is_priced:
+            raise InputError("sql", "a cost needs a query beside it")
         state = _read(project, population, analyst) if sql is None else None
-        accounts, waiting, decided = state or _asked(project, population, analyst, sql, price.options)
+        accounts, waiting, decided = state or _asked(project, population, analyst, sql, request.options)
     if as_json:
         from tacit.client.account_responses import BudgetResponse
 
@@ -267,8 +267,13 @@ def show_budget(screen: Console, account: Budget) -> None:
     """Print one account: a bar for each currency, the total and each share."""
     from rich.text import Text
 
+    from tacit.core.numbers import format_up, round_down
+
     shares = [share for share in account.balances if share.limited or share is account.balances[0]]
-    screen.print(Text.assemble((account.population, "bold"), f": at most {account.promise} for all answers together"))
+    whole = account.epsilons[0]
+    limits = [f"{line.currency} {format_up(round_down(line.cap, 6))}" for line in account.lines if line.cap]
+    caps = ", ".join(limits) if whole is None else whole.cap_text
+    screen.print(Text.assemble((account.population, "bold"), f": at most {caps} for all answers together"))
     epsilons = dict(zip(map(id, account.balances), account.epsilons, strict=True))
     rows = ((share.owner if i else "total", share.lines, epsilons[id(share)]) for i, share in enumerate(shares))
     screen.print(budget_table(rows))
@@ -476,9 +481,9 @@ def _write(curator: Curator, answer: Answer, form: str, output: Path | None) -> 
 
 # -- the prompt
 
-_HELP = r"""Write a query in SQL, to a semicolon. Its price is shown, and you are asked before it is paid.
+_HELP = r"""Write a query in SQL, to a semicolon. Its cost is shown, and you are asked before it is paid.
 \epsilon 0.5     what a query may cost; also \rho, \mu, \delta
-\within 50       instead of a price, how far off answers may be; also \within column=50
+\within 50       instead of a cost, how far off answers may be; also \within column=50
 \confidence .99  of the intervals; also \max_groups, \max_rows, \weights, \suppose
 \explain         more about the next query: each release, its noise, its error
 \d               the tables; \d visits: one table and what is known about its columns
@@ -496,13 +501,13 @@ _HISTORY_LINES = 1000
 
 
 class Prompt:
-    """One session at the prompt, with a price until another is typed; EOFError from ``read`` ends it."""
+    """One session at the prompt, with a cost until another is typed; EOFError from ``read`` ends it."""
 
     def __init__(
-        self, curator: Curator, price: Request, screen: Console, read: Callable[[str], str] | None = None
+        self, curator: Curator, request: Request, screen: Console, read: Callable[[str], str] | None = None
     ) -> None:
         self._curator = curator
-        self._price = price
+        self._request = request
         self._screen = screen
         self._read = input if read is None else read
         self._explain = False
@@ -595,10 +600,10 @@ class Prompt:
         if not value:
             raise InputError(f"\\{word}", "needs a number after it")
         option = OPTIONS[word]
-        # Another price takes the place of the one before.
+        # Another cost takes the place of the one before.
         said: dict[str, Any] = {name: None for name, each in OPTIONS.items() if option.accounts and each.accounts}
         said[word] = option.typed(value.replace(",", " ").split() if option.named else [value])
-        self._price = replace(self._price, **said)
+        self._request = replace(self._request, **said)
 
     def _show_budgets(self) -> None:
         names = dict.fromkeys(table.table.population for table in self._curator.tables())
@@ -607,13 +612,13 @@ class Prompt:
                 show_budget(self._screen, self._curator.budget(population=name))
 
     def _ask(self, text: str) -> None:
-        quote = self._curator.explain(text, **self._price.options)
+        quote = self._curator.explain(text, **self._request.options)
         if self._explain:
             self._explain = False
             self._say(show_quote(quote))
         self._say(self._offer(quote))
         if self._read("Ask it? [y/N] ").strip().lower() in ("y", "yes"):
-            show_answer(self._screen, self._curator, self._curator.sql(text, **self._price.options))
+            show_answer(self._screen, self._curator, self._curator.sql(text, **self._request.options))
         else:
             self._say("Not asked; nothing was charged.")
 

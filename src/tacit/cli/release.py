@@ -209,10 +209,10 @@ def synth(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The file to write: .parquet or .csv; of two tables, the folder.")
     ] = Path("synthetic.parquet"),
-    epsilon: Annotated[str | None, typer.Option("--epsilon", "-e", help="Price in epsilon.")] = None,
+    epsilon: Annotated[str | None, typer.Option("--epsilon", "-e", help="Cost in epsilon.")] = None,
     delta: Annotated[str | None, typer.Option("--delta", help="Delta that goes with the epsilon.")] = None,
-    rho: Annotated[str | None, typer.Option("--rho", help="Price in rho instead, for zcdp accounts.")] = None,
-    mu: Annotated[str | None, typer.Option("--mu", help="Price in mu instead, for gdp accounts.")] = None,
+    rho: Annotated[str | None, typer.Option("--rho", help="Cost in rho instead, for zcdp accounts.")] = None,
+    mu: Annotated[str | None, typer.Option("--mu", help="Cost in mu instead, for gdp accounts.")] = None,
     columns: Annotated[
         list[str] | None, typer.Option("--column", "-c", help="A column to synthesise; by default all declared ones.")
     ] = None,

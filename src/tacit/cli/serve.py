@@ -240,7 +240,7 @@ def _tell_demo(started: Started) -> None:
         _say("Or with psql, or any tool that speaks to PostgreSQL, with the token as the password:\n")
         _say(f"  PGPASSWORD={links['token']} PGOPTIONS='-c tacit.epsilon=0.1' \\")
         _say(f"  psql -h {host} -p {port} -U {_DEMO_ANALYST} -d hospital\n")
-        _say("A dashboard or a notebook takes an address; the price of each of its queries is in it:\n")
+        _say("A dashboard or a notebook takes an address; the cost of each of its queries is in it:\n")
         options = "?options=-ctacit.epsilon%3D0.1"
         _say(f"  postgresql://{_DEMO_ANALYST}:{links['token']}@{host}:{port}/hospital{options}\n")
     learns = "" if find_spec("sklearn") is not None else f" (after {install_command('learn')})"

@@ -43,7 +43,7 @@ _MOST_KEYS: Final = 3
 #: Values of a column that are compared with its categories, and how many are shown.
 _MOST_VALUES: Final = 10_000
 _MOST_NEAR: Final = 5
-#: Expected errors are those of a count at this price.
+#: Expected errors are those of a count at this cost.
 EPSILON: Final = "1"
 _BETA: Final = Fraction(1, 20)
 #: Rows of a table of a database that are read for a picture.

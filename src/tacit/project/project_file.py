@@ -116,7 +116,7 @@ class TableModel(StrictModel):
     CSV source is written; see :class:`tacit.engines.files.CsvFormat`.
 
     ``max_groups`` and ``max_rows`` hold for queries that state no number: each is one, or ``"auto"``, which has it
-    found privately within the price of a query, as where nothing is stated. ``max_groups_limit`` and
+    found privately within the cost of a query, as where nothing is stated. ``max_groups_limit`` and
     ``max_rows_limit`` are ceilings for queries, and without them any number may be stated.
     """
 

@@ -240,8 +240,8 @@ def _table(table: DraftTable, draft: Draft) -> Iterator[str]:
             yield _aside(f"# unit = {toml_text(table.guess)}", "a guess, by the name of the column")
     if not table.public and table.unit != "row":
         if AUTO in (table.max_groups, table.max_rows):
-            yield "# Of one person so many groups of an answer count, and so many rows in each. A number costs nothing;"
-            yield '# "auto" has it found privately, for a tenth to a quarter of the price. Fewer means less noise.'
+            yield "# One person counts in this many groups of an answer, with this many rows in each. A number is free;"
+            yield '# "auto" has it found privately, for a tenth to a quarter of the cost. Fewer means less noise.'
         groups, rows = (json.dumps(number) for number in (table.max_groups, table.max_rows))
         yield _aside(f"max_groups = {groups}", "the most groups of one answer that one of them counts in")
         yield _aside(f"max_rows = {rows}", "and with how many rows in each; fewer means less noise")

@@ -48,7 +48,6 @@ LARGEST_BYTES: Final = 16 << 20
 LARGEST_CELLS: Final = 1 << 21
 _MODULUS: Final = 1 << 512
 _SIZE: Final = 64
-_BATCH: Final = 1 << 16
 _SEPARATORS: Final = (b",", b";", b"\t", b"|")
 _LONGEST_HEADER: Final = 1 << 16
 _LARGEST_EXPONENT: Final = 400
@@ -99,11 +98,20 @@ def digest_of_file(place: str, kind: str, key: bytes) -> RowDigest | None:
         if kind not in ("csv", "parquet") or os.stat(place).st_size > LARGEST_BYTES:
             return None
         if kind == "parquet" and has_arrow():
-            return _digest_of_parquet(place, key)
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+
+            try:
+                file = pq.ParquetFile(place)
+                size = file.metadata.num_rows * file.metadata.num_columns
+                return None if size > LARGEST_CELLS else digest_of_frame(file.read(use_threads=False), key)
+            except (TypeError, pa.ArrowException, NotImplementedError):
+                return None
         columns = _csv_cells(place) if kind == "csv" else text_columns(Path(place), LARGEST_CELLS)
     except (OSError, ValueError, csv.Error):
         return None
-    return None if columns is None else _sum_of_cells(columns, "latin-1" if kind == "csv" else "utf-8", key)
+    encoding = "latin-1" if kind == "csv" else "utf-8"
+    return None if columns is None else _sum_of_cells(list(columns.items()), encoding, key)
 
 
 def digest_of_frame(frame: Any, key: bytes) -> RowDigest | None:
@@ -115,41 +123,10 @@ def digest_of_frame(frame: Any, key: bytes) -> RowDigest | None:
     try:
         if frame.num_rows * frame.num_columns > LARGEST_CELLS or frame.nbytes > LARGEST_BYTES:
             return None
-        return _sum(frame.to_batches(max_chunksize=_BATCH), key)
+        columns = [(name, _texts(column)) for name, column in zip(frame.column_names, frame.columns, strict=True)]
+        return _sum_of_cells(columns, "utf-8", key)
     except (ValueError, TypeError, AttributeError, pa.ArrowException, NotImplementedError):
         return None
-
-
-def _digest_of_parquet(place: str, key: bytes) -> RowDigest | None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        file = pq.ParquetFile(place)
-        if file.metadata.num_rows * file.metadata.num_columns > LARGEST_CELLS:
-            return None
-        return _sum(file.iter_batches(batch_size=_BATCH, use_threads=False), key)
-    except (TypeError, pa.ArrowException, NotImplementedError):
-        return None
-
-
-def _sum(batches: Iterable[Any], key: bytes) -> RowDigest | None:
-    """The digest of all batches; None where there are no rows, because all files without any would be the same."""
-    import pyarrow.compute as pc
-
-    total = rows = cells = 0
-    for batch in batches:
-        cells += batch.num_rows * batch.num_columns
-        if cells > LARGEST_CELLS:
-            return None
-        order = sorted(range(batch.num_columns), key=lambda i: _name(batch.schema.names[i]))
-        if order:
-            texts = [_texts(batch.column(i)) for i in order]
-            joined = texts[0] if len(texts) == 1 else pc.binary_join_element_wise(*texts, b"\x1f")
-            names = [_name(batch.schema.names[i]) for i in order]
-            total = (total + sum(_row_numbers(names, joined.to_pylist(), key))) % _MODULUS
-        rows += batch.num_rows
-    return RowDigest(total, rows) if rows else None
 
 
 def _csv_cells(place: str) -> dict[str, list[str | None]] | None:
@@ -175,14 +152,19 @@ def _csv_cells(place: str) -> dict[str, list[str | None]] | None:
     return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)) if rows else {}
 
 
-def _sum_of_cells(columns: Mapping[str, Sequence[str | None]], encoding: str, key: bytes) -> RowDigest | None:
-    """The digest of all rows; None where there are none."""
-    ordered = sorted(columns, key=_name)
-    forms = [{each: _form((each or "").encode(encoding)) for each in set(columns[name])} for name in ordered]
-    texts = [[form[value] for value in columns[name]] for name, form in zip(ordered, forms, strict=True)]
+def _sum_of_cells(
+    columns: Sequence[tuple[str, Sequence[str | bytes | None]]], encoding: str, key: bytes
+) -> RowDigest | None:
+    """The digest of all rows; None where there are no rows, because all files without any would be the same."""
+    names, texts = [], []
+    for name, values in sorted(columns, key=lambda column: _name(column[0])):
+        forms = {
+            each: _form(each if isinstance(each, bytes) else (each or "").encode(encoding)) for each in set(values)
+        }
+        names.append(_name(name))
+        texts.append([forms[each] for each in values])
     rows = [b"\x1f".join(row) for row in zip(*texts, strict=True)]
-    total = sum(_row_numbers([_name(name) for name in ordered], rows, key)) % _MODULUS
-    return RowDigest(total, len(rows)) if rows else None
+    return RowDigest(sum(_row_numbers(names, rows, key)) % _MODULUS, len(rows)) if rows else None
 
 
 def _row_numbers(names: Sequence[str], rows: Iterable[bytes], key: bytes) -> Iterator[int]:
@@ -197,23 +179,19 @@ def _name(text: str) -> str:
     return text.strip().removeprefix("\ufeff").lower()
 
 
-def _texts(column: Any) -> Any:
-    """The values of a column as bytes in one form."""
+def _texts(column: Any) -> list[str | bytes | None]:
+    """The values of an Arrow column, each as one text."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     kind = column.type
     if pa.types.is_dictionary(kind):
-        column, kind = column.dictionary_decode(), kind.value_type
+        kind = kind.value_type
+        column = column.cast(kind)
     if pa.types.is_nested(kind):
-        column = pa.array([None if value is None else repr(value) for value in column.to_pylist()], pa.string())
-    elif not pa.types.is_binary(kind) and not pa.types.is_large_binary(kind):
-        column = column.cast(pa.string())
-    column = pc.fill_null(column.cast(pa.binary()), b"")
-    if pa.types.is_integer(kind):
-        return column  # They have one form already.
-    values = column.dictionary_encode()
-    return pa.array([_form(value) for value in values.dictionary.to_pylist()], pa.binary()).take(values.indices)
+        return [None if value is None else repr(value) for value in column.to_pylist()]
+    plain = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+    found: list[str | bytes | None] = (column if plain else column.cast(pa.string())).to_pylist()
+    return found
 
 
 def _form(value: bytes) -> bytes:

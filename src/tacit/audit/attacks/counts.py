@@ -82,7 +82,7 @@ class Averaging(BitAttack):
     Args:
         victims: persons, and whether they have it.
         repeats: how often each query is asked.
-        reworded: ask in other words each time, which is a new query with a new price; else word for word.
+        reworded: ask in other words each time, which is a new query with a new cost; else word for word.
     """
 
     victims: tuple[tuple[Hashable, bool], ...]

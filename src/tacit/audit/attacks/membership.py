@@ -265,14 +265,14 @@ class Study:
         (a + e)/(a + b + e + f) with |e|, |f| <= w, which moves it by |b·e - a·f|/(n(n + e + f)) <= w/(n - 2w).
         """
         ill, smokers = self.smokers
-        price = exact_positive(epsilon, "epsilon")
-        off = int(Laplace(epsilon=price, l1_sensitivity=1).error("0.05", k=2))
+        cost = exact_positive(epsilon, "epsilon")
+        off = int(Laplace(epsilon=cost, l1_sensitivity=1).error("0.05", k=2))
         spread = Fraction(off, smokers - 2 * off) if smokers > 2 * off else Fraction(1)
         return Learned(
             before=Fraction(ill + self.others[0], smokers + self.others[1]),
             without=Fraction(ill, smokers),
             with_person=Fraction(ill + 1, smokers + 1),
-            epsilon=price,
+            epsilon=cost,
             spread=min(spread, Fraction(1)),
         )
 

@@ -252,14 +252,14 @@ class Scene:
         """An analyst who may spend so much."""
         name = f"attacker-{next(self._runs)}"
         self.curator.ledger.add_analyst(name)
-        # Prices are rounded up to whole units of the account; a part in a million leaves room for that.
+        # Costs are rounded up to whole units of the account; a part in a million leaves room for that.
         self.curator.ledger.set_quota(self.target.population, {"epsilon": epsilon + epsilon / 10**6}, analyst=name)
         return name
 
-    def count(self, where: str, price: Fraction, analyst: str) -> float:
+    def count(self, where: str, cost: Fraction, analyst: str) -> float:
         """Count the people with certain rows, through the curator."""
         sql = f"SELECT COUNT(DISTINCT {self.unit}) AS n FROM {self.target.narrow} WHERE {where}"  # noqa: S608
-        answer = self.curator.sql(sql, epsilon=price, max_groups=1, max_rows=1, analyst=analyst)
+        answer = self.curator.sql(sql, epsilon=cost, max_groups=1, max_rows=1, analyst=analyst)
         return float(answer.finished.values[0][0] or 0)  # type: ignore[arg-type]
 
 
@@ -483,11 +483,11 @@ def _exact(scene: Scene) -> CountWithout:
 
 def _counts(scene: Scene, attack: attacks.Differencing | attacks.Averaging, epsilon: Fraction) -> CountWithout:
     analyst = scene.hire(epsilon * len(attack.victims))
-    price = epsilon / attack.queries
+    cost = epsilon / attack.queries
 
     def ask(person: Hashable | None, wording: int) -> float:
         apart = "" if person is None else f" AND {scene.unit} <> {literal(person)}"
-        return scene.count(f"{scene.bit} AND {scene.holds_for_all(wording)}{apart}", price, analyst)
+        return scene.count(f"{scene.bit} AND {scene.holds_for_all(wording)}{apart}", cost, analyst)
 
     return ask
 
@@ -617,7 +617,7 @@ class _Study:
         people = [(person, *row) for person, row in enumerate(self.rows)]
         frame = PlainFrame.inferred(["person", *self.columns], people)
         declared = {name: list(values) for name, values in zip(self.columns, self.values, strict=True)}
-        price = epsilon / len(self.marginals)
+        cost = epsilon / len(self.marginals)
 
         def published() -> NDArray[np.float64]:
             with open_curator(
@@ -627,7 +627,7 @@ class _Study:
                 for marginal in self.marginals:
                     keys = ", ".join(quoted(self.columns[place]) for place in marginal.columns)
                     sql = f"SELECT {keys}, COUNT(*) AS n FROM study GROUP BY {keys}"  # noqa: S608
-                    answers = curator.sql(sql, epsilon=price).finished.values
+                    answers = curator.sql(sql, epsilon=cost).finished.values
                     counts = {tuple(cell): float(count or 0) for *cell, count in answers}  # type: ignore[arg-type]
                     tables.append(marginal.shares(counts, self.size))
                 return np.concatenate(tables)
@@ -653,12 +653,12 @@ def collusion(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
     victims = _victims(scene, _POOLED)
     epsilon = sorted(epsilons)[len(epsilons) // 2]
 
-    def ask_at(price: Fraction, cap: Fraction) -> AskAs:
+    def ask_at(cost: Fraction, cap: Fraction) -> AskAs:
         analyst = scene.hire(cap)
 
         def ask(which: int, person: Hashable) -> float:
             where = f"{scene.bit} AND {scene.unit} = {literal(person)} AND {scene.holds_for_all(which)}"
-            return scene.count(where, price, analyst)
+            return scene.count(where, cost, analyst)
 
         return ask
 
