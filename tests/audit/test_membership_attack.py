@@ -7,7 +7,7 @@ import pytest
 
 from support.bits import SeededBits
 from tacit.audit.attacks import Marginal, Membership, ModelMembership, compare, indicators, ridge
-from tacit.audit.attacks.membership import guess_members
+from tacit.audit.attacks.people import guess_members
 from tacit.audit.attacks.results import toss
 from tacit.core.errors import InputError
 from tacit.mechanisms.laplace import Laplace

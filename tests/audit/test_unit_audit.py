@@ -21,8 +21,7 @@ from tacit.core.errors import InputError
 from tacit.curator.opening import open_project
 from tacit.engines.frames import PlainFrame
 from tacit.project.project_file import Project, ProjectModel, build, validate
-from tacit.project.source import Source
-from tacit.project.source_binding import BoundUnits
+from tacit.project.source import BoundUnits, Source
 from tacit.query import catalog
 from tacit.query.types import INTEGER, TEXT, SqlType
 

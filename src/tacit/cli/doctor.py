@@ -312,7 +312,7 @@ def _terms(place: LedgerLocation, loaded: Project) -> Iterator[DoctorCheck]:
     from tacit.ledger.protocol import Name
     from tacit.ledger.records import describe_terms, terms_of
     from tacit.ledger.verify import Overrides
-    from tacit.project.source_binding import unit_terms
+    from tacit.project.source import unit_terms
     from tacit.releases.accounts import filter_of
 
     try:

@@ -23,8 +23,7 @@ from tacit.ledger.memory import MEMORY, rehearsed_on
 from tacit.ledger.opening import open_reader
 from tacit.ledger.protocol import Reader
 from tacit.project.project_file import ColumnModel, Project, ProjectModel, build, load, validate, written_as
-from tacit.project.source import Digests, Source, table_name
-from tacit.project.source_binding import BoundUnits, SourceBinder, declared_terms, unit_terms
+from tacit.project.source import BoundUnits, Digests, Source, SourceBinder, declared_terms, table_name, unit_terms
 from tacit.query.catalog import UNIT_ROWS
 from tacit.query.contribution import ContributionNumber
 from tacit.query.relational.algebra import scanned

@@ -10,6 +10,5 @@ Modules:
 * :mod:`.project_file` — Project file: tables, protected units and budgets
 * :mod:`.project_template` — Text of a new project file with comments and marked gaps, and its reading as TOML
 * :mod:`.public_sizes` — Sizes of public tables, counted once per version
-* :mod:`.source` — Sources of tables: where their rows are, names and types of their columns, and their fingerprints
-* :mod:`.source_binding` — Binding of sources to the populations they protect
+* :mod:`.source` — Sources of tables: where their rows are, their columns and fingerprints, and whom they belong to
 """

@@ -9,8 +9,7 @@ protection, and some that have a curator behind them. None of them knows what is
 
 Modules:
 * :mod:`.counts` — Attacks on counts: differencing, averaging, reconstruction, collusion, and defences that fail
-* :mod:`.linkage` — Attacks on rows without names: linkage, small cells, sampling, inexact ratings
-* :mod:`.membership` — Membership inference from averages and models; why nothing protects against what a study learns
+* :mod:`.people` — Attacks on people in published data: linkage, small cells, sampling, inexact ratings, membership
 * :mod:`.results` — Results of attacks: success rates with intervals, one attack at several epsilons, and the page that
   tells them
 * :mod:`.scenarios` — Each attack with its victims, its unprotected twin and the curator, on the example or a project
@@ -32,29 +31,27 @@ from tacit.audit.attacks.counts import (
     reconstruct,
     reconstruct_under_noise,
 )
-from tacit.audit.attacks.linkage import (
+from tacit.audit.attacks.people import (
     Exposure,
     InexactLinkage,
+    Learned,
     Linkage,
     LinkageProfile,
+    Marginal,
+    Membership,
+    ModelMembership,
     Rating,
     SmallCells,
+    Study,
     blur,
     exposure,
+    indicators,
     link,
     link_by_steps,
     link_inexactly,
     made_up_films,
-    score_rows,
-)
-from tacit.audit.attacks.membership import (
-    Learned,
-    Marginal,
-    Membership,
-    ModelMembership,
-    Study,
-    indicators,
     ridge,
+    score_rows,
 )
 from tacit.audit.attacks.results import Attack, Comparison, Result, SuccessRate, compare, most_that_any_can
 

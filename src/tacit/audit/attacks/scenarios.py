@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 
 from tacit.audit import attacks
 from tacit.audit.attacks.counts import COLLUSION, AskAs, CountWithout, bounded_noise, hide_small, noise_anew
-from tacit.audit.attacks.linkage import SAMPLING, CountsBySecret, KnownRow
-from tacit.audit.attacks.membership import MEMBERSHIP, MODELS, Losses
+from tacit.audit.attacks.people import MEMBERSHIP, MODELS, SAMPLING, CountsBySecret, KnownRow, Losses
 from tacit.audit.attacks.results import Chapter, choose, choose_evenly
 from tacit.core.errors import InputError
 from tacit.core.extras import install_command
