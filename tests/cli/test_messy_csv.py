@@ -231,7 +231,7 @@ def test_a_few_texts_for_no_value_do_not_make_a_column_text(gaps: Path, run: Run
     assert table["columns"]["kosten"] == {"type": "decimal", "step": "0.01"}
     assert table["columns"]["Datum"] == {"type": "date", "date_format": "%d.%m.%Y"}
     said = run("init", "k.csv", "--yes", "--unit", "nr", "--epsilon", "4", "--force").stdout
-    assert "kosten: is read as decimal; some of its first values are none and become NULL" in said
+    assert "kosten: is read as decimal; some of its first values cannot be read so and become NULL" in said
     assert "k.A." not in said
     result = run("doctor", "--look")
     told = " ".join(result.stdout.split())

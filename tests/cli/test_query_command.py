@@ -19,7 +19,9 @@ from typer.testing import Result
 
 import tacit
 from cli.terminal import shell
+from tacit.accounting.filters import Line
 from tacit.cli.common import operator_log
+from tacit.cli.query import budget_table
 from tacit.core.numbers import exact_text
 
 Run = Callable[..., Result]
@@ -158,6 +160,13 @@ def test_budget(clinic: Path, run: Run, run_json: Json) -> None:
         "population", "guarantee", "promise", "currencies", "shares", "queries_left", "durable",
     }  # fmt: skip
     assert run("budget", "--population", "unknown").exit_code == 2
+
+
+def test_what_is_spent_is_rounded_up_and_what_is_left_down() -> None:
+    """As the line below an answer does: the two differed in the last digit."""
+    line = Line("rho", Fraction("0.296131"), Fraction("0.03180565"))
+    cells = [str(cell) for column in budget_table([("total", [line], None)]).columns for cell in column.cells]
+    assert cells[-2:] == ["0.0318057 of 0.296131 spent", "0.264325 left"]
 
 
 @pytest.mark.parametrize(

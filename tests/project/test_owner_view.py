@@ -8,7 +8,7 @@ import pytest
 
 from tacit.core.cautions import cautions_about_account
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
-from tacit.project.owner_view import ColumnLoss, RowsKept, draft_choices, owner_views
+from tacit.project.owner_view import ColumnLoss, LimitChoice, RowsKept, draft_choices, owner_views
 from tacit.project.project_file import load
 from tacit.project.source import Source
 
@@ -51,6 +51,8 @@ def test_shares_of_rows_and_people_along_a_foreign_key(views: dict[str, RowsKept
     assert [(c.number, c.kept, c.whole) for c in choices] == [(1, 4 / 7, 0.5), (2, 6 / 7, 0.75), (4, 1.0, 1.0)]
     assert views["people"].by_rows == ()
     assert "max_rows = 1: 40.0 % kept, 25.0 % of people whole, ±3" in "\n".join(visits.lines())
+
+    assert str(LimitChoice(1, 0.4, 0.0, 3)) == "1: 40.0 % kept, 0 % of people whole, ±3"
 
 
 def test_values_that_are_read_otherwise_than_stored(views: dict[str, RowsKept]) -> None:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
+from fractions import Fraction
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -310,7 +311,8 @@ def budget_table(rows: Iterable[tuple[str, Sequence[Line], EpsilonSpent | None]]
             if not line.cap:
                 continue
             share = float(line.share)
-            spent, cap, left = (format_up(round_down(n, 6)) for n in (line.cap - line.left, line.cap, line.left))
+            spent = format_up(Fraction(min(line.spent, line.cap)))
+            cap, left = (format_up(round_down(each, 6)) for each in (line.cap, line.left))
             table.add_row(
                 Text(owner),
                 Text(line.currency),

@@ -416,7 +416,7 @@ def _unread_remark(name: str, kind: str, others: Mapping[str, int], *, show: boo
     """The sentence for the owner about texts of a column that are not of its type; quoted if ``show``."""
     if not show:
         words = "tacit doctor --look lists them, and null_values in the table says which stand for no value"
-        return f"{name}: is read as {kind}; some of its first values are none and become NULL; {words}"
+        return f"{name}: is read as {kind}; some of its first values cannot be read so and become NULL; {words}"
     ordered = sorted(others.items(), key=lambda each: (-each[1], each[0]))
     listed = ", ".join(f"{text!r} ({number:,})" for text, number in ordered[:_MOST_UNREAD])
     if len(ordered) > _MOST_UNREAD:

@@ -339,7 +339,9 @@ def _quoted(name: str) -> str:
 
 
 def _percent(share: float) -> str:
-    return "100 %" if share == 1 else f"{min(100 * share, 99.9):.1f} %" if share >= 0.001 else "under 0.1 %"
+    if share in (0, 1):
+        return f"{100 * share:.0f} %"
+    return f"{min(100 * share, 99.9):.1f} %" if share >= 0.001 else "under 0.1 %"
 
 
 @dataclass(frozen=True, slots=True)
