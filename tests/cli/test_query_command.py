@@ -297,7 +297,7 @@ def test_an_epsilon_that_was_typed_is_shown_everywhere(clinic: Path, run: Run) -
     assert "Charged epsilon 0.5 (rho 0.0" in answer
     assert "patients: epsilon: 0.5" in answer, "one query comes to about what was typed"
     budget = run("budget").stdout
-    assert "at most epsilon 4 at delta 1e-06 (ZCDP(" in budget
+    assert "at most epsilon 4 at delta 1e-06 for all answers together" in budget
     assert "of 4 spent at delta 1e-06" in budget
     assert "epsilon 0.5 (rho 0.0" in run("ledger", "show").stdout
     with tacit.open(project) as curator:
