@@ -30,6 +30,7 @@ from tacit.server.pgwire.protocol import (
     NUMERIC,
     TEXT_OID,
     TIMESTAMP_OID,
+    TYPES,
     BadValue,
     StatementFault,
     oid_of,
@@ -415,18 +416,14 @@ def _expected(node: exp.Expr, catalog: Catalog | None) -> int:
 
 
 def _named(kind: exp.DataType) -> int:
-    from tacit.server.pgwire.protocol import ARRAYS, TYPES
-
     name = kind.sql("postgres").lower().partition("(")[0]
     array = name.endswith("[]")
     name = name.removesuffix("[]").rpartition(".")[2]
     if name.startswith("reg"):
         # A name; what it stands for is looked up where the query is answered.
         return TEXT_OID
-    for each in TYPES.values():
-        if name in (each.name, each.shown) or (name == "timestamp" and each.name == "timestamp"):
-            return next((a for a, e in ARRAYS.items() if e == each.oid), 0) if array else each.oid
-    return 0
+    found = next((each for each in TYPES.values() if name in (each.name, each.shown)), None)
+    return 0 if found is None else found.array if array else found.oid
 
 
 def _type_of(node: exp.Expr, catalog: Catalog | None) -> int:
@@ -443,11 +440,7 @@ def _type_of(node: exp.Expr, catalog: Catalog | None) -> int:
                 return oid_of(column.type)
     if isinstance(node, (exp.Add, exp.Sub, exp.Mul, exp.Div)):
         return _type_of(node.this, catalog) or _type_of(node.expression, catalog)
-    if isinstance(node, exp.Count):
-        return INT8
-    if isinstance(node, exp.Extract):
-        return INT8
-    return 0
+    return INT8 if isinstance(node, (exp.Count, exp.Extract)) else 0
 
 
 def read_setting(statement: WireStatement) -> tuple[str, str | None, bool] | None:
