@@ -130,7 +130,7 @@ def test_a_link_that_another_person_takes_at_the_last_moment(crowd: Crowd) -> No
     people, other = crowd.people, crowd.again()
     add(people, "alice")
     secret = people.link("alice", operator="olga")
-    find, looks = people.find_link, 0
+    find, looks = people._find_link, 0
 
     def meanwhile(kind: str, text: object) -> str | None:
         nonlocal looks
@@ -140,7 +140,7 @@ def test_a_link_that_another_person_takes_at_the_last_moment(crowd: Crowd) -> No
             assert other.follow(secret) is not None
         return found
 
-    people.find_link = meanwhile  # type: ignore[method-assign]
+    people._find_link = meanwhile  # type: ignore[method-assign]
     assert people.follow(secret) is None
     assert looks == 2
 

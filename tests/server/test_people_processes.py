@@ -39,7 +39,7 @@ with Ledger.open(where, anchor=anchor) as ledger:
 def test_processes_that_start_at_once(kind: object, tmp_path: Path) -> None:
     place: Place = kind(tmp_path)  # type: ignore[operator]
     crowd = Crowd(place)
-    secret = crowd.people.new_set_up_link()
+    secret = crowd.people._new_set_up_link()
     others = [
         WarmProcess(
             [sys.executable, "-c", PROGRAM, place.where, str(place.anchor), secret, str(number)],

@@ -520,7 +520,7 @@ class Sessions(PeopleStore):
     There is one link at a time for a person, and one for the set-up of the first owner.
     """
 
-    def open_session(self, person: Person, entry: str) -> Opened:
+    def _open_session(self, person: Person, entry: str) -> Opened:
         """A session of a person who has just proved who they are; its entry in the chain is made first."""
         code = Code.new(_SESSION)
         born = self.born(person, OPENED, session=code.id, by=entry)
@@ -583,21 +583,21 @@ class Sessions(PeopleStore):
         person = self.active(name)
         return self._keep_link(LINK, person.name, self.born(person, LINKED, operator=operator))
 
-    def new_set_up_link(self) -> str:
+    def _new_set_up_link(self) -> str:
         """A secret for the operator who starts the server, for an hour and once; it ends the one before."""
         return self._keep_link(SET_UP, "", self.ledger.note(SET_UP_OFFERED, {}).seq)
 
-    def find_link(self, kind: str, text: object) -> str | None:
+    def _find_link(self, kind: str, text: object) -> str | None:
         """The name of the person a live link belongs to; that of the set-up is ``""``."""
         code = Code.read(kind, text)
         rows = self.tables.read(_LINKS, (kind, code.id, self.now()))
         name, digest = rows[0] if rows else (None, _NO_DIGEST)
         return name if code.fits(digest) else None
 
-    def use_link(self, kind: str, text: object) -> bool:
+    def _use_link(self, kind: str, text: object) -> bool:
         """Use a link up; of several callers at once, one is told that it succeeded."""
         code = Code.read(kind, text)
-        if self.find_link(kind, text) is None:
+        if self._find_link(kind, text) is None:
             return False
         with self.tables.write() as run:
             took = "DELETE FROM people_links WHERE kind = ? AND id = ? AND digest = ? RETURNING id"

@@ -161,30 +161,30 @@ class People(Tokens, Sessions, Closing):
             seen = None if who.populations is None else self._populations(who.populations)
             details = details_of(who.role, seen, who.key)
             self.ledger.add_analyst(name, details, operator=who.provider)
-        return self.open_session(self.active(name), who.provider)
+        return self._open_session(self.active(name), who.provider)
 
     def linked(self, secret: str) -> Person | None:
         """Whom a link is for, if :meth:`follow` would take it."""
-        name = self.find_link(LINK, secret)
+        name = self._find_link(LINK, secret)
         return None if name is None else self.admitted(name)
 
     def follow(self, secret: str) -> Opened | None:
         """A session by a link, which is used up."""
         person = self.linked(secret)
-        if person is None or not self.use_link(LINK, secret):
+        if person is None or not self._use_link(LINK, secret):
             return None
-        return self.open_session(person, LINK)
+        return self._open_session(person, LINK)
 
     def set_up_link(self) -> str | None:
         """The secret that makes the first owner, for an hour and once; ``None`` where there is an owner.
 
         Each call makes a new one and ends the one before.
         """
-        return None if self._has_owner() else self.new_set_up_link()
+        return None if self._has_owner() else self._new_set_up_link()
 
     def set_up_open(self, secret: str) -> bool:
         """Whether :meth:`set_up` would take this secret."""
-        return self.find_link(SET_UP, secret) is not None and not self._has_owner()
+        return self._find_link(SET_UP, secret) is not None and not self._has_owner()
 
     def set_up(self, secret: str, name: str) -> Opened | None:
         """Make the first owner, and sign them in.
@@ -198,9 +198,9 @@ class People(Tokens, Sessions, Closing):
         known = self.person(plain)
         if known is not None and not known.active:
             raise InputError("name", "was revoked; choose another")
-        if not self.use_link(SET_UP, secret):
+        if not self._use_link(SET_UP, secret):
             return None
-        return self.open_session(self.add(plain, Role.OWNER, operator="set-up"), LINK)
+        return self._open_session(self.add(plain, Role.OWNER, operator="set-up"), LINK)
 
     def _has_owner(self) -> bool:
         return any(person.role is Role.OWNER and person.active for person in self.everyone())
