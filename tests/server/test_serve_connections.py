@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from uvicorn.server import ServerState
 
 from tacit.core.errors import InputError
-from tacit.server.serve.http_protocol import Connections, GuardedProtocol, guarded
+from tacit.server.serve.http_protocol import Connections, GuardedProtocol
 from tacit.server.serve.processes import tls_context
 from tacit.server.settings import Settings
 
@@ -128,15 +128,15 @@ async def listening(
     application: Application = echo, connections: Connections | None = None, **limits: Any
 ) -> AsyncIterator[tuple[int, Connections]]:
     places = Connections(100, 50) if connections is None else connections
-    made = guarded(Settings(max_header_bytes=2000, max_path=100, max_body=1000), places)
-    protocol = type("Quick", (made,), {"head_seconds": 0.3, "write_seconds": 0.3, **limits})
-    config = uvicorn.Config(application, http=protocol, ws="none", log_config=None, lifespan="off")  # type: ignore[arg-type]
+    allowed = Settings(max_header_bytes=2000, max_path=100, max_body=1000)
+    protocol = type("Quick", (GuardedProtocol,), {"head_seconds": 0.3, "write_seconds": 0.3, **limits})
+    config = uvicorn.Config(application, http="httptools", ws="none", log_config=None, lifespan="off")
     config.load()
     state = ServerState()
     loop = asyncio.get_running_loop()
 
     def make() -> GuardedProtocol:
-        found: GuardedProtocol = protocol(config=config, server_state=state, app_state={})
+        found: GuardedProtocol = protocol(places, allowed, config=config, server_state=state, app_state={})
         return found
 
     server = await loop.create_server(make, "127.0.0.1", 0)

@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
@@ -109,16 +109,16 @@ _CHUNKS: Final = 8
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """One connection; subclasses made by :func:`guarded` know the limits of their worker."""
+    """One connection, within the limits of its worker; further arguments are uvicorn's."""
 
-    registry: ClassVar[Connections]
-    max_head: ClassVar[int]
-    max_message: ClassVar[int]
-    head_seconds: ClassVar[float] = HEAD_SECONDS
-    write_seconds: ClassVar[float] = WRITE_SECONDS
+    head_seconds = HEAD_SECONDS
+    write_seconds = WRITE_SECONDS
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, registry: Connections, settings: Settings, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._registry = registry
+        self._max_head = settings.max_header_bytes + settings.max_path
+        self._max_message = self._max_head + _CHUNKS * settings.max_body
         self._address = ""
         self._head_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
@@ -130,7 +130,7 @@ class GuardedProtocol(HttpToolsProtocol):
         """Take a place, or leave at once."""
         super().connection_made(transport)
         self._address = self.client[0] if self.client else ""
-        if not self.registry.admit(self._address, self):
+        if not self._registry.admit(self._address, self):
             self.hang_up()
             return
         self._wait_for_head()
@@ -138,7 +138,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Give the place back."""
         self._lost = True
-        self.registry.leave(self._address, self)
+        self._registry.leave(self._address, self)
         self._stop(self._head_timer)
         self._stop(self._write_timer)
         super().connection_lost(exc)
@@ -159,9 +159,9 @@ class GuardedProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self.transport.is_closing():
             return
-        if self._in_head and self._received > self.max_head:
+        if self._in_head and self._received > self._max_head:
             self._refuse(431, "request.headers", "the headers are too long")
-        elif self._received > self.max_message:
+        elif self._received > self._max_message:
             self._refuse(413, "request.size", "the request is too long")
 
     def on_message_begin(self) -> None:
@@ -191,13 +191,13 @@ class GuardedProtocol(HttpToolsProtocol):
         self._in_head = True
         # Not before: nothing is done for a request while its body arrives, and that may take its time on purpose.
         if not self.cycle.response_complete:
-            self.registry.begin(self._address, self)
+            self._registry.begin(self._address, self)
 
     def on_response_complete(self) -> None:
         """The request was answered."""
         super().on_response_complete()
         if not self._lost and not self.pipeline:
-            self.registry.end(self._address, self)
+            self._registry.end(self._address, self)
 
     def pause_writing(self) -> None:
         """The client does not read its response."""
@@ -255,16 +255,3 @@ class GuardedProtocol(HttpToolsProtocol):
     def _stop(timer: asyncio.TimerHandle | None) -> None:
         if timer is not None:
             timer.cancel()
-
-
-def guarded(settings: Settings, connections: Connections) -> type[GuardedProtocol]:
-    """The protocol of one worker."""
-    return type(
-        "WorkerProtocol",
-        (GuardedProtocol,),
-        {
-            "registry": connections,
-            "max_head": settings.max_header_bytes + settings.max_path,
-            "max_message": settings.max_header_bytes + settings.max_path + _CHUNKS * settings.max_body,
-        },
-    )

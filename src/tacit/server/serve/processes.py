@@ -35,6 +35,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from pathlib import Path
@@ -45,7 +46,7 @@ import uvicorn
 from tacit.core.errors import AccessError, InputError, InternalError, TacitError
 from tacit.server.rate_limit import Buckets
 from tacit.server.serve.access_log import AccessLog, Counters, Lines, MetricsPage
-from tacit.server.serve.http_protocol import Connections, guarded
+from tacit.server.serve.http_protocol import Connections, GuardedProtocol
 from tacit.server.settings import Settings, is_loopback
 
 if TYPE_CHECKING:
@@ -237,24 +238,24 @@ class _Worker(uvicorn.Server):
         from tacit.server.api.app import create_app
         from tacit.server.pgwire.server import PostgresServer, postgres_tls
 
-        settings = serving.settings
+        settings = self._settings = serving.settings
         self._context = context
         self._reports = reports
         self._supervisor = supervisor
         self._welcome = welcome
         self._counters = Counters()
         most_of_one = None if settings.behind_proxy else serving.connections_of_one
-        connections = Connections(min(serving.connections, _room()), most_of_one)
+        self._connections = Connections(min(serving.connections, _room()), most_of_one)
         app = create_app(service, settings, buckets, providers)
         logged = AccessLog(app, Lines(_stream(serving.log)), self._counters)
         self._postgres_socket = postgres
         self._postgres: PostgresServer | None = None
         if postgres is not None:
-            self._postgres = PostgresServer(app.state.runtime, connections, postgres_tls(settings), logged.note)
+            self._postgres = PostgresServer(app.state.runtime, self._connections, postgres_tls(settings), logged.note)
         super().__init__(
             uvicorn.Config(
                 logged,
-                http=guarded(settings, connections),
+                http="httptools",
                 ws="none",
                 lifespan="on",
                 log_config=None,
@@ -286,13 +287,8 @@ class _Worker(uvicorn.Server):
             raise RuntimeError("the application did not start")
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self._stop)
-        protocol: Any = self.config.http_protocol_class
-        state, more = self.server_state, self.lifespan.state
-
-        def make() -> asyncio.Protocol:
-            made: asyncio.Protocol = protocol(config=self.config, server_state=state, app_state=more)
-            return made
-
+        uvicorns = {"config": self.config, "server_state": self.server_state, "app_state": self.lifespan.state}
+        make = partial(GuardedProtocol, self._connections, self._settings, **uvicorns)
         # A limit for handshakes may only be stated where there are some.
         seconds = None if self._context is None else _HANDSHAKE_SECONDS
         backlog = self.config.backlog
