@@ -186,24 +186,20 @@ def quick_check(reader: Reader, what: str = "the ledger") -> None:
         StorageError: something is wrong, in words.
     """
     try:
-        _check_newest(reader)
+        states = {state.key: state for state in reader.balances()}
+        recent: dict[BalanceKey, int] = {}
+        expected = reader.head()
+        for entry, _ in zip(reader.entries_down(), range(_RECENT), strict=False):
+            if entry.head != expected or link(entry.previous, entry.body) != entry.hash:
+                raise ValueError(f"entry {entry.seq} does not fit the chain")
+            expected = Head(entry.seq - 1, entry.previous)
+            for move in parse(entry.body)[1].get("moves", ()):
+                recent[move.key] = recent.get(move.key, 0) + move.amount
+        for key, amount in recent.items():
+            if key not in states or states[key].spent < amount:
+                raise ValueError(f"{_whose(key)} holds less than the newest entries charged to it")
     except _NONSENSE as problem:
         raise StorageError(f"{what} is damaged: {problem}") from problem
-
-
-def _check_newest(reader: Reader) -> None:
-    states = {state.key: state for state in reader.balances()}
-    recent: dict[BalanceKey, int] = {}
-    expected = reader.head()
-    for entry, _ in zip(reader.entries_down(), range(_RECENT), strict=False):
-        if entry.head != expected or link(entry.previous, entry.body) != entry.hash:
-            raise ValueError(f"entry {entry.seq} does not fit the chain")
-        expected = Head(entry.seq - 1, entry.previous)
-        for move in parse(entry.body)[1].get("moves", ()):
-            recent[move.key] = recent.get(move.key, 0) + move.amount
-    for key, amount in recent.items():
-        if key not in states or states[key].spent < amount:
-            raise ValueError(f"{_whose(key)} holds less than the newest entries charged to it")
 
 
 class _Audit:

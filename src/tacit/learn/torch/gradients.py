@@ -356,7 +356,8 @@ class ExampleGradients:
 
     def _integers(self, parts: GradientParts, keys: Tensor) -> tuple[GradientParts, Tensor]:
         """Whole numbers for each example, and whether they are checked to have a norm of at most the clip together."""
-        shifts = _shifts(keys.to(parts.flat.device), parts.flat.dtype)
+        # A uniform number in [0, 1) for each row: digits of its key.
+        shifts = (keys.to(parts.flat.device) & ((1 << 24) - 1)).to(parts.flat.dtype).mul_(2.0**-24)
         # Inputs first: the norms that gradients are shortened by are those with the inputs that will be used.
         inputs = [self._whole((0, tap.weight), outer.inputs, self._grid.inputs, shifts) for tap, outer in parts.outers]
         taps = [tap for tap, _ in parts.outers]
@@ -526,7 +527,10 @@ class ExampleGradients:
         others = dict(values)
         loose = {name: others.pop(name) for name in self._loose}
         held = {name: others.pop(name) for name in self._parameters.names if name not in loose}
-        nudges = {tap.weight: _zeros(tap, held[tap.weight]) for tap in self._taps}
+        nudges = {
+            tap.weight: torch.zeros(tap.output, dtype=held[tap.weight].dtype, device=held[tap.weight].device)
+            for tap in self._taps
+        }
         one = self._func.grad(partial(self._one, held, others), argnums=(0, 1), has_aux=True)
         try:
             # Randomness that bypasses RowRandomness is refused by PyTorch itself.
@@ -665,18 +669,9 @@ def _rounding(tap: LayerTap, dtype: Any) -> float:
     return float((2 * tap.positions + tap.inputs + tap.outputs + 8) * torch.finfo(dtype).eps + added)
 
 
-def _zeros(tap: LayerTap, like: Tensor) -> Tensor:
-    return torch.zeros(tap.output, dtype=like.dtype, device=like.device)
-
-
 def _squares(flat: Tensor) -> Tensor:
     """The square of each row's norm, as float64; in pieces, because float64 may take twice the memory of all rows."""
     total = torch.zeros(len(flat), dtype=torch.float64, device=flat.device)
     for piece in flat.split(1 << 12, dim=1) if flat.shape[1] else ():
         total += piece.double().square_().sum(1)
     return total
-
-
-def _shifts(keys: Tensor, dtype: Any) -> Tensor:
-    """A uniform number in [0, 1) for each row: digits of its key."""
-    return (keys & ((1 << 24) - 1)).to(dtype).mul_(2.0**-24)
