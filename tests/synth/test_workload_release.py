@@ -19,7 +19,7 @@ from tacit.core.errors import BudgetError, InputError, QueryError
 from tacit.curator.curator import Curator
 from tacit.releases import workload as workload_release
 from tacit.releases.keys import Keyring
-from tacit.releases.workload import read_workload
+from tacit.releases.workload import WORKLOAD
 from tacit.synth import count_measurement, marginal_counts
 from tacit.synth.marginal_counts import countable_rows
 from tacit.synth.workload import workload_from_plain, workload_to_plain
@@ -285,7 +285,7 @@ def test_a_workload_is_read_as_it_was_measured_whatever_the_project_states_now(t
     account = replace(curator.context.accounts["people"], delta=Fraction(1, 10**9), target_delta=Fraction(1, 10**9))
     edited = replace(curator.context, accounts={"people": account})
     position = curator.releases("workload")[0].position
-    again = read_workload(edited, position)
+    again = WORKLOAD.read(edited, position)
     assert [t.to_arrow() for t in again.tables()] == [t.to_arrow() for t in made.tables()]
 
 

@@ -6,7 +6,6 @@ the first time), and of every answer that its receipt holds and speaks of what w
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -47,13 +46,11 @@ from tacit.query.types import Value
 from tacit.releases.accounts import Budget, Entry, typed_price
 from tacit.releases.answer import AnswerViews, QuoteForms
 from tacit.releases.api_types import ResponseModel
+from tacit.releases.kinds import request_text
 from tacit.releases.model import Fitted
 from tacit.releases.notebook import ChargeList, curator_html
-from tacit.releases.profile import ProfileRequest
 from tacit.releases.receipt import Receipt, ReceiptReport, charge_of, verify_receipt
 from tacit.releases.release import Release
-from tacit.releases.synthesis import SyntheticTableRequest
-from tacit.releases.workload import WorkloadRequest
 from tacit.synth.synthesis_request import SynthesisOptions
 from tacit.synth.workload import Workload, workload_to_plain
 
@@ -182,10 +179,7 @@ class RemoteQuote(QuoteForms):
 
 
 _POLL_SECONDS = 1.0
-#: Fields of a request for a synthetic table that are no price.
-_SHAPES = ("marginals", "minutes", "impossible", "determined", "only_if", "quantiles", "nulls")
 _Body = TypeVar("_Body", bound=ResponseModel)
-_Remote = TypeVar("_Remote")
 
 
 def connect(
@@ -410,13 +404,12 @@ class RemoteCurator(Asking, Closing):
             idempotency_key: as for :meth:`tacit.Curator.sql`.
             progress: told the state of the job while it is waited for.
         """
-        shapes = {name: value for name, value in options.items() if name in _SHAPES}
         made_from = source if isinstance(source, Mapping) else query_text(source, "source")
-        body = SyntheticTableRequest.text(
-            {"kind": "synthesis", "source": made_from, "columns": columns, "rows": rows, "method": method, **shapes},
-            {name: value for name, value in options.items() if name not in _SHAPES},
-        )
-        return self._made(body, idempotency_key, progress, RemoteSyntheticTables)
+        made: RemoteSyntheticTables = self.make(
+            "synthesis", source=made_from, columns=columns, rows=rows, method=method, idempotency_key=idempotency_key,
+            progress=progress, **options,
+        )  # fmt: skip
+        return made
 
     def answer_workload(
         self,
@@ -436,10 +429,11 @@ class RemoteCurator(Asking, Closing):
             idempotency_key: as for :meth:`tacit.Curator.sql`.
             progress: told the state of the job while it is waited for.
         """
-        fields = {
-            "kind": "workload", "source": query_text(source, "source"), "workload": workload_to_plain(workload),
-        }  # fmt: skip
-        return self._made(WorkloadRequest.text(fields, options), idempotency_key, progress, RemoteWorkload)
+        made: RemoteWorkload = self.make(
+            "workload", source=query_text(source, "source"), workload=workload_to_plain(workload),
+            idempotency_key=idempotency_key, progress=progress, **options,
+        )  # fmt: skip
+        return made
 
     def profile(
         self,
@@ -457,8 +451,31 @@ class RemoteCurator(Asking, Closing):
             idempotency_key: as for :meth:`tacit.Curator.sql`.
             progress: told the state of the job while it is waited for.
         """
-        body = ProfileRequest.text({"kind": "profile", "source": table}, options)
-        return self._made(body, idempotency_key, progress, RemoteProfile)
+        made: RemoteProfile = self.make(
+            "profile", source=table, idempotency_key=idempotency_key, progress=progress, **options
+        )
+        return made
+
+    def make(
+        self,
+        kind: str,
+        *,
+        idempotency_key: str = "",
+        progress: Callable[[str], None] | None = None,
+        **fields: Any,
+    ) -> Any:
+        """A release of any kind, made on the server as a job. See :meth:`tacit.Curator.make`.
+
+        Args:
+            kind: its name.
+            fields: of the request, and options of queries that mean something there.
+            idempotency_key: as for :meth:`tacit.Curator.sql`.
+            progress: told the state of the job while it is waited for.
+        """
+        body = self._job("/v1/releases", request_text(kind, fields), idempotency_key, progress).release
+        if body.kind != kind:
+            raise TrustError("the server made a release of another kind")
+        return self._read(body, paid=True)
 
     def releases(self, kind: str | None = None) -> tuple[Release, ...]:
         """The models, workloads and synthetic tables that were paid for, or those of a kind; the oldest first. Free."""
@@ -479,13 +496,6 @@ class RemoteCurator(Asking, Closing):
                 raise InputError("which", f"there is no release {which[:80]!r}")
             position = named[-1]
         return self._read(self._got("the release", f"/v1/releases/{int(position)}", ReleaseResponse), paid=False)
-
-    def _made(self, body: str, key: str, progress: Callable[[str], None] | None, kind: type[_Remote]) -> _Remote:
-        """The release that a request makes, as a job."""
-        made = self._read(self._job("/v1/releases", body, key, progress).release, paid=True)
-        if not isinstance(made, kind):
-            raise TrustError("the server made a release of another kind")
-        return made
 
     def _read(self, body: ReleaseResponse, *, paid: bool) -> RemoteRelease | Fitted:
         receipt = body.receipt.to_domain()
@@ -555,16 +565,13 @@ class RemoteCurator(Asking, Closing):
         if type(estimator).__name__ not in MODELS:
             raise InputError("estimator", f"must be one of {', '.join(MODELS)}")
         sql = query_text(sql)
-        told = {
-            "kind": "model",
-            "estimator": type(estimator).__name__,
-            "parameters": parameters_to_json(estimator),
-            "sql": sql,
-        }
-        told |= {} if weight is None else {"weight": weight}
-        fitted = self._made(json.dumps(told), idempotency_key, progress, Fitted)
+        name = type(estimator).__name__
+        fitted: Fitted = self.make(
+            "model", estimator=name, parameters=parameters_to_json(estimator), sql=sql, weight=weight,
+            idempotency_key=idempotency_key, progress=progress,
+        )  # fmt: skip
         _agree("sql", fitted.sql, sql)
-        _agree("estimator", type(fitted.model).__name__, told["estimator"])
+        _agree("estimator", type(fitted.model).__name__, name)
         return fitted
 
     def _fitted(self, release: RemoteRelease, *, paid: bool) -> Fitted:

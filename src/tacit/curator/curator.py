@@ -501,6 +501,20 @@ class Curator(Asking, Closing):
 
         return quote_profile(self._context, table, options)
 
+    def make(self, kind: str, *, analyst: str | None = None, idempotency_key: str = "", **fields: Any) -> Any:
+        """A release of any kind: a model, a workload, a synthetic table, a profile.
+
+        Args:
+            kind: its name, as in :meth:`releases`.
+            fields: of the request, as the HTTP API has them, and options of queries that mean something there.
+            analyst: who asks; by default the curator's own.
+            idempotency_key: see :meth:`sql`.
+        """
+        from tacit.releases.kinds import KINDS, request_of
+
+        request = request_of(kind, fields)
+        return KINDS[kind].make(self._context, request, Caller(analyst or self.analyst, idempotency_key))
+
     def releases(self, kind: str | None = None) -> tuple[Release, ...]:
         """The models, workloads and synthetic tables that were paid for, or those of a kind; the oldest first. Free."""
         from tacit.releases.kinds import KINDS

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+import json
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, Final
 
+from tacit.core.errors import InputError
+from tacit.query.request import OPTIONS
 from tacit.releases.api_types import RequestModel
 from tacit.releases.model import MODEL
 from tacit.releases.profile import PROFILE
@@ -17,3 +22,22 @@ KINDS: Final[Kinds] = {kind.name: kind for kind in (SYNTHESIS, WORKLOAD, MODEL, 
 def kind_of(request: RequestModel) -> str:
     """Name of the kind that a request asks for."""
     return next(name for name, kind in KINDS.items() if isinstance(request, kind.request))
+
+
+def request_text(kind: str, fields: Mapping[str, Any]) -> str:
+    """The body that asks for a release of a kind, as a client sends it.
+
+    Raises:
+        InputError: there is no such kind, or an option means nothing there.
+    """
+    if kind not in KINDS:
+        raise InputError("kind", f"must be one of {', '.join(KINDS)}")
+    options = {name: value for name, value in fields.items() if name in OPTIONS}
+    stated = {name: value for name, value in fields.items() if name not in OPTIONS}
+    return KINDS[kind].request.text({"kind": kind, **stated}, options)
+
+
+def request_of(kind: str, fields: Mapping[str, Any]) -> RequestModel:
+    """The same body, read with exact numbers."""
+    text = request_text(kind, fields)
+    return KINDS[kind].request.of(json.loads(text, parse_float=Decimal))

@@ -159,13 +159,6 @@ def _prepare(context: CuratorContext, estimator: Any, sql: str, weight: str | No
     return _PricedFit(rows, columns, declared, price, population)
 
 
-def check_fit(context: CuratorContext, estimator: Any, sql: str, weight: str | None = None) -> str:
-    """The price of a fit in words; refuses one that would be refused. Free; reads no data."""
-    with hide_internal_errors():
-        found = _prepare(context, estimator, sql, weight)
-        return f"{type(found.declared).__name__} of {found.population.name}: {found.price.guarantee!r}"
-
-
 def fit_privately(
     context: CuratorContext, estimator: Any, sql: str, caller: Caller, weight: str | None = None
 ) -> Fitted:
@@ -210,17 +203,6 @@ def fit_privately(
             request=[label, about["mechanisms"], parameters_to_json(declared), *weighed],
         )  # fmt: skip
         return _fitted(paid.outcome, entry, told, paid.made)
-
-
-def read_model(context: CuratorContext, position: int) -> Fitted:
-    """The model that the ledger holds at a place: nothing is charged and no data is read.
-
-    Raises:
-        InputError: there is no model at this place.
-    """
-    with hide_internal_errors():
-        _, told, outcome, entry = paid_at(context, position, "model")
-        return _fitted(outcome, entry, told)
 
 
 def _fitted(outcome: Outcome, entry: Entry, told: dict[str, Any], model: Any = None) -> Fitted:
@@ -419,7 +401,9 @@ class ModelKind(ReleaseKind[ModelRequest, Fitted]):
         return str(kept["sql"])
 
     def quote(self, context: CuratorContext, request: ModelRequest) -> str:
-        return check_fit(context, request.fitting, request.sql, request.weight)
+        with hide_internal_errors():
+            found = _prepare(context, request.fitting, request.sql, request.weight)
+            return f"{type(found.declared).__name__} of {found.population.name}: {found.price.guarantee!r}"
 
     def make(
         self,
@@ -431,7 +415,9 @@ class ModelKind(ReleaseKind[ModelRequest, Fitted]):
         return fit_privately(context, request.fitting, request.sql, caller, request.weight)
 
     def read(self, context: CuratorContext, position: int) -> Fitted:
-        return read_model(context, position)
+        with hide_internal_errors():
+            _, told, outcome, entry = paid_at(context, position, "model")
+            return _fitted(outcome, entry, told)
 
     def describe(self, made: Fitted) -> ModelResponse:
         return ModelResponse(

@@ -680,20 +680,6 @@ def _read(priced: _Priced, outcome: Outcome, charge: Entry) -> Profile:
     )  # fmt: skip
 
 
-def read_profile(context: QueryContext, position: int) -> Profile:
-    """The profile that the ledger holds at a position: free, reads no data.
-
-    Raises:
-        InputError: there is none, or its table is declared otherwise now.
-    """
-    with hide_internal_errors():
-        charged, told, outcome, entry = paid_at(context, position, "profile")
-        priced = _price(context, told["source"], told["options"])
-        if priced.plan(_counts_sql(priced.table), Fraction(1)).digest != charged.record.plan:
-            raise InputError("position", f"{told['source']} is declared otherwise than at {position}")
-        return _read(priced, outcome, entry)
-
-
 class ProfileRequest(RequestModel):
     """A table to profile, and one of epsilon, rho and mu."""
 
@@ -743,9 +729,6 @@ class ProfileKind(ReleaseKind[ProfileRequest, Profile]):
     def names(self, kept: Mapping[str, Any]) -> tuple[str, ...]:
         return (f"{kept['source']}_profile",)
 
-    def source(self, kept: Mapping[str, Any]) -> str:
-        return str(kept["source"])
-
     def quote(self, context: QueryContext, request: ProfileRequest) -> str:
         return str(quote_profile(context, *request.arguments))
 
@@ -759,7 +742,12 @@ class ProfileKind(ReleaseKind[ProfileRequest, Profile]):
         return make_profile(context, *request.arguments, caller)
 
     def read(self, context: QueryContext, position: int) -> Profile:
-        return read_profile(context, position)
+        with hide_internal_errors():
+            charged, told, outcome, entry = paid_at(context, position, "profile")
+            priced = _price(context, told["source"], told["options"])
+            if priced.plan(_counts_sql(priced.table), Fraction(1)).digest != charged.record.plan:
+                raise InputError("position", f"{told['source']} is declared otherwise than at {position}")
+            return _read(priced, outcome, entry)
 
     def describe(self, made: Profile) -> ProfileResponse:
         names = ColumnProfileResponse.model_fields

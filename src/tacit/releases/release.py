@@ -99,9 +99,9 @@ class ReleaseKind(ABC, Generic[Ask, Result]):
     def names(self, kept: Mapping[str, Any]) -> tuple[str, ...]:
         """Names of a release, from what its charge keeps."""
 
-    @abstractmethod
     def source(self, kept: Mapping[str, Any]) -> str:
         """The rows that it was made of."""
+        return str(kept["source"])
 
     @abstractmethod
     def quote(self, context: QueryContext, request: Ask) -> str:

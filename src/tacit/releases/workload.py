@@ -222,23 +222,6 @@ def stated_options(options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def read_workload(context: CuratorContext, position: int) -> WorkloadAnswer:
-    """The answers that the ledger holds at a place: nothing is charged and no data is read.
-
-    Raises:
-        InputError: there is no workload at this place, or its columns are declared otherwise now.
-    """
-    with hide_internal_errors():
-        charged, told, outcome, charge = paid_at(context, position, "workload")
-        parts, measured = workload_from_plain(told["parts"]), charged.quote["mechanisms"]
-        priced = _price(context, told["source"], parts, told["options"], measured)
-        if digest_of(priced.text) != charged.record.plan:
-            raise InputError("position", f"the columns of {told['source']} are declared otherwise than at {position}")
-        if canonical(priced.mechanisms) != canonical(measured):
-            raise InputError("position", f"the account, or how Tacit measures, is not what it was at {position}")
-        return _answer(priced, outcome, charge)
-
-
 def about_measurements(measurements: Sequence[CountMeasurement]) -> list[dict[str, Any]]:
     lines = []
     for measured in measurements:
@@ -372,9 +355,6 @@ class WorkloadKind(ReleaseKind[WorkloadRequest, WorkloadAnswer]):
     def names(self, kept: Mapping[str, Any]) -> tuple[str, ...]:
         return (str(workload_from_plain(kept["parts"])),)
 
-    def source(self, kept: Mapping[str, Any]) -> str:
-        return str(kept["source"])
-
     def quote(self, context: CuratorContext, request: WorkloadRequest) -> str:
         return str(quote_workload(context, *request.arguments))
 
@@ -384,7 +364,17 @@ class WorkloadKind(ReleaseKind[WorkloadRequest, WorkloadAnswer]):
         return answer_workload(context, *request.arguments, caller, departure=departure)
 
     def read(self, context: CuratorContext, position: int) -> WorkloadAnswer:
-        return read_workload(context, position)
+        with hide_internal_errors():
+            charged, told, outcome, charge = paid_at(context, position, "workload")
+            parts, measured = workload_from_plain(told["parts"]), charged.quote["mechanisms"]
+            priced = _price(context, told["source"], parts, told["options"], measured)
+            if digest_of(priced.text) != charged.record.plan:
+                raise InputError(
+                    "position", f"the columns of {told['source']} are declared otherwise than at {position}"
+                )
+            if canonical(priced.mechanisms) != canonical(measured):
+                raise InputError("position", f"the account, or how Tacit measures, is not what it was at {position}")
+            return _answer(priced, outcome, charge)
 
     def describe(self, made: WorkloadAnswer) -> WorkloadResponse:
         return WorkloadResponse(

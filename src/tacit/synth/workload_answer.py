@@ -229,7 +229,7 @@ class WorkloadEstimates:
         """
         measured = [each for part in self._parts for each in part.noisy()]
         return whole_counts(self.values, measured, self._checked_weights, lambda names: any(
-            part.has(names) for part in self._parts
+            part.covers(names) for part in self._parts
         ))  # fmt: skip
 
     def _checked_weights(self, conditions: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:
@@ -267,10 +267,6 @@ class _Marginals:
             values, variance = self.marginal(names)
             found.append(NoisyMarginal(names, values, math.sqrt(variance)))
         return found
-
-    def has(self, names: tuple[str, ...]) -> bool:
-        """Whether some marginal has these columns."""
-        return self.covers(names)
 
     def covers(self, names: tuple[str, ...]) -> bool:
         """Whether some marginal of the workload has these columns."""
@@ -330,7 +326,7 @@ class _Product:
         stddev = math.sqrt(self.plan.measurement.sigma2 * math.prod(spread))
         return [NoisyMarginal(names, self.counts.reshape(shape), stddev)]
 
-    def has(self, names: tuple[str, ...]) -> bool:
+    def covers(self, names: tuple[str, ...]) -> bool:
         """Whether the product has these columns."""
         return set(names) <= {name for each, _ in self.plan.factors for name in each.columns}
 
