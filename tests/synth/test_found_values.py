@@ -98,8 +98,11 @@ def test_without_a_delta_they_are_named_as_before() -> None:
 
 def test_what_would_leave_nothing_is_refused_before_the_charge() -> None:
     curator = opened(rows(20))
-    with pytest.raises(InputError, match="no column with declared"):
+    with pytest.raises(Refusal, match="not a public list"):
         curator.synthesize("data", ["note"], epsilon=1)
+    texts = tacit.open(rows(20).select(["id", "note"]), unit="id", max_rows=2, max_groups=2, **BUDGETS["zcdp"])
+    with pytest.raises(InputError, match="no column with declared"):
+        texts.synthesize("data", epsilon=1)
     with pytest.raises(InputError, match="names a value of city that is not declared"):
         curator.synthesize("data", epsilon=1, impossible=[{"city": "Köln", "ward": "a"}])
     assert not curator.history()

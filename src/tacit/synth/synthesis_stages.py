@@ -383,9 +383,11 @@ class SynthesisStages:
             and not any(key.column.lower() == each.name.lower() for key in table.foreign_keys)
         ]  # fmt: skip
         skipped = set(self.request.rules.determined)
-        return tuple(
-            name for name in names if name not in skipped and (wanted is None or name in wanted) and value_delta(terms)
-        )
+        others = wanted if wanted is not None else {each.name.lower() for each in _countable(table, ())}
+        if not value_delta(terms) or not others - {*names, *skipped}:
+            # Of texts alone nothing may be found, and then there would be no table to charge for.
+            return ()
+        return tuple(name for name in names if name not in skipped and (wanted is None or name in wanted))
 
     def _selection(self, name: str, rho: Fraction, delta: Fraction, rows: int) -> Plan:
         """The query that finds the most frequent values of a text; whoever has ``rows`` rows counts with all."""
@@ -499,7 +501,7 @@ class SynthesisStages:
         determined = self.request.rules.determined
         empty = {name for name in self._open if not self._values(name)}
         left = [known[name.lower()] for name in wanted if name.lower() not in {*determined, *empty}]
-        if all(each.name.lower() in self._open for each in left):
+        if not left:
             raise InputError("columns", f"{source} has no column with declared categories or bounds; declare some")
         return left
 
