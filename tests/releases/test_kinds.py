@@ -19,7 +19,7 @@ from tacit.releases.accounts import Entry
 from tacit.releases.api_types import Amount, RequestModel, ResponseModel, Text
 from tacit.releases.kinds import KINDS
 from tacit.releases.payment import Caller, Departure, paid_at, pay_release
-from tacit.releases.planner import QueryContext
+from tacit.releases.query import QueryContext
 from tacit.releases.receipt import Receipt, about_mechanism, verify_receipt
 from tacit.releases.release import Files, ReleaseKind
 
