@@ -92,7 +92,7 @@ def test_gauges_show_what_is_limited_and_what_a_query_would_add() -> None:
     assert tightest((whole, share)) is share
     (other, theirs) = gauges(budget("4", "4", ("0.5", "1")), analyst="bob")
     assert theirs.share == "share of alice"
-    assert other.full
+    assert other.left == "0"
     assert tightest(()) is None
 
 

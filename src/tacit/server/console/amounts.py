@@ -152,9 +152,8 @@ class Gauge:
         share: whose share, in words; empty for the whole.
         letter: of the currency.
         width: of the part that is spent.
-        pending: width of the amount that a query would add, from ``start`` on; empty without one.
+        pending: width of the amount that a query would add; empty without one.
         fits: whether it would fit.
-        full: whether nothing is left.
         used: the part that is spent, for comparing gauges.
     """
 
@@ -166,9 +165,7 @@ class Gauge:
     left: str
     width: str
     pending: str
-    start: str
     fits: bool
-    full: bool
     used: Fraction
 
     @property
@@ -241,8 +238,6 @@ def _gauge(population: str, share: str, line: Line, charge: Fraction, epsilon: E
         left=down(line.left) if epsilon is None else epsilon.left,
         width=percent(used),
         pending=percent(min(charge / line.cap, room) if line.cap else Fraction(0)) if charge else "",
-        start=percent(used),
         fits=fits,
-        full=line.left == 0,
         used=used,
     )

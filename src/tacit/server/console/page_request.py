@@ -504,37 +504,29 @@ def endpoint(
     async def visited(request: Request) -> Response:
         visit = visit_of(request)
         try:
-            return await _visited(visit, handler, needs)
+            await visit.identify()
+            if request.method == "POST":
+                settings = visit.shared.settings
+                form = read_form(request, await body_of(request, settings.max_form, settings.body_seconds))
+                if needs is not None and visit.access is None:
+                    # The session has ended; the query that was typed is kept on the page.
+                    return await visit.failed(problem_of(Unauthenticated()), kept=form.get("sql", ""))
+                token = request.headers.get("x-csrf-token") or form.get("csrf", "")
+                if not (from_here(request) and same(token, visit.csrf)):
+                    return await visit.failed(_OUT_OF_DATE)
+                visit.form = form
+            if needs is not None and visit.access is None:
+                return await visit.stranger()
+            if needs and not any(visit.access.has(scope) for scope in needs if visit.access):
+                # A page that a role may not see does not exist for it.
+                raise Unknown("page") if request.method == "GET" else AccessError("this is not for your role")
+            return await handler(visit)
         except ClientDisconnect:
             raise
         except Exception as raised:
             return await visit.failed(visit.problem(raised))
 
     return visited
-
-
-async def _visited(
-    visit: Visited, handler: Callable[[Visited], Awaitable[Response]], needs: tuple[TokenScope, ...] | None
-) -> Response:
-    await visit.identify()
-    request = visit.request
-    if request.method == "POST":
-        settings = visit.shared.settings
-        form = read_form(request, await body_of(request, settings.max_form, settings.body_seconds))
-        if needs is not None and visit.access is None:
-            # The session has ended; the query that was typed is kept on the page.
-            return await visit.failed(problem_of(Unauthenticated()), kept=form.get("sql", ""))
-        if not (from_here(request) and same(request.headers.get("x-csrf-token") or form.get("csrf", ""), visit.csrf)):
-            return await visit.failed(_OUT_OF_DATE)
-        visit.form = form
-    if needs is None:
-        return await handler(visit)
-    if visit.access is None:
-        return await visit.stranger()
-    if needs and not any(visit.access.has(scope) for scope in needs):
-        # A page that a role may not see does not exist for it.
-        raise Unknown("page") if request.method == "GET" else AccessError("this is not for your role")
-    return await handler(visit)
 
 
 _OUT_OF_DATE: Final = PageProblem(

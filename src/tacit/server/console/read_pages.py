@@ -25,9 +25,6 @@ from tacit.server.console.tables import view_table
 from tacit.server.identity import Access, Job, TokenScope
 from tacit.server.identity.credentials import new_id
 
-#: Pages of history that a burn-down looks at.
-_PAGES: Final = 4
-
 
 async def show_datasets(visit: PageRequest) -> Response:
     """Show all tables that the person may see, by population, each with its budget."""
