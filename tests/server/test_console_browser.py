@@ -167,7 +167,7 @@ def test_history_has_receipts_that_verify(opens: Opens, hospital: Served, tmp_pa
     page.click(".entries a:has-text('Answer')")
     assert "shown again for nothing" in page.inner_text("main")
     page.goto("/console/budget")
-    assert page.locator(".chart svg.plot:visible").count() == 1
+    assert page.locator("main svg.gauge:visible").count() == 3
 
 
 def test_an_owner_adds_an_analyst_who_comes_in_and_is_out_when_revoked(opens: Opens, hospital: Served) -> None:
