@@ -283,6 +283,7 @@ def _late_rate(there: bool, factor: int, rounds: int) -> float:
     """Share of late answers that are ready in the midst of the noise; or a person's work later."""
     clock = Clock()
     words = {"time_epsilon": 1.0, "late_per_analyst": 10**8, "late_per_population": 10**8, "asks_per_minute": 10**6}
+    words["processor_share"] = 100.0
     budgets = {"patients": {"accounting": "pure", "epsilon": "1000"}, "employees": {"epsilon": "5"}}
     engine = Gated(clock, there=there)
     served = serve(engine=engine, slot=SLOT, budgets=budgets, **words)
