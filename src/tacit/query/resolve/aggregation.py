@@ -14,7 +14,7 @@ import datetime as dt
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
@@ -370,7 +370,13 @@ def _plain(
         if bounds:
             raise Refusal("contribution_bounds", f"{name.upper()} has AUTO bounds and stated ones; keep one of them.")
         parameter = _parameter(how, args, scalars)
-        clamped, discrete = _clampable(name, scalars(value)), how.parameter == "discrete"
+        clamped, discrete = scalars(value), how.parameter == "discrete"
+        if not clamped.type.is_numeric:
+            raise Refusal(
+                "type",
+                f"AUTO finds bounds of numbers, and {name.upper()} reads {clamped.type}; cast it, or declare its "
+                "bounds.",
+            )
         return AggregateCall(how.function, clamped, where, parameter, None, None, auto=True, discrete=discrete)
     argument = scalars(args[0])
     if how.parameter == "condition":
@@ -396,19 +402,13 @@ def _pair(name: str, how: SqlName, pair: list[Expression], where: Expression | N
     return AggregateCall(how.function, _checked(how.function, name, value), both, None, None, None, second=second)
 
 
-def _clampable(name: str, argument: Expression) -> Expression:
-    if not argument.type.is_numeric:
-        raise Refusal(
-            "type",
-            f"AUTO finds bounds of numbers, and {name.upper()} reads {argument.type}; cast it, or declare its bounds.",
-        )
-    return argument
-
-
 def _parameter(how: SqlName, args: list[exp.Expr], scalars: Scalars) -> Fraction | None:
     if not isinstance(how.parameter, str):
         return how.parameter
-    return _fraction(scalars(args[1]))
+    number = _constant(scalars(args[1]))
+    if number is None or not 0 <= number <= 1:
+        raise Refusal("quantile", "The fraction of a quantile is a number between 0 and 1, written out.")
+    return number
 
 
 def _checked(function: str, name: str, argument: Expression) -> Expression:
@@ -474,13 +474,6 @@ def _within_group(name: str, plain: list[exp.Expr], order: exp.Expr) -> list[exp
     return [terms[0].this, *plain]
 
 
-def _fraction(value: Expression) -> Fraction:
-    number = _constant(value)
-    if number is None or not 0 <= number <= 1:
-        raise Refusal("quantile", "The fraction of a quantile is a number between 0 and 1, written out.")
-    return number
-
-
 def _constant(value: Expression) -> Fraction | None:
     if not isinstance(value, Literal) or not value.type.is_numeric or value.value is None:
         return None
@@ -535,15 +528,6 @@ class EnumerationBudget:
         return True
 
 
-def public_count(values: Iterable[Values | None]) -> int | None:
-    """Number of groups that public keys make together; None when one is not public or they are too many to return."""
-    sizes = [None if value is None else len(value) for value in values]
-    if None in sizes:
-        return None
-    count = math.prod(size for size in sizes if size is not None)
-    return count if count <= limits.MAX_KEYS else None
-
-
 def _below_projections(expression: Expression, source: RelationNode) -> Expression:
     """An expression over the columns from which subqueries below compute its own; itself where there are none."""
     while True:
@@ -573,14 +557,6 @@ def _below_projections(expression: Expression, source: RelationNode) -> Expressi
                 return expression
         if any(part.slot >= len(source.fields) for part in references(expression)):
             return expression
-
-
-def _with_auto(asked: AggregateCall, source: RelationNode) -> AggregateCall:
-    """``CLAMP(x, AUTO)`` for an x whose bounds are neither declared nor stated; the same call otherwise."""
-    value, stated = asked.argument, asked.per_group is not None or asked.per_row is not None
-    if not AGGREGATES[asked.function].bounded or stated or value is None or not value.type.is_numeric:
-        return asked
-    return replace(asked, auto=asked.auto or value.range.ends is None or is_derived(source, value))
 
 
 class FinalBuilder:
@@ -630,7 +606,12 @@ class FinalBuilder:
 
     def add(self, asked: AggregateCall, source: RelationNode) -> int:
         """The index of the released column for an aggregate; equal ones are one."""
-        made = AGGREGATES[asked.function].released.measured(_with_auto(asked, source), source, self)
+        how, value = AGGREGATES[asked.function], asked.argument
+        stated = asked.per_group is not None or asked.per_row is not None
+        if how.bounded and not stated and value is not None and value.type.is_numeric:
+            # Bounds that are neither declared nor stated are found privately, as for CLAMP(x, AUTO).
+            asked = replace(asked, auto=asked.auto or value.range.ends is None or is_derived(source, value))
+        made = how.released.measured(asked, source, self)
         if made not in self.aggregates:
             limits.check_size(len(self.aggregates) + 1, limits.MAX_COLUMNS, "aggregates")
             self.aggregates.append(made)
@@ -638,7 +619,11 @@ class FinalBuilder:
 
     def build(self, source: RelationNode) -> FinalAggregation:
         """The aggregation over the finished source."""
-        count = public_count(key.values for key in self.keys)
+        public = all(key.values is not None for key in self.keys)
+        count = math.prod(len(key.values or ()) for key in self.keys) if public else None
+        if count is not None and count > limits.MAX_KEYS:
+            # Too many to return.
+            count = None
         if count is None and self.options.group_selection == "PUBLIC_GROUPS":
             self._refuse_private()
         keys = self.keys if count is not None else tuple(GroupKey(k.name, k.expression, None) for k in self.keys)

@@ -10,6 +10,7 @@ Lists in FROM: VALUES, and GENERATE_SERIES and RANGE, which are written out whil
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -312,25 +313,19 @@ def _fresh(visible: Scope, expression: Expression) -> Expression:
     return known.get(expression.slot, expression) if isinstance(expression, Reference) else expression
 
 
+def _comma_runs(joins: Sequence[exp.Join]) -> Iterator[list[exp.Join]]:
+    """The joins in order, those that stand next to one another without conditions together."""
+    for comma, run in itertools.groupby(joins, _is_comma):
+        if comma:
+            yield list(run)
+        else:
+            yield from ([join] for join in run)
+
+
 def _is_comma(join: exp.Join) -> bool:
     """Whether a join is a comma, or CROSS JOIN: a pair of tables without a condition of its own."""
     stated = ("on", "using", "method", "side")
     return not any(join.args.get(name) for name in stated) and str(join.args.get("kind") or "CROSS").upper() == "CROSS"
-
-
-def _comma_runs(joins: Sequence[exp.Join]) -> Iterator[list[exp.Join]]:
-    """The joins in order, those that stand next to one another without conditions together."""
-    run: list[exp.Join] = []
-    for join in joins:
-        if _is_comma(join):
-            run.append(join)
-            continue
-        if run:
-            yield run
-            run = []
-        yield [join]
-    if run:
-        yield run
 
 
 def _connecting(both: Scope, select: exp.Select, width: int) -> Expression:
