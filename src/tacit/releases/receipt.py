@@ -55,9 +55,9 @@ from tacit.ledger.protocol import to_grain
 from tacit.ledger.signing_keys import is_signed, key_id
 from tacit.mechanisms.gaussian import Gaussian
 from tacit.mechanisms.laplace import Laplace
-from tacit.mechanisms.rounded_gaussian import RoundedGaussian
 from tacit.query.aggregates.ranks import RankChoice
 from tacit.query.planning.explain import Explanation
+from tacit.query.planning.noise import GaussianLaw, law_of
 from tacit.query.planning.plan import Outline, Plan
 from tacit.query.planning.releases import KeySelection, Priced, Release
 from tacit.releases.keys import Keys
@@ -202,7 +202,7 @@ def about_mechanism(mechanism: object, event: Event, label: str, *, released: st
     if isinstance(mechanism, Laplace) and isinstance(event, DiscreteLaplaceEvent):
         line |= {"l1_sensitivity": str(mechanism.l1_sensitivity), "scale": str(mechanism.scale)}
     if isinstance(mechanism, Gaussian) and isinstance(event, DiscreteGaussianEvent | ZCDPEvent):
-        line |= _about_gaussian(mechanism)
+        line |= GaussianLaw.text(mechanism)
     return {
         "name": label,
         "query": "",
@@ -233,13 +233,11 @@ def exact_events(plan: Plan) -> tuple[Event, ...]:
 
 
 def exact_event(release: Release) -> Event:
-    """The event of a release; for Gaussian noise the noise itself, since what a query releases is integers."""
-    noise = None if release.mechanism == "constant" else release.noise()
-    if not isinstance(noise, Gaussian):
+    """The event of a release, as exactly as it is known."""
+    if release.is_constant:
         return release.event
-    return DiscreteGaussianEvent(
-        noise.sigma2, _moved_squared(noise), dimension=noise.dimension, relation=release.relation
-    )
+    noise = release.noise()
+    return law_of(noise).event(noise)
 
 
 def mechanisms_of(plan: Plan) -> list[dict[str, Any]]:
@@ -312,23 +310,10 @@ def _about_release(release: Release) -> dict[str, Any]:
         "reason": release.block.reason,
         "event": _plain(exact_event(release)),
     }
-    if release.mechanism == "constant":
+    if release.is_constant:
         return line
     noise = release.noise()
-    if isinstance(noise, Laplace):
-        return line | {"l1_sensitivity": str(noise.l1_sensitivity), "scale": str(noise.scale)}
-    if isinstance(noise, RoundedGaussian):
-        return line | {"l2_sensitivity": str(noise.event.l2_sensitivity), "sigma": str(noise.event.sigma)}
-    return line | _about_gaussian(noise)
-
-
-def _about_gaussian(noise: Gaussian) -> dict[str, str]:
-    return {"l2_squared": str(_moved_squared(noise)), "sigma2": str(noise.sigma2)}
-
-
-def _moved_squared(noise: Gaussian) -> Fraction:
-    """Square of the sensitivity that counts: one integer moves by a whole number, so it may be below the declared."""
-    return 2 * noise.zcdp.rho * noise.sigma2
+    return line | law_of(noise).text(noise)
 
 
 def _plain(event: Event) -> Any:

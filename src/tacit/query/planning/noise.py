@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.errors import InternalError
+from tacit.core.events import DiscreteGaussianEvent, Event
 from tacit.core.numbers import Number, exact_probability, exp_bounds, float_nearest, log_bounds, sqrt_bounds
 from tacit.core.relations import Relation
 from tacit.core.sensitivity import Sensitivity
@@ -95,6 +96,17 @@ class Noise(ABC):
     ) -> QueryMechanism:
         """The mechanism that a part of a budget buys, which has the draw, the event and the error."""
 
+    @staticmethod
+    def event(mechanism: Any) -> Event:
+        """What it releases, as exactly as it is known."""
+        event: Event = mechanism.event
+        return event
+
+    @staticmethod
+    @abstractmethod
+    def text(mechanism: Any) -> dict[str, str]:
+        """Sensitivity and noise, as receipts state them."""
+
     @property
     def width(self) -> Fraction:
         """Scale of Laplace noise, or σ, rounded up."""
@@ -150,6 +162,10 @@ class LaplaceLaw(Noise):
         del numbers, rho, mu
         return Laplace(epsilon=epsilon, l1_sensitivity=moved.l1, relation=relation)
 
+    @staticmethod
+    def text(mechanism: Laplace) -> dict[str, str]:
+        return {"l1_sensitivity": str(mechanism.l1_sensitivity), "scale": str(mechanism.scale)}
+
     @property
     def width(self) -> Fraction:
         return self.scale
@@ -202,6 +218,10 @@ class RoundedLaw(Noise):
         del numbers, epsilon, rho
         return RoundedGaussian(mu=mu, l2_squared=moved.l2_squared, relation=relation)
 
+    @staticmethod
+    def text(mechanism: Any) -> dict[str, str]:
+        return {"l2_sensitivity": str(mechanism.event.l2_sensitivity), "sigma": str(mechanism.event.sigma)}
+
     @property
     def proxy(self) -> Fraction | None:
         return RoundedNoise(self.scale).proxy
@@ -232,6 +252,22 @@ class GaussianLaw(RoundedLaw):
     ) -> QueryMechanism:
         del epsilon, mu
         return gaussian_noise(rho, moved.l2_squared, numbers, relation)
+
+    @staticmethod
+    def event(mechanism: Any) -> Event:
+        """The noise itself, since what a query releases is integers.
+
+        One integer moves by a whole number, so that the sensitivity that counts may be below the declared one.
+        """
+        moved = 2 * mechanism.zcdp.rho * mechanism.sigma2
+        return DiscreteGaussianEvent(
+            mechanism.sigma2, moved, dimension=mechanism.dimension, relation=mechanism.relation
+        )
+
+    @staticmethod
+    def text(mechanism: Any) -> dict[str, str]:
+        moved = 2 * mechanism.zcdp.rho * mechanism.sigma2
+        return {"l2_squared": str(moved), "sigma2": str(mechanism.sigma2)}
 
     @property
     def proxy(self) -> Fraction | None:
