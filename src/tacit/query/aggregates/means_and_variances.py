@@ -568,7 +568,7 @@ class JointMean(MeanEstimate):
     def column_ends(cls, cells: Sequence[JointMean], level: CellConfidence) -> list[Ends]:  # type: ignore[override]
         """As :meth:`ends`, with the places of all cells found at once."""
         found: list[Ends] = []
-        for cell, (low, high) in zip(cells, _all_places(cells, level), strict=True):
+        for cell, (low, high) in zip(cells, _places(cells, level), strict=True):
             ends = (cell._value_at(low, "down"), cell._value_at(high, "up"))
             found.append(around(cell.value, *ends))
         return found
@@ -587,33 +587,17 @@ class JointMean(MeanEstimate):
         return self.value_beside(top * self.half, bottom, direction)
 
     def _enclose(self, level: CellConfidence) -> Domain:
-        difference, total = 2 * self.noisy_sum, 2 * self.half * self.noisy_count
-        low, high = _places(difference, total, half_widths(self.scale, level.beta))
-        span = Range(self._place(low * self.half), self._place(high * self.half))
+        ((low, high),) = _places([self], level)
+        span = Range(*(self._place(Fraction(end) * self.half) for end in (low, high)))
         # Whether the group has any value at all is not part of the event.
         return Domain(span, True, None, None)
 
 
-def _places(difference: Fraction, total: Fraction, widths: tuple[Fraction, ...]) -> tuple[Fraction, Fraction]:
-    """The least and the largest r with |difference - r·total| at most the half-width of its cell, a little outwards."""
-    if total <= 0:
-        return Fraction(-1), Fraction(1)
-    middle, scale = float_nearest(difference / total), float_nearest(1 / total)
-    ends: list[float] = []
-    for index, width in enumerate(_floats(widths)):
-        reach = width * scale * _MARGIN + _SLACK
-        near, far = index / _MEAN_CELLS, (index + 1) / _MEAN_CELLS
-        for first, last in ((near, far), (-far, -near)):
-            low, high = max(first, middle - reach), min(last, middle + reach)
-            if low <= high:
-                ends += (low, high)
-    # Totals beyond what any group can have leave no place; the nearest end of the bounds is all there is to say.
-    edge = Fraction(1 if difference > 0 else -1)
-    return (Fraction(min(ends)), Fraction(max(ends))) if ends else (edge, edge)
+def _places(cells: Sequence[JointMean], level: CellConfidence) -> list[tuple[float, float]]:
+    """The least and the largest r with |difference - r·total| at most the half-width of its cell, a little outwards.
 
-
-def _all_places(cells: Sequence[JointMean], level: CellConfidence) -> list[tuple[float, float]]:
-    """As :func:`_places`, for many cells: the same operations on the same floats, a column at a time."""
+    Totals beyond what any group can have leave no place; the nearest end of the bounds is all there is to say.
+    """
     near = np.arange(_MEAN_CELLS) / _MEAN_CELLS
     far = near + 1 / _MEAN_CELLS
     found: list[tuple[float, float]] = []

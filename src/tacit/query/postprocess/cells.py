@@ -24,7 +24,7 @@ import math
 import sys
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -262,10 +262,9 @@ class NoiseSums:
         tally: dict[int, Counter[Fraction]] = {}
         for draw, weight in weights.items():
             tally.setdefault(draw.measure, Counter())[abs(weight)] += 1
-        if any(self.laws[measure].cells is not None for measure in tally):
-            return self._estimated(weights)
         sources = [self.laws[measure].source for measure in tally]
-        if len(set(sources)) < len(sources) - sources.count(None) + (None in sources):
+        shared = len(set(sources)) < len(sources) - sources.count(None) + (None in sources)
+        if shared or any(self.laws[measure].cells is not None for measure in tally):
             return self._shared(weights)
         shape = tuple((measure, tuple(sorted(counts.items()))) for measure, counts in sorted(tally.items()))
         if shape not in self._known:
@@ -276,47 +275,21 @@ class NoiseSums:
             self._known[shape] = self._total([part for part in parts if part])
         return self._known[shape]
 
-    def _estimated(self, weights: Mapping[Draw, Fraction]) -> Fraction:
-        """Where groups are estimated from levels: weights of the noises of the levels first."""
-        known = {draw: weight for draw, weight in weights.items() if self.laws[draw.measure].source is not None}
-        tally = independent_noises((known,), self.laws)
-        shape = tuple(sorted((kind, scale, abs(weight), count) for (kind, scale, (weight,)), count in tally.items()))
-        apart = {draw: weight for draw, weight in weights.items() if draw not in known}
-        if not apart:
-            if shape not in self._known:
-                self._known[shape] = sum_error([NoiseTerm(*term) for term in shape], self.beta)
-            return self._known[shape]
-        return sum_error([NoiseTerm(*term) for term in shape], self.beta / 2) + NoiseSums(
-            self.laws, self.beta / 2
-        ).half_width(apart)
-
     def _shared(self, weights: Mapping[Draw, Fraction]) -> Fraction:
-        """Where two measurements are read off one vector: weights of its places first."""
-        places: dict[tuple[int, int, int], Fraction] = {}
-        kinds: dict[int, NoiseLaw] = {}
+        """Where two measurements are read off one vector, or groups are estimated from levels: their noises first."""
+        known = {draw: weight for draw, weight in weights.items() if self.laws[draw.measure].source is not None}
         apart: dict[int, list[tuple[Fraction, int]]] = {}
         for draw, weight in weights.items():
-            law = self.laws[draw.measure]
-            if law.source is None:
+            if draw not in known:
                 apart.setdefault(draw.measure, []).append((abs(weight), 1))
-                continue
-            kinds[law.source] = law
-            for place, sign in enumerate(law.signs):
-                key = law.source, place, draw.group
-                places[key] = places.get(key, Fraction(0)) + sign * weight * law.unit
-        tally: Counter[tuple[int, Fraction]] = Counter()
-        for (source, _, _), weight in places.items():
-            tally[source, abs(weight)] += 1 if weight else 0
-        together = [
-            NoiseTerm(kind, scale, weight * own, count * number)
-            for (source, weight), count in sorted(tally.items())
-            for kind, scale, own, number in kinds[source].noises
-            if count
-        ]
+        tally = independent_noises((known,), self.laws)
+        together = sorted((kind, scale, abs(weight), count) for (kind, scale, (weight,)), count in tally.items())
         shape = (tuple(together), tuple(sorted((measure, tuple(sorted(part))) for measure, part in apart.items())))
         if shape not in self._known:
             parts = [_terms(self.laws[measure], counts) for measure, counts in shape[1]]
-            self._known[shape] = self._total([part for part in (*parts, together) if part])
+            self._known[shape] = self._total(
+                [part for part in (*parts, [NoiseTerm(*term) for term in together]) if part]
+            )
         return self._known[shape]
 
     def _total(self, parts: Sequence[Sequence[NoiseTerm]]) -> Fraction:
@@ -531,10 +504,7 @@ def _pairs(top: Affine, bottom: Affine, level: CellConfidence) -> tuple[tuple[_P
     if None in sources:
         return None
     found: Counter[_Pair] = Counter()
-    if any(laws[measure].cells is not None for measure in measures):
-        for (kind, scale, (above, below)), count in independent_noises((top.weights, bottom.weights), laws).items():
-            found[_signed(kind, scale, above, below)] += count
-    elif len(set(sources)) == len(sources):
+    if len(set(sources)) == len(sources) and all(laws[measure].cells is None for measure in measures):
         # No two measurements are read off one vector: draws are sums of noises of their own.
         for draw, weight in top.weights.items():
             other = bottom.weights.get(draw)
@@ -545,23 +515,9 @@ def _pairs(top: Affine, bottom: Affine, level: CellConfidence) -> tuple[tuple[_P
             if count:
                 _add(found, laws[measure], Fraction(0), weight, count)
     else:
-        places: dict[tuple[int, int, int], list[Fraction]] = {}
-        for side, affine in enumerate((top, bottom)):
-            for draw, weight in affine.weights.items():
-                for place, part in _places(laws, draw, weight):
-                    places.setdefault(place, [Fraction(0), Fraction(0)])[side] += part
-        by_source = {laws[measure].source: laws[measure] for measure in measures}
-        for (source, _, _), (above, below) in places.items():
-            for kind, scale, own, number in by_source[source].noises:
-                found[_signed(kind, scale, own * above, own * below)] += number
+        for (kind, scale, (above, below)), count in independent_noises((top.weights, bottom.weights), laws).items():
+            found[_signed(kind, scale, above, below)] += count
     return tuple(sorted((pair, count) for pair, count in found.items() if count and (pair[2] or pair[3])))
-
-
-def _places(laws: Sequence[NoiseLaw], draw: Draw, weight: Fraction) -> Iterator[tuple[tuple[int, int, int], Fraction]]:
-    law = laws[draw.measure]
-    if law.source is not None:
-        for place, sign in enumerate(law.signs):
-            yield (law.source, place, draw.group), sign * weight * law.unit
 
 
 def _add(found: Counter[_Pair], law: NoiseLaw, above: Fraction, below: Fraction, count: int) -> None:
