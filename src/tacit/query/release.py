@@ -27,7 +27,7 @@ from tacit.mechanisms.residual_basis import LevelBasis
 from tacit.noise.laplace import LARGEST_SCALE
 from tacit.query.aggregates.ranks import NoisyTree, RankChoice, count_cells, cuts_around
 from tacit.query.planning.measures import MeasureKind
-from tacit.query.planning.noise import NoiseLaw, law_of
+from tacit.query.planning.noise import NoiseLaw
 from tacit.query.planning.plan import Plan, with_parts
 from tacit.query.planning.releases import Block, KeySelection, Release
 from tacit.query.query import FinalAggregation
@@ -238,7 +238,7 @@ def _with_noise(each: Release, raw: NDArray[Any]) -> NDArray[Any]:
         return raw
     mechanism = each.noise()
     sampler = mechanism.noise.sampler
-    fast = 2 * law_of(mechanism).width < LARGEST_SCALE
+    fast = 2 * each.noise_law.width < LARGEST_SCALE
     if fast and raw.dtype == np.int64:
         return add_noise(raw.ravel(), sampler).reshape(raw.shape)
     draws = sampler.sample_many(raw.size).tolist() if fast else [sampler.sample() for _ in range(raw.size)]

@@ -57,7 +57,7 @@ from tacit.mechanisms.gaussian import Gaussian
 from tacit.mechanisms.laplace import Laplace
 from tacit.query.aggregates.ranks import RankChoice
 from tacit.query.planning.explain import Explanation
-from tacit.query.planning.noise import GaussianLaw, law_of
+from tacit.query.planning.noise import GaussianLaw
 from tacit.query.planning.plan import Outline, Plan
 from tacit.query.planning.releases import KeySelection, Priced, Release
 from tacit.releases.keys import Keys
@@ -236,8 +236,7 @@ def exact_event(release: Release) -> Event:
     """The event of a release, as exactly as it is known."""
     if release.is_constant:
         return release.event
-    noise = release.noise()
-    return law_of(noise).event(noise)
+    return release.noise_law.event(release.noise())
 
 
 def mechanisms_of(plan: Plan) -> list[dict[str, Any]]:
@@ -312,8 +311,7 @@ def _about_release(release: Release) -> dict[str, Any]:
     }
     if release.is_constant:
         return line
-    noise = release.noise()
-    return line | law_of(noise).text(noise)
+    return line | release.noise_law.text(release.noise())
 
 
 def _plain(event: Event) -> Any:

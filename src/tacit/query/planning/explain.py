@@ -24,7 +24,6 @@ from tacit.query.aggregates.ranks import RankChoice
 from tacit.query.planning.auto_bounds import FALSE_CELL, MOST_STEPS, sought
 from tacit.query.planning.auto_limits import cells_of, ladder
 from tacit.query.planning.bias import CASTS, CLIPPING, JOINS, KEYS, BiasTable, bias_table
-from tacit.query.planning.noise import law_of
 from tacit.query.planning.plan import (
     Plan,
     by_part,
@@ -430,7 +429,7 @@ def _share(plan: Plan, amount: Fraction) -> str:
 
 
 def _scale(release: Release, unit: Fraction) -> str:
-    return "0" if release.is_constant else _shown(law_of(release.noise()).width / unit, 6)
+    return "0" if release.is_constant else _shown(release.noise_law.width / unit, 6)
 
 
 def _cost(budget: PlanBudget, share: Fraction) -> str:

@@ -83,7 +83,10 @@ class Noise(ABC):
 
     def __init__(self, scale: Fraction) -> None:
         self.scale = scale
-        self.float_scale = float_nearest(scale)
+
+    @cached_property
+    def float_scale(self) -> float:
+        return float_nearest(self.scale)
 
     @cached_property
     def noise(self) -> IntegerNoise:

@@ -54,7 +54,7 @@ from tacit.query.planning import auto_limits
 from tacit.query.planning.auto_bounds import search_of, search_shares
 from tacit.query.planning.bias import bias_table, cell_counts
 from tacit.query.planning.measures import COUNT_UNITS
-from tacit.query.planning.noise import gaussian_noise, law_of
+from tacit.query.planning.noise import gaussian_noise
 from tacit.query.planning.releases import (
     Asked,
     Block,
@@ -177,7 +177,7 @@ def _with_levels(release: Release, final: FinalAggregation, budget: PlanBudget, 
         return tuple(found)
 
     made, scale = levels(1), 1
-    laws = [law_of(level.release.noise()) for level in made]
+    laws = [level.release.noise_law for level in made]
     if made and not any(law.proxy is None for law in laws):
         least = min(law.scale for law in laws)
         while least * scale**2 < _FINE_GRID and scale < _LARGEST_FACTOR:

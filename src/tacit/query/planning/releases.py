@@ -37,7 +37,7 @@ from tacit.mechanisms.residual_basis import Axes, LevelBasis, UnitMovement
 from tacit.query.aggregates.ranks import RankChoice, Tree, best_tree, cells
 from tacit.query.planning.bias import BiasTable
 from tacit.query.planning.measures import Measure, MeasureKind
-from tacit.query.planning.noise import NOISES, LevelNoise, NoiseLaw, QueryMechanism, law_of
+from tacit.query.planning.noise import NOISES, LevelNoise, Noise, NoiseLaw, QueryMechanism, law_of
 from tacit.query.query import FinalAggregation
 
 if TYPE_CHECKING:
@@ -535,11 +535,20 @@ class Release:
 
     def noise(self) -> QueryMechanism:
         """The mechanism that adds the noise."""
+        return self._noise
+
+    @cached_property
+    def _noise(self) -> QueryMechanism:
         law = NOISES["rounded" if self.mu else self.mechanism]
         # Mechanisms hold no state but constants, which take a while to compute, and are made once.
         return law.mechanism(
             self.block.sensitivity, self.relation, self.numbers, epsilon=self.epsilon, rho=self.rho, mu=self.mu
         )
+
+    @cached_property
+    def noise_law(self) -> Noise:
+        """The law of each noise."""
+        return law_of(self._noise)
 
     @cached_property
     def event(self) -> Event:
@@ -562,7 +571,7 @@ class Release:
         readout = self.block.readouts[self.block.measures.index(measure)]
         if self.levels:
             return self._level_law(readout)
-        noise, source = law_of(self.noise()), self.block.measures[0]
+        noise, source = self.noise_law, self.block.measures[0]
         return NoiseLaw(noise.name, noise.scale, readout.terms, readout.unit, source, readout.signs)
 
     def set_law(self, measure: int, kept: Sequence[int], copies: int) -> NoiseLaw:
@@ -574,7 +583,7 @@ class Release:
 
     def _level_law(self, readout: Readout) -> NoiseLaw:
         """The noise in the estimate of a group, and how it depends on that of others."""
-        laws = [law_of(release.noise()) for release in self.vectors]
+        laws = [release.noise_law for release in self.vectors]
         cells = LevelNoise(self.basis, tuple((law.name, law.scale) for law in laws))
         return NoiseLaw(
             "mixed",
