@@ -836,6 +836,11 @@ def _text(value: Value) -> str:
     return value.isoformat() if isinstance(value, dt.date) else str(value)
 
 
+@lru_cache(256)
+def _schema(file: Path, state: str) -> str:  # noqa: ARG001 - read once for each state of a file
+    return schema_text(file)
+
+
 def shape_of(source: Source, where: str) -> Shape:
     """The columns of a source's files as they are now; of frames and databases nothing, for engines look at those.
 
@@ -852,7 +857,7 @@ def shape_of(source: Source, where: str) -> Shape:
     for file in source.files:
         try:
             if source.kind == "parquet":
-                found.add(schema_text(file))
+                found.add(_schema(file, _state(file.stat())))
             else:
                 with file.open("rb") as stream:
                     found.add(repr(stream.readline(_LONGEST_LINE)))
