@@ -94,10 +94,8 @@ class Noise(ABC):
 
     @staticmethod
     @abstractmethod
-    def mechanism(
-        moved: Sensitivity, relation: Relation, numbers: int, *, epsilon: Fraction, rho: Fraction, mu: Fraction
-    ) -> QueryMechanism:
-        """The mechanism that a part of a budget buys, which has the draw, the event and the error."""
+    def mechanism(moved: Sensitivity, relation: Relation, numbers: int, price: Fraction) -> QueryMechanism:
+        """The mechanism that a price buys, an epsilon, a rho or a mu; it has the draw, the event and the error."""
 
     @staticmethod
     def event(mechanism: Any) -> Event:
@@ -159,11 +157,9 @@ class LaplaceLaw(Noise):
 
     @staticmethod
     @lru_cache(maxsize=1024)
-    def mechanism(
-        moved: Sensitivity, relation: Relation, numbers: int, *, epsilon: Fraction, rho: Fraction, mu: Fraction
-    ) -> QueryMechanism:
-        del numbers, rho, mu
-        return Laplace(epsilon=epsilon, l1_sensitivity=moved.l1, relation=relation)
+    def mechanism(moved: Sensitivity, relation: Relation, numbers: int, price: Fraction) -> QueryMechanism:
+        del numbers
+        return Laplace(epsilon=price, l1_sensitivity=moved.l1, relation=relation)
 
     @staticmethod
     def text(mechanism: Laplace) -> dict[str, str]:
@@ -215,11 +211,9 @@ class RoundedLaw(Noise):
 
     @staticmethod
     @lru_cache(maxsize=1024)
-    def mechanism(
-        moved: Sensitivity, relation: Relation, numbers: int, *, epsilon: Fraction, rho: Fraction, mu: Fraction
-    ) -> QueryMechanism:
-        del numbers, epsilon, rho
-        return RoundedGaussian(mu=mu, l2_squared=moved.l2_squared, relation=relation)
+    def mechanism(moved: Sensitivity, relation: Relation, numbers: int, price: Fraction) -> QueryMechanism:
+        del numbers
+        return RoundedGaussian(mu=price, l2_squared=moved.l2_squared, relation=relation)
 
     @staticmethod
     def text(mechanism: Any) -> dict[str, str]:
@@ -250,11 +244,8 @@ class GaussianLaw(RoundedLaw):
 
     @staticmethod
     @lru_cache(maxsize=1024)
-    def mechanism(
-        moved: Sensitivity, relation: Relation, numbers: int, *, epsilon: Fraction, rho: Fraction, mu: Fraction
-    ) -> QueryMechanism:
-        del epsilon, mu
-        return gaussian_noise(rho, moved.l2_squared, numbers, relation)
+    def mechanism(moved: Sensitivity, relation: Relation, numbers: int, price: Fraction) -> QueryMechanism:
+        return gaussian_noise(price, moved.l2_squared, numbers, relation)
 
     @staticmethod
     def event(mechanism: Any) -> Event:

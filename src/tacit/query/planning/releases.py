@@ -541,9 +541,8 @@ class Release:
     def _noise(self) -> QueryMechanism:
         law = NOISES["rounded" if self.mu else self.mechanism]
         # Mechanisms hold no state but constants, which take a while to compute, and are made once.
-        return law.mechanism(
-            self.block.sensitivity, self.relation, self.numbers, epsilon=self.epsilon, rho=self.rho, mu=self.mu
-        )
+        price = self.epsilon or self.rho or self.mu
+        return law.mechanism(self.block.sensitivity, self.relation, self.numbers, price)
 
     @cached_property
     def noise_law(self) -> Noise:
