@@ -212,7 +212,7 @@ def test_tables_that_cannot_be_made_are_refused_at_once(hospital: Served) -> Non
     for words, status in (
         ({"source": "nowhere"}, 422),
         ({"method": "best"}, 400),
-        ({"columns": ["street"], "source": "visits"}, 400),
+        ({"columns": ["street"], "source": "visits"}, 422),
         ({"rows": 0}, 400),
         ({"minutes": 100000}, 400),
         ({"marginals": "ward"}, 400),
