@@ -117,6 +117,7 @@ _LISTS = (
     "ANY_VALUE",
     "HISTOGRAM_EXACT",
     "ENTROPY",
+    "KURTOSIS",
 )
 _ARGUMENTS = ("cost", "note", "nights", "doctor")
 

@@ -395,7 +395,7 @@ _HAND: list[tuple[str, str]] = [
         "any_value arbitrary first last arg_max arg_min max_by min_by list array_agg string_agg group_concat listagg "
         "approx_top_k json_group_array json_group_object product "
         "fsum kahan_sum bit_and bit_or entropy mad reservoir_quantile "
-        "bitstring_agg",
+        "favg bitstring_agg",
     ),
     ("raw_aggregate", "SELECT MIN(note) FROM visits"),
     ("raw_aggregate", "SELECT MAX(ward) FROM visits"),
