@@ -154,7 +154,7 @@ def test_the_prompt_has_it(option: QueryOption) -> None:
     prompt = Prompt(curator, replace(Request(), epsilon="1"), Console(file=seen), read)
     prompt.run()
     assert "There is no" not in seen.getvalue()
-    assert exactly(prompt._price, option) == exactly(stating(option), option)
+    assert exactly(prompt._request, option) == exactly(stating(option), option)
 
 
 @EVERY

@@ -134,7 +134,7 @@ def test_a_repeat_has_the_same_table_and_one_receipt_names_it(curator: Curator) 
     assert first.bias == second.bias
     assert first.receipt["charge"] == {"epsilon": "2"}
     named = [line["name"] for line in first.receipt["answers"][0]["mechanisms"]]
-    assert named[-1] == "rows for people by what was left out"
+    assert named[-1] == "rows for people by cause of bias"
     assert curator.check_receipt(first.receipt).ok
     other = curator.sql(WARDS, epsilon="2", bias_share="0.1")
     assert not other.charge.repeated, "other noise is another release"

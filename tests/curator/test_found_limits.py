@@ -135,7 +135,7 @@ def test_a_default_is_used_and_said_where_the_price_shows_nobody(folder: Path) -
     with opened(folder) as curator:
         answer = curator.sql(COUNT, epsilon="0.0001")
         assert answer.limits == FoundLimits(None, 16, seen=False)
-        assert "max_rows 16 (a default: too few people for a search at this price)" in answer.note
+        assert "max_rows 16 (a default: too few people for a search at this cost)" in answer.note
 
 
 def test_accuracy_with_auto_takes_the_default(folder: Path) -> None:

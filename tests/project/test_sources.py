@@ -213,7 +213,7 @@ def test_bounds_that_a_query_finds_are_kept_with_its_answer(folder: Path) -> Non
         assert first.plan.found
         assert curator.check_receipt(first.receipt).ok
         names = [mechanism["name"] for mechanism in first.receipt["answers"][0]["mechanisms"]]
-        assert names[1:] == ["sum for sum(id)", "rows for people by what was left out"]
+        assert names[1:] == ["sum for sum(id)", "rows for people by cause of bias"]
     with opened(folder) as curator:
         again = curator.sql(sql + " LIMIT 1", epsilon="2")
         assert (again.finished.values, again.plan.found) == (first.finished.values, first.plan.found)

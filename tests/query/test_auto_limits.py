@@ -207,7 +207,7 @@ def test_noise_of_one_row_is_not_taken_for_none() -> None:
 def test_where_nobody_is_seen_a_public_default_counts_and_says_so() -> None:
     nothing = chosen("SELECT COUNT(*) FROM t", {(1, 1): 30})
     assert nothing == FoundLimits(None, 16, seen=False)
-    assert str(nothing) == "max_rows 16 (a default: too few people for a search at this price)"
+    assert str(nothing) == "max_rows 16 (a default: too few people for a search at this cost)"
     assert chosen(BY_LETTER, {(1, 1): 30}) == FoundLimits(None, None, total=16, seen=False)
     assert chosen(BY_LETTER, {(1, 1): 30}, account=CONCENTRATED) == FoundLimits(4, 4, seen=False)
     assert chosen("SELECT COUNT(*) FROM t", {(1, 1): 30}, catalog(max_rows_limit=3)).rows == 3, "never above a ceiling"
@@ -275,7 +275,7 @@ def test_the_table_of_what_is_bias_comes_last_with_the_limits_found(kind: str) -
     assert [stage.final.aggregates[0].label for stage in plan.stages] == [
         "max_rows_total up to 64" if kind == "pure" else "max_groups up to 5 and max_rows up to 64",
         "count_rows(*)",
-        "people by what was left out",
+        "people by cause of bias",
     ]
     if kind == "pure":
         assert plan.losses is not None
@@ -347,7 +347,7 @@ def test_accuracy_is_promised_with_public_defaults() -> None:
 def test_explain_says_so_before_and_after() -> None:
     plan = planned(BY_LETTER, account=CONCENTRATED)
     said = explain(plan)
-    assert "max_groups AUTO (declared: found privately within the price), max_rows AUTO" in said.limits
+    assert "max_groups AUTO (declared: found privately within the cost), max_rows AUTO" in said.limits
     assert "28 cells of powers of two, each unit in one" in said.limits
     assert said.bounding.startswith("as many rows as AUTO finds of a unit count per group, in as many groups as AUTO")
     assert said.releases[0].name == "categories for max_groups up to 5 and max_rows up to 64"
@@ -357,9 +357,9 @@ def test_explain_says_so_before_and_after() -> None:
     assert found.bounding.startswith("at most 8 rows of a unit count per group, in at most 4 groups")
     assert "AUTO" not in found.errors[0].meaning
     blind = explain(with_limits(plan, FoundLimits(4, 4, seen=False)))
-    assert blind.limits.endswith("a default: too few people for a search at this price")
+    assert blind.limits.endswith("a default: too few people for a search at this cost")
     total = planned(BY_LETTER)
-    assert explain(total).limits.startswith("max_rows_total AUTO (declared: found privately within the price); AUTO")
+    assert explain(total).limits.startswith("max_rows_total AUTO (declared: found privately within the cost); AUTO")
     assert explain(total).bounding == (
         "as many rows as AUTO finds of a unit count, shared out among its groups in proportion"
     )

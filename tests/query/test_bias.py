@@ -250,9 +250,9 @@ def test_shares_that_are_none(share: Any) -> None:
 
 
 def test_explain_states_share_and_price() -> None:
-    assert "4% of the price (epsilon 0.04)" in str(explain(planned(WARDS)))
+    assert "4% of the cost (epsilon 0.04)" in str(explain(planned(WARDS)))
     assert "bias_share is 0; max_groups, max_rows and the list of keys" in str(explain(planned(WARDS, bias_share=0)))
-    assert "Left out" not in str(explain(planned("SELECT COUNT(*) FROM people")))
+    assert "Bias " not in str(explain(planned("SELECT COUNT(*) FROM people")))
 
 
 # -- estimates

@@ -92,7 +92,7 @@ def asked(page: Any) -> str:
 
 def test_the_price_stands_there_before_anything_is_asked(opens: Opens, hospital: Served) -> None:
     page = opens("alice")
-    assert "The price appears here" in page.inner_text("#quote")
+    assert "The cost appears here" in page.inner_text("#quote")
     quoted(page)
     text = page.inner_text("#quote")
     assert "How far off, 95% of the time" in text
@@ -136,7 +136,7 @@ def test_a_refusal_and_a_spent_budget(opens: Opens) -> None:
     page.fill("#sql", "SELECT * FROM visits")
     page.wait_for_selector("#trouble .trouble")
     assert "query.not_aggregated" in page.inner_text("#trouble")
-    assert "No price" in page.inner_text("#price")
+    assert "No cost" in page.inner_text("#price")
     page.evaluate("document.querySelector('#trouble .trouble').dataset.old = '1'")
     page.click("#run")
     page.wait_for_selector("#trouble .trouble:not([data-old])")
@@ -165,7 +165,7 @@ def test_history_has_receipts_that_verify(opens: Opens, hospital: Served, tmp_pa
     found.value.save_as(paper)
     assert tacit.verify_receipt(paper.read_text(), hospital.curator.public_key).ok
     page.click(".entries a:has-text('Answer')")
-    assert "shown again for nothing" in page.inner_text("main")
+    assert "shown again, free" in page.inner_text("main")
     page.goto("/console/budget")
     assert page.locator("main svg.gauge:visible").count() == 3
 

@@ -902,5 +902,5 @@ def test_the_address_of_a_link_is_not_what_a_request_says(base: str, settings: d
 
 def test_an_answer_without_groups_says_what_shows_more(visit: Any) -> None:
     page = ask(visit("alice"), "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward HAVING COUNT(*) > 99999").text
-    assert "No group had enough people in it to be shown at this price." in page
+    assert "No group had enough people in it to be shown at this cost." in page
     assert "Each number is within" not in page

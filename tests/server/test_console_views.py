@@ -258,7 +258,7 @@ def test_a_quote_says_price_error_and_what_is_left(served: Served) -> None:
     assert [error.label for error in view.errors] == ["n"]
     assert float(view.errors[0].bound) > 0
     assert view.releases[0][1].startswith("Laplace noise of scale ")
-    assert view.said.startswith("Price ε 0.5. ")
+    assert view.said.startswith("Cost ε 0.5. ")
     told = replace(quote, explanation=quote.explanation.with_engine_sql("SELECT from a place"))
     budget = served.service.budget(access, quote=quote)[0]
     assert view_quote(told, budget, analyst="alice").engine_sql == "", "where data is kept is for owners"

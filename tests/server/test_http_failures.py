@@ -48,8 +48,8 @@ def test_a_query_whose_engine_fails(served: Served, caplog: pytest.LogCaptureFix
     assert (response.status_code, told["code"]) == (500, "engine.failed")
     assert told["id"] in told["message"]
     assert re.sub(r"charge \d+|[0-9a-f]{12}", "", told["message"]) == (
-        "the query failed when it ran:  stays charged, nothing was released, and asking it again gives this failure "
-        "for nothing; to pay for another run, ask at another price; the operator's log has the reason under "
+        "the query failed when it ran:  stays charged, nothing was released, and asking it again gives this failure, "
+        "free; to pay for another run, ask at another cost; the operator's log has the reason under "
     )
     assert "HIV" not in response.text + str(response.headers)
     assert told["id"] in caplog.text

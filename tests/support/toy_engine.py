@@ -29,7 +29,7 @@ from tacit.query.types import as_value, ordinal, sort_key
 
 def is_bias_table(final: FinalAggregation) -> bool:
     """Whether a final aggregation is the table of what bounding leaves out of another."""
-    return [aggregate.label for aggregate in final.aggregates] == ["people by what was left out"]
+    return [aggregate.label for aggregate in final.aggregates] == ["people by cause of bias"]
 
 
 class Killed(BaseException):

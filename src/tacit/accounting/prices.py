@@ -223,7 +223,7 @@ def _price(charge: Charge, relation: Relation, price: _Price, currency: str, ord
     if spend is not None:
         return spend
     raise AccountingError(
-        f"{_name(charge)} has no proven price in {currency}; charge it in its own currency, or charge a guarantee "
+        f"{_name(charge)} has no proven cost in {currency}; charge it in its own currency, or charge a guarantee "
         f"that it implies, such as guarantee.to_approx(delta)"
     )
 

@@ -244,7 +244,7 @@ def _tell_demo(started: Started) -> None:
         options = "?options=-ctacit.epsilon%3D0.1"
         _say(f"  postgresql://{_DEMO_ANALYST}:{links['token']}@{host}:{port}/hospital{options}\n")
     learns = "" if find_spec("sklearn") is not None else f" (after {install_command('learn')})"
-    _say(f"The owner's token also fits models{learns}, which everyone then uses for nothing:\n")
+    _say(f"The owner's token also fits models{learns}, which everyone then uses free:\n")
     _say(f'  owner = tacit.connect("{started.address}", token="{links["owner_token"]}")')
     _say(f"  fitted = owner.fit({_DEMO_MODEL})\n")
     if find_spec("mcp") is not None:

@@ -188,7 +188,7 @@ class AnswerTableResponse(ResponseModel):
     rows: Annotated[list[list[Any]], DescribedAs(list[list[CellResponse | Scalar]])]
     confidence: Exact
     bias: BiasResponse | None = Field(
-        default=None, description="null where nothing can be left out; missing where it was not bought"
+        default=None, description="null where there can be no bias; missing where it was not bought"
     )
 
     def to_domain(self) -> tuple[tuple[OutputColumn, ...], list[list[CellRead]], Fraction]:
@@ -327,7 +327,7 @@ class QuoteResponse(ResponseModel):
     limits: str
     keys: str
     bounds: str | None
-    bias: str | None = Field(default=None, description="share of the price for an estimate of what is left out")
+    bias: str | None = Field(default=None, description="share of the cost for an estimate of the bias")
     releases: list[NoiseResponse]
     account: str
     alone: str | None

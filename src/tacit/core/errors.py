@@ -106,7 +106,7 @@ class DelayedError(EngineError):
     def __str__(self) -> str:
         return (
             f"the answer was not ready in time: charge {self.position} waits, nothing was released, and asking again, "
-            f"best as a job, runs it under that charge for nothing"
+            f"best as a job, runs it under that charge, free"
         )
 
 
@@ -131,7 +131,7 @@ class FailedRunError(EngineError):
     def __str__(self) -> str:
         return (
             f"the query failed when it ran: charge {self.position} stays charged, nothing was released, and asking "
-            f"it again gives this failure for nothing; to pay for another run, ask at another price; the operator's "
+            f"it again gives this failure, free; to pay for another run, ask at another cost; the operator's "
             f"log has the reason under {self.id}"
         )
 

@@ -337,7 +337,7 @@ _FEWEST_TREES: Final = 40
 #: ε from which noise costs less than questions that are drawn and not chosen.
 _CALM: Final = 30
 DRAWN_QUESTIONS: Final = (
-    "at this epsilon trees lose more by questions that are drawn by chance than by noise (about .02 of log loss); "
+    "at this epsilon trees lose more by splits that are drawn at random than by noise (about .02 of log loss); "
     "compare an additive model"
 )
 #: Questions of a tree, by the ε from which so many pay.

@@ -79,7 +79,7 @@ def warn_of_unpaid_reading(private: type) -> None:
             owner = known.get("self", known.get("estimator", owner))
         if module == "sklearn.model_selection._validation" and name == "_fit_and_score":
             found.append(
-                "scikit-learn fits this estimator once per fold and candidate and shows scores that have no price; "
+                "scikit-learn fits this estimator once per fold and candidate and shows scores that are not charged; "
                 "guarantee_ is that of one fit. tacit.learn.PrivateSearch states the total."
             )
         elif module == "sklearn.pipeline" and name == "fit":
@@ -87,13 +87,13 @@ def warn_of_unpaid_reading(private: type) -> None:
             owner = known.get("self")
             if unpaid:
                 found.append(
-                    f"the steps {', '.join(unpaid)} read the rows without a price, before this estimator; guarantee_ "
+                    f"the steps {', '.join(unpaid)} read the rows uncharged, before this estimator; guarantee_ "
                     "does not cover them. Use the scalers of tacit.learn, or bounds and categories of the estimator."
                 )
         elif str(module).startswith(_SEVERAL) and name == "fit" and "self" in known:
             owner = known["self"]
             found.append(
-                f"{type(owner).__name__} fits this estimator several times, or reads the rows itself, without a price; "
+                f"{type(owner).__name__} fits this estimator several times, or reads the rows itself, uncharged; "
                 "guarantee_ is that of one fit, and those of several add up."
             )
         frame = frame.f_back
@@ -449,7 +449,9 @@ class Classifier(ClassifierMixin, BoundedEstimator):  # type: ignore[misc]
 
     def _declared_classes(self) -> NDArray[Any]:
         if isinstance(self.classes, str) and self.classes == DISCOVER:
-            raise InputError("classes", "must be declared for a price beforehand; how many will be found is not known")
+            raise InputError(
+                "classes", "must be declared for the cost to be known beforehand; how many will be found is not known"
+            )
         return check_classes(self.classes)
 
     def _discover(
@@ -578,7 +580,7 @@ class Weighted(BoundedEstimator):
             return None
         if not isinstance(weight, Mapping):
             raise InputError(
-                "class_weight", "must give a public weight by class; 'balanced' would read the rows without a price"
+                "class_weight", "must give a public weight by class; 'balanced' would read the rows uncharged"
             )
         known = classes.tolist()
         odd = [str(label) for label in weight if label not in known]

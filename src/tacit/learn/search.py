@@ -188,7 +188,7 @@ class PrivateSearch(PrivateEstimator):
         events = (*(each.event for each in prices), choice.event)
         delta = max((Fraction(getattr(each.guarantee, "delta", 0) or 0) for each in prices), default=Fraction(0))
         if not delta:
-            raise InputError("candidates", "must have a delta: their prices are composed at the largest of them")
+            raise InputError("candidates", "must have a delta: their costs are composed at the largest of them")
         lines = [f"candidate {place}, {line}" for place, each in enumerate(prices) for line in each.releases]
         total = compose(list(events), delta=delta, method="best")
         return FitPrice(

@@ -44,7 +44,7 @@ GRAINS: Final = 10**24 * math.lcm(*range(1, 33)) ** 2
 def grains_up(price: Extended) -> int:
     """A price in grains, rounded up: never less than the price, and never nothing for something."""
     if not isinstance(price, Fraction):
-        raise AccountingError("an infinite price cannot be charged")
+        raise AccountingError("an infinite cost cannot be charged")
     return -(-price.numerator * GRAINS // price.denominator)
 
 

@@ -192,7 +192,7 @@ def fit_privately(
                 # Words of a failure may quote rows, whatever its class.
                 raise InternalError("a fit failed on its rows") from problem
             if declared.event_ != price.event:
-                raise InternalError("a fit released other things than it was priced for")
+                raise InternalError("a fit released other things than it was charged for")
             return declared
 
         paid, entry = pay_release(

@@ -69,7 +69,7 @@ def quote_html(said: Explanation) -> str:
     """A quote: the price, and how far off each number may be."""
     rows = [(error.label, error.meaning) for error in said.errors]
     notes = [f"Protects {said.population}: {said.unit}. Bounding: {said.bounding}. Groups: {said.keys}."]
-    notes += [f"Left out: {said.bias}." if said.bias else "", *said.advice]
+    notes += [f"Bias: {said.bias}." if said.bias else "", *said.advice]
     alone = f", which is {said.alone}" if said.alone else ""
     title = f"It would cost {said.charge}{alone} of {said.population}; free to know"
     if said.public:
@@ -329,7 +329,7 @@ def run_cell(shell: Any, line: str, cell: str) -> Any:
     if "--explain" in flags:
         return quote
     if "within" in options and "--pay" not in flags:
-        _show("Not asked, since the price was not typed: add --pay to the first line, or type epsilon=…")
+        _show("Not asked, since the cost was not typed: add --pay to the first line, or type epsilon=…")
         return quote
     answer = curator.sql(cell, **options)
     if into is not None:

@@ -213,7 +213,7 @@ class Planner:
         if isinstance(made, PricedPlan):
             return made
         resolve(_plain(sql), self._measured_catalog()[1], max_rows=request.stated_rows)
-        raise InternalError("only queries about people are priced")
+        raise InternalError("only queries about people have a cost")
 
     def plan(self, sql: str, request: Request) -> PricedPlan | FreeQuery:
         """The plan of a query, whatever ``request`` says of the account.

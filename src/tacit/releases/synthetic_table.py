@@ -411,7 +411,7 @@ class SyntheticTable:
             )
         if quality and min(each.noise for each in quality) >= _HIDDEN:
             lines.append(
-                "  noise hides what was measured: at this price the table tells next to nothing of the real one"
+                "  noise hides what was measured: at this cost the table tells next to nothing about the real one"
             )
         lines.append(f"  {self._beside_independence()}")
         missing, pairs = self.not_measured, math.comb(len(self.columns), 2) - math.comb(len(self.outer), 2)

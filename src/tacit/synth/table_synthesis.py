@@ -299,7 +299,7 @@ class _Run:
         if self._open.measured:
             if self._keep is not None:
                 self._keep(self._open)
-            spent = f"{float(1 - self._left / self._plan.price):.0%} of the price is spent"
+            spent = f"{float(1 - self._left / self._plan.price):.0%} of the cost is spent"
             for each in self._open.measured:
                 names = each.measurement.columns
                 # A choice that is not kept is made again by the next run, if this one dies; it must not be seen twice.

@@ -49,7 +49,7 @@ _AVERAGING: Final = Words(
     title="Averaging: ask a noisy answer again until the noise is gone",
     how="Every answer has noise, so the attacker asks the same query many times and takes the mean.",
     measure="secrets guessed from the mean of repeated answers",
-    moral="Noise that is drawn anew for nothing is no protection. Repeats must get the same answer, or be paid for.",
+    moral="Noise that is drawn anew at no cost is no protection. Repeats must get the same answer, or be paid for.",
 )
 
 

@@ -196,7 +196,7 @@ def no_bounds(asked: AggregateCall, argument: Expression, *, stated: bool = Fals
     others = (
         ""
         if stated
-        else " or contribution_bounds_per_group => (lo, hi), let a share of the price find them by CLAMP(x, AUTO)"
+        else " or contribution_bounds_per_group => (lo, hi), let a share of the cost find them by CLAMP(x, AUTO)"
     )
     return Refusal(
         "bounds",

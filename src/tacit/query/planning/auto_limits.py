@@ -122,7 +122,7 @@ class FoundLimits:
     def __str__(self) -> str:
         named = (("max_groups", self.groups), ("max_rows", self.rows), (TOTAL, self.total))
         words = ", ".join(f"{name} {number}" for name, number in named if number is not None)
-        return words if self.seen else f"{words} (a default: too few people for a search at this price)"
+        return words if self.seen else f"{words} (a default: too few people for a search at this cost)"
 
 
 @dataclass(frozen=True, slots=True)

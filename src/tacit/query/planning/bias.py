@@ -252,7 +252,7 @@ def cell_counts(source: RelationNode, cell: Sequence[Expression], table: BiasTab
         )
     ]
     measure = count_measure(MeasureKind.ROWS, None, None, rows=1)
-    shown = Aggregate(COUNT_ROWS, (0,), None, INTEGER, None, "people by what was left out")
+    shown = Aggregate(COUNT_ROWS, (0,), None, INTEGER, None, "people by cause of bias")
     return FinalAggregation(source, tuple(keys), (measure,), (shown,), 1, True, table.cells)
 
 

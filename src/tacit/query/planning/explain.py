@@ -285,7 +285,7 @@ def _limits(plan: Plan) -> str:
         if not plan.seeks_limits:
             words += f", max_groups {final.max_groups}, max_rows {final.most_in_group}"
     if plan.limits is not None and not plan.limits.seen:
-        words += "; a default: too few people for a search at this price"
+        words += "; a default: too few people for a search at this cost"
     if not plan.seeks_limits:
         return words
     cells = cells_of(final)
@@ -340,7 +340,7 @@ def _bias(plan: Plan) -> str | None:
         return f"not estimated, because bias_share is 0; {_cutting(possible)} may cut people, and no interval says so"
     share = part.priced.budget.amount / plan.priced.amount
     return (
-        f"{percent(share)} of the price ({_cost(part.priced.budget, Fraction(1))}) buys a private estimate of how many "
+        f"{percent(share)} of the cost ({_cost(part.priced.budget, Fraction(1))}) buys a private estimate of how many "
         f"people are cut by {_cutting(part.table)}"
     )
 
@@ -513,7 +513,7 @@ def _lines(it: Explanation) -> Iterator[str]:
     if it.bounds is not None:
         yield f"Bounds      {it.bounds}"
     if it.bias is not None:
-        yield f"Left out    {it.bias}"
+        yield f"Bias        {it.bias}"
     yield "Releases"
     for release in it.releases:
         yield f"  {release.name}"

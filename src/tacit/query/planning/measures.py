@@ -400,7 +400,7 @@ class ContributionLimit:
         if self.is_auto:
             said = "declared" if self.stated is None else "stated"
             if self.found is None:
-                return f"{self.name} AUTO ({said}: found privately within the price)"
+                return f"{self.name} AUTO ({said}: found privately within the cost)"
             return f"{self.name} {used} (found: AUTO {said})"
         parts = [] if self.stated is None else ["stated" if self.stated == used else f"{_shown(self.stated)} stated"]
         if self.single:

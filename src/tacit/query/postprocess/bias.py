@@ -418,7 +418,7 @@ class SearchedLoss:
         sums = all(measure.kind is MeasureKind.SUM for measure in self.final.measures)
         noun = "groups" if name == GROUPS else "of the largest values" if sums and not self.final.keys else "rows"
         if not self.found.seen:
-            words = f"too few people at this price to find {name}: {number} is a default"
+            words = f"too few people at this cost to find {name}: {number} is a default"
         elif self.is_seen:
             words = (
                 f"about {_percent(share)} ± {_percent(error, up=True)} of people had more than {name} = {number} {noun}"

@@ -203,7 +203,7 @@ class QuoteView:
     @property
     def said(self) -> str:
         """Text that is read out when it changes."""
-        start = f"Price {self.price}. {self.after}"
+        start = f"Cost {self.price}. {self.after}"
         errors = "; ".join(
             f"{e.label} plus or minus {e.bound}" if e.bound else f"{e.label} {e.meaning}" for e in self.errors
         )
@@ -368,7 +368,7 @@ async def curve_of(visit: PageRequest, form: AskForm) -> CurveView | None:
     steps = tuple(
         CurveStep(exact_text(amount), ", ".join(words[:_BRIEFLY])) for amount, words in zip(amounts, told, strict=True)
     )
-    words = f"Error of {label} against the price, from {letter} {steps[0].amount} to {letter} {steps[-1].amount}."
+    words = f"Error of {label} against the cost, from {letter} {steps[0].amount} to {letter} {steps[-1].amount}."
     chosen = min(range(len(amounts)), key=lambda n: abs(float_nearest(amounts[n]) - (price or 0.0)))
     picture = draw_curve(points, price, letter, f"{label} ±", words)
     return CurveView(picture, steps, chosen, pay, letter)
@@ -622,7 +622,7 @@ async def answered(visit: PageRequest, answer: Answer, form: AskForm | None = No
 def _words(answer: Answer, *, again: bool) -> str:
     found = f" {answer.found_text()}".rstrip()
     if again:
-        start = "Released before, and shown again for nothing."
+        start = "Released before, and shown again, free."
     elif answer.charge.repeated:
         start = "This query was answered before, so it cost nothing: the same answer, to the last digit."
     else:
@@ -640,7 +640,7 @@ def _picture(drawing: Drawing | None, rows: int) -> tuple[list[Chart], str] | No
         shape = "The line shows the values of the table, the band"
     words = [f"{shape} their {drawing.confidence} intervals, each for itself."]
     if drawing.marked:
-        words.append("A ring marks a value of which bounding may have left out more than its interval says.")
+        words.append("A ring marks a value whose bias may exceed its interval.")
     if drawing.shown < rows:
         words.append(f"{drawing.shown:,} of {rows:,} rows are drawn; the others have no place on the axis.")
     if drawing.shown > MOST_MARKS:

@@ -151,7 +151,7 @@ def draw_curve(points: Sequence[tuple[float, float]], now: float | None, letter:
         _NARROW, 170, title, _decade_ticks(min(errors), max(errors)), (prices[0], prices[-1]), text=_power_text
     )
     marks = [
-        *frame.axes(f"price, in {letter}", decades, _power_text),
+        *frame.axes(f"cost, in {letter}", decades, _power_text),
         _tag("path", d=frame.path(spots), class_="line s0"),
         *(_tag("circle", cx=frame.x(x), cy=frame.y(y), r=2.5, class_="dot s0") for x, y in spots),
     ]

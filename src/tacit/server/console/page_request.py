@@ -169,7 +169,7 @@ _WORDS: Final = {
     "access.sign_in": ("You were not signed in", "Sign in once more, or ask an owner of the data."),
     "budget": (
         "The budget does not allow this",
-        "Nothing was charged. A smaller price may still fit, and every query that was answered before stays free.",
+        "Nothing was charged. A smaller cost may still fit, and every query that was answered before stays free.",
     ),
     "accounting": ("No guarantee can be computed for this", "Nothing was charged. Ask for less, or in another form."),
     "access": ("Your role does not allow this", "Nothing was done."),

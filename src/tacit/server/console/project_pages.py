@@ -72,8 +72,8 @@ PUBLISHED: Final = (
 _STEPS: Final = ("0.1", "0.5", "1", "2", "4", "8")
 _WORDS: Final = ("epsilon", "delta", "rho", "mu", "query_delta")
 _ACCOUNTING: Final = (
-    ("pure", "pure: prices add up; no delta"),
-    ("approx", "approx: prices and deltas add up"),
+    ("pure", "pure: costs add up; no delta"),
+    ("approx", "approx: costs and deltas add up"),
     ("zcdp", "zcdp: many small queries cost less than their sum"),
     ("gdp", "gdp: the same for Gaussian noise"),
 )

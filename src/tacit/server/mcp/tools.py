@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 INSTRUCTIONS: Final = (
     "Protected data about people, asked in SQL. Answers have noise, and each is charged to a privacy budget that does "
-    "not come back. Call list_tables first; quote is free and says price and error; ask is charged. Ask one query "
+    "not come back. Call list_tables first; quote is free and says cost and error; ask is charged. Ask one query "
     "with several aggregates rather than several queries. Read the interval of every number and its bias, "
     "and say both to the person. A repeated query is free. The conversation has a share of the budget that no "
     "argument can raise: where a reply says stop, stop asking and tell the person what you have."
@@ -70,9 +70,9 @@ _MOST_LINES: Final = 40
 _HOW: Final = (
     f"One SELECT that aggregates, with {', '.join(sorted(name.upper() for name in SQL_NAMES))}.",
     "It may have WHERE, GROUP BY, joins along the declared keys, CTEs and subqueries.",
-    "Columns with categories make group keys for nothing; other keys are chosen privately and cost part of the price.",
+    "Columns with categories make group keys at no cost; other keys are chosen privately for a part of the cost.",
     "Sums and averages need declared bounds, or AUTO.",
-    "State one price: epsilon, or within (the largest error) instead. There is no default.",
+    "State one cost: epsilon, or within (the largest error) instead. There is no default.",
     "Rows of single people are never shown.",
 )
 #: A longer text is not searched for names.
@@ -125,8 +125,8 @@ TOOLS: Final[Mapping[str, Tool]] = {
         ),
         _tool(
             "quote",
-            "Price of a query",
-            "Price, expected error and releases of a query, and how many such queries fit in what is left. Free; "
+            "Cost of a query",
+            "Cost, expected error and releases of a query, and how many such queries fit in what is left. Free; "
             "reads no data.",
             _QUERY,
         ),
@@ -144,7 +144,7 @@ TOOLS: Final[Mapping[str, Tool]] = {
             "What is spent and left: of this conversation, the person, the population. Free.",
             _NOTHING,
         ),
-        _tool("history", "History", "The person's charges, newest first, with their queries and prices. Free.", _PAGE),
+        _tool("history", "History", "The person's charges, newest first, with their queries and costs. Free.", _PAGE),
         _tool(
             "find_number",
             "Was this number released?",
@@ -319,10 +319,10 @@ class AssistantTools:
         errors = [f"{each.label} {each.meaning}" for each in quote.explanation.errors]
         lost = quote.explanation.bias
         text = [
-            f"Price: {quote.charge}.",
+            f"Cost: {quote.charge}.",
             *([f"Expected error: {'; '.join(errors)}."] if errors else []),
             *([] if quote.is_public else [f"Bounding: {quote.explanation.bounding}."]),
-            *([] if lost is None else [f"Left out: {lost}."]),
+            *([] if lost is None else [f"Bias: {lost}."]),
             *(quote.explanation.advice or ()),
             _left_words(budgets),
         ]
@@ -515,7 +515,7 @@ def _left_content(budgets: Sequence[Budget]) -> dict[str, Any]:
 def _left_words(budgets: Sequence[Budget]) -> str:
     words = [f"Left: {budget}." for budget in budgets]
     if _left_content(budgets)["stop"]:
-        words.append("Stop: nothing more can be asked here. What was asked before can be asked again for nothing.")
+        words.append("Stop: nothing more can be asked here. What was asked before can be asked again, free.")
     return " ".join(words)
 
 

@@ -200,7 +200,7 @@ class ClientQueries:
             raise StatementFault(
                 "57014",
                 "the query was cancelled; its charge stays",
-                "The answer is kept: ask the same query again to get it for nothing.",
+                "The answer is kept: ask the same query again to get it free.",
             )
         answer: Answer = task.result()
         return answer

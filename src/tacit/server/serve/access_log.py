@@ -27,7 +27,7 @@ from tacit.core.errors import InputError
 FAMILIES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "tacit_requests": (("route", "status"), "Requests, by route and status."),
     "tacit_charges": (("population",), "Queries that were charged."),
-    "tacit_repeats": ((), "Queries that got an existing answer for nothing."),
+    "tacit_repeats": ((), "Queries that got an existing answer, free."),
     "tacit_refusals": (("code",), "Requests that were refused, by error code."),
     "tacit_workers_replaced": ((), "Workers that ended and were replaced."),
 }
