@@ -267,7 +267,7 @@ def windows() -> str:
 
 def queries() -> Iterator[str]:
     """Queries in words, which the tests ask with noise and without."""
-    yield from ("|query|query|", "|---|---|")
+    yield from ("|question|query|", "|---|---|")
     for asked in HOSPITAL.queries:
         if len(asked.sql) > SHORT:
             yield f"|{asked.words}|`{cell(asked.sql)}`|"
@@ -282,7 +282,7 @@ def page() -> str:
         "`patients`, `visits` and `prescriptions` (which lead to the patient), public `wards`.",
         "A query that is not accepted is refused, at no cost. The refusal names the part of the text and the reason (*Errors* lists the codes), and shows a query near it that is accepted.",
         "## By example",
-        "Queries to a made-up hospital, with the query that answers each; `docs/forty_queries.py` has its data, its project file and more queries.",
+        "Questions about a made-up hospital, with the query that answers each; `docs/forty_queries.py` has its data, its project file and more queries.",
         "\n".join(queries()),
         "## Clauses",
         "\n".join(clauses()),
