@@ -413,8 +413,9 @@ def _tree(tokens: list[Token], sql: str) -> exp.Query:
     tree = trees[0]
     if not isinstance(tree, (exp.Select, exp.SetOperation, exp.Subquery)):
         raise Refusal("statement", "Only queries are answered: write a SELECT.")
-    if "`" in sql or '"' in sql:
-        split_paths(tree)
+    if "`" in sql:
+        between = [token for token in tokens if token.token_type is TokenType.IDENTIFIER and sql[token.start] == "`"]
+        split_paths(tree, {token.text for token in between})
     return tree
 
 

@@ -24,6 +24,7 @@ Nothing is decided here: tokens and nodes that are written are on the allow-list
 from __future__ import annotations
 
 import re
+from collections.abc import Set
 from typing import Final
 
 from sqlglot import exp
@@ -93,12 +94,12 @@ def respelled_tokens(tokens: list[Token]) -> list[Token]:
     return tokens
 
 
-def split_paths(tree: exp.Expr) -> None:
-    """Split paths of tables that stand between quotes as one name, as between the backticks of BigQuery."""
+def split_paths(tree: exp.Expr, names: Set[str]) -> None:
+    """Split the paths of tables among ``names``, which stand between backticks as one name, as in BigQuery."""
     named = {clause.alias for clause in tree.find_all(exp.CTE)}
     for node in tree.find_all(exp.Table):
         parts = node.name.split(".")
-        if len(parts) in (2, 3) and all(parts) and node.name not in named and not node.db:
+        if node.name in names - named and len(parts) in (2, 3) and all(parts) and not node.db:
             for key, part in zip(("this", "db", "catalog"), reversed(parts), strict=False):
                 node.set(key, exp.to_identifier(part, quoted=True))
 
