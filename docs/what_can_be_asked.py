@@ -127,7 +127,7 @@ CLAUSES: tuple[tuple[str, str, str], ...] = (
     ("LIMIT in a subquery", "of public rows", "SELECT COUNT(*) FROM visits WHERE ward IN (SELECT ward FROM wards ORDER BY floor DESC LIMIT 2)"),
     ("CLAMP(x, lo, hi), CLAMP(x, AUTO)", "bounds of a value that has none", "SELECT AVG(CLAMP(score, AUTO)) FROM visits"),
     ("contribution_bounds_per_group", "bounds of a person's sum in a group", "SELECT SUM(score, contribution_bounds_per_group => (0, 100)) FROM visits"),
-    ("WITH DIFFERENTIAL_PRIVACY OPTIONS(…)", "price and limits in the text", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.5, max_groups_contributed = 2) ward, COUNT(*) FROM visits GROUP BY ward"),
+    ("WITH DIFFERENTIAL_PRIVACY OPTIONS(…)", "cost and contribution bounds in the text", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.5, max_groups_contributed = 2) ward, COUNT(*) FROM visits GROUP BY ward"),
     ("DP_INTERVAL_LOW, DP_INTERVAL_HIGH", "ends of an interval", "SELECT ward, COUNT(*) AS n, DP_INTERVAL_LOW(n) AS low FROM visits GROUP BY ward"),
 )  # fmt: skip
 

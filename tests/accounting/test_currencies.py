@@ -160,7 +160,7 @@ def test_other_things_are_no_currency() -> None:
         currency_of(RDP.at(2, 1))
     with pytest.raises(InputError, match="must be one of pure, approx, zcdp, gdp"):
         currency_named("renyi")
-    with pytest.raises(AccountingError, match="no proven price"):
+    with pytest.raises(AccountingError, match="no proven cost"):
         currency_named("pure").price(tacit.ZCDP(1), ADD_REMOVE)
     assert [implied_currency(words).kind for words in ({"epsilon"}, {"epsilon", "delta"}, {"rho"}, {"mu"})] == [
         "pure",

@@ -195,7 +195,7 @@ def test_prices(budget: Filter, charge: Charge, price: tuple[Fraction, ...]) -> 
     ],
 )
 def test_what_no_theorem_prices_is_refused(budget: Filter, charge: Charge) -> None:
-    with pytest.raises(AccountingError, match="no proven price"):
+    with pytest.raises(AccountingError, match="no proven cost"):
         budget.allows(charge)
 
 

@@ -236,5 +236,5 @@ def test_what_a_fit_refuses_has_no_price(model: Any, seeded: SeededBits) -> None
 
 @pytest.mark.parametrize("kind", [GaussianNB, LogisticRegression, LinearSVC])
 def test_classes_that_are_to_be_found_have_no_price_beforehand(kind: Any) -> None:
-    with pytest.raises(InputError, match="must be declared for a price"):
+    with pytest.raises(InputError, match="must be declared for the cost to be known"):
         kind(**TWO, classes="discover").price(2)

@@ -70,7 +70,7 @@ def test_tools_of_an_assistant(shop: Served) -> None:
     assert door.about["public"] is True
     quote = asyncio.run(AssistantTools(door).call("quote", {"sql": BEDS}))
     assert (quote.content["public"], quote.content["queries_left"]) == (True, None)
-    assert quote.text.startswith("Price: nothing: public tables alone")
+    assert quote.text.startswith("Cost: nothing: public tables alone")
 
 
 def test_the_console(shop: Served) -> None:
