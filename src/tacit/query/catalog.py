@@ -50,16 +50,16 @@ _CANONICAL: Final = (Kind.INTEGER, Kind.DECIMAL, Kind.TEXT, Kind.DATE, Kind.BOOL
 
 
 def unit_type(catalog: Catalog, population: str) -> SqlType | None:
-    """The one type of a population's units; None where they are rows, or where no table is about them."""
+    """Return the type of a population's units; None where the units are rows, or no table has the population."""
     table = next((table for table in catalog.tables if _about(table, population)), None)
     return None if table is None or table.unit == ROW else _named(catalog, table)[1].type
 
 
 def unit_path(catalog: Catalog, table: Table) -> str:
-    """Path to the unit of a protected table, by columns: ``"row"``, ``"patient"``, ``"visit > id > patient"``.
+    """Return the path to a protected table's unit, by columns: ``"row"``, ``"patient"``, ``"visit > id > patient"``.
 
-    Columns are called as their sources call them, so that giving one another name does not change who is a person.
-    A key that points to the unit column itself is the person, as that column is.
+    Columns have their names in the source, so that renaming one in the catalog does not change who is a person.
+    Where a foreign key points to the unit column itself, the path ends with the foreign key's own column.
     """
     if table.unit is not None:
         return ROW if table.unit == ROW else table.stored_name(table.unit)
@@ -74,7 +74,7 @@ def unit_path(catalog: Catalog, table: Table) -> str:
 
 
 def identifying(catalog: Catalog, table: Table) -> frozenset[str]:
-    """The columns of a table, in small letters, by which rows of protected tables are told to be one person's."""
+    """Return the columns of a table, in lower case, that decide which rows of protected tables belong to one person."""
     if table.public:
         return frozenset()
     found = {table.unit.lower()} if table.unit not in (None, ROW) else set()
@@ -114,7 +114,7 @@ def _check_form(catalog: Catalog, table: Table) -> None:
                 "Leave the column out, or read it under another name from a view or a file that calls it otherwise",
             )
         return
-    # The columns between are of the types that they point to, which the catalog checks.
+    # Foreign key columns have the types of the columns that they point to: the catalog checks that.
     columns = [_of(catalog, key.table, key.references) for key in catalog.path_to_unit(table)]
     for owner, column in (*columns, _named(catalog, table)):
         if column.type.kind not in _CANONICAL:
@@ -145,7 +145,7 @@ def _check_pair(catalog: Catalog, first: Table, second: Table) -> None:
 
 
 def _remedy(one: SqlType, other: SqlType) -> str:
-    """Advice on the type to declare where both columns can be read so; texts can be read as any type."""
+    """Return advice on a type to declare for both columns; TEXT can be read as any type."""
     kinds = {one.kind, other.kind}
     if kinds <= {Kind.INTEGER, Kind.DECIMAL}:
         return 'declare type = "integer" for both columns, and store whole numbers in both'
@@ -164,7 +164,7 @@ def _words(catalog: Catalog, table: Table) -> str:
 
 
 def _named(catalog: Catalog, table: Table) -> tuple[Table, Column]:
-    """The unit column of a table, and the table it stands in."""
+    """Return the table that holds the unit column of ``table``, and that column."""
     path = catalog.path_to_unit(table)
     owner = table if not path else catalog.table(path[-1].table)
     column = None if owner is None else owner.find(owner.unit or "")
@@ -200,17 +200,16 @@ class Column:
     """One column and what is publicly known about it.
 
     Args:
-        name: how queries call it, in quotes where it holds other signs than letters, digits and underscores; names
+        name: its name in queries, in quotes where it holds characters other than letters, digits and underscores; names
             are compared without regard to case.
-        type: its type.
-        bounds: (lowest, highest) value that aggregates will count, in the column's own type.
+        type: its SQL type.
+        bounds: clipping bounds (lowest, highest) of aggregates, in the column's own type.
         step: the grid to which aggregates round, in units of the value; None for the type's own grid (1 for integers,
-        the
-            last digit for decimals, and for DOUBLE a power of two chosen from the bounds).
+            the last digit for decimals, and for DOUBLE a power of two chosen from the bounds).
         categories: every value it can have, if that is public; include None to make NULL a category.
         nullable: whether NULL occurs.
         unique: whether no value occurs twice; only then may foreign keys point here.
-        stored: its name in the source, where that is another.
+        stored: its name in the source, where that differs.
     """
 
     name: str
@@ -220,7 +219,7 @@ class Column:
     categories: tuple[Value | None, ...] | None = None
     nullable: bool = True
     unique: bool = False
-    # Not shown, so that catalogues without it keep their digest; see :attr:`Catalog.digest`.
+    # Not in the repr, so that catalogs without it keep their digest; see :attr:`Catalog.digest`.
     stored: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -262,18 +261,18 @@ class Column:
         return fits
 
     def __repr__(self) -> str:
-        # Plans are recognised by their text; a column that is stored under its own name has the text it always had.
+        # Plans are recognised by their text; ``stored`` is shown only if set, so that older plans keep their text.
         shown = [part.name for part in fields(self) if part.name != "stored" or self.stored is not None]
         return f"Column({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
 
     @property
     def stored_name(self) -> str:
-        """Its name in the source."""
+        """Name of the column in the source."""
         return self.name if self.stored is None else self.stored
 
     @cached_property
     def domain(self) -> Domain:
-        """Presumptions for expressions over this column."""
+        """Public knowledge about the column's values, presumed from its declaration."""
         if self.categories is not None:
             nullable = self.nullable or None in self.categories
             return finite(self.categories, self.type, nullable=nullable)
@@ -297,7 +296,7 @@ class ForeignKey:
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """The persons that some tables are about, and what it means for two databases to differ in one of them."""
+    """The persons in some tables, and the neighbouring relation: how two databases differ in one person."""
 
     name: str
     relation: Relation = ADD_REMOVE
@@ -312,10 +311,10 @@ class PublicSize:
     """Size of a public table and its values, as its engine counted and read them: public, like the table itself.
 
     Args:
-        rows: how many there are.
+        rows: the number of rows.
         repeats: for each column, by lower-case name, the most rows that share a value other than NULL.
-        domains: for columns without declared categories or bounds, by lower-case name, the values (where they are not
-            too many) and the range that the table has.
+        domains: for columns without declared categories or bounds, by lower-case name, the values in the table (where
+            they are not too many) and their range.
     """
 
     rows: int
@@ -325,29 +324,28 @@ class PublicSize:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table: its columns, and whose it is.
+    """One table: its columns, and the population that it belongs to, if any.
 
     Args:
-        name: how queries call it.
+        name: its name in queries.
         columns: at least one.
         public: whether anyone may know its contents; then it has no population and no unit.
         population: the name of the protected population.
         unit: the column that names the person, or ``"row"``; None to find the unit through a foreign key.
         foreign_keys: columns that point to unique columns of other tables.
-        max_groups: the most groups that one unit counts in, or AUTO, where a query states none.
-        max_rows: the most rows of one unit that count per group, likewise.
+        max_groups: the most groups that one unit counts in, or AUTO, for queries that state no number.
+        max_rows: the most rows of one unit that count per group, or AUTO, for queries that state no number.
         unit_rows: the most rows that one unit has, for the bound on its work (:mod:`tacit.query.planning.work`):
-        believed where
-            work grows with the rows, and enforced, by a keyed choice, before a join that multiplies them.
-        table_rows: the most rows of a protected table, as its owner makes known, for the response time of a query
+            assumed where work grows with the rows, and enforced, by a keyed choice, before a join that multiplies them.
+        table_rows: the most rows of a protected table, as declared by its owner, for the response time of a query
             (:func:`tacit.query.planning.work.whole_work`). The number of rows is itself not public, so it is declared
-            and never read: a power of two above the table says as much as is needed.
-        text_length: the most characters of most of its texts, likewise.
-        max_groups_limit: the most groups that a query may state, as policy of the owner; None for any number.
-        max_rows_limit: likewise the most rows.
+            and never read: a power of two above it is precise enough.
+        text_length: the most characters of most of its texts, declared for the same purpose.
+        max_groups_limit: the largest ``max_groups`` that a query may state, as policy of the owner; None for any.
+        max_rows_limit: the largest ``max_rows`` that a query may state, likewise.
         schema: the schema under which queries may also name it; ``public``, ``main`` and ``dbo`` are accepted for every
             table.
-        size: of a public table, once an engine has counted it. Neither this nor ``unit_rows``, ``table_rows``,
+        size: the size of a public table, once an engine has counted it. Neither this nor ``unit_rows``, ``table_rows``,
             ``text_length`` or a ceiling is part of the digest: a query in which they decide anything says so in its
             own text, or is refused.
         unread: names of further columns of the source, of a type that no query reads.
@@ -423,15 +421,15 @@ class Table:
             object.__setattr__(self, f"{name}_limit", known)
 
     def is_in(self, schema: str) -> bool:
-        """Whether queries may write that schema before the name of the table; "" for none."""
+        """Whether queries may write this schema before the table's name; "" stands for no schema."""
         return schema.lower() in ("", *DEFAULT_SCHEMAS, (self.schema or "").lower())
 
     def find(self, name: str) -> Column | None:
-        """The column of that name, if there is one."""
+        """Return the column of this name, in any case; None if there is none."""
         return next((column for column in self.columns if column.name.lower() == name.lower()), None)
 
     def stored_name(self, name: str) -> str:
-        """The name that a column has in the source, in small letters."""
+        """Return the lower-case name of a column in the source."""
         column = self.find(name)
         return (name if column is None else column.stored_name).lower()
 
@@ -441,7 +439,7 @@ class Catalog:
     """All tables and populations a query may refer to.
 
     Raises:
-        InputError: naming the table and column, where a declaration does not hold together.
+        InputError: declarations contradict one another; names the table and column.
     """
 
     tables: tuple[Table, ...]
@@ -462,18 +460,17 @@ class Catalog:
         check_units(self)
 
     def table(self, name: str) -> Table | None:
-        """The table of that name, whatever its case."""
+        """Return the table of this name, in any case; None if there is none."""
         return self._by_name.get(name.lower())
 
     def population(self, name: str) -> Population:
-        """The population of that name."""
         for population in self.populations:
             if population.name == name:
                 return population
         raise InputError("population", f"there is no population {name!r}")
 
     def path_to_unit(self, table: Table) -> tuple[ForeignKey, ...]:
-        """The foreign keys that lead from a protected table to the one that has its unit column; empty if it has it."""
+        """Return the foreign keys from a protected table to the one with its unit column; empty if it has one."""
         path: list[ForeignKey] = []
         here = table
         while here.unit is None:
@@ -485,13 +482,13 @@ class Catalog:
         return tuple(path)
 
     def measured(self, sizes: Mapping[str, PublicSize]) -> Catalog:
-        """The same with the sizes of public tables, by lower-case name."""
+        """Return the catalog with the sizes of its public tables, by lower-case table name."""
         tables = tuple(replace(t, size=sizes.get(t.name.lower())) if t.public else t for t in self.tables)
         return replace(self, tables=tables)
 
     @cached_property
     def digest(self) -> str:
-        """A digest of everything declared, so that a plan can name the metadata it was made from."""
+        """SHA-256 of all declarations in hexadecimal, by which a plan names the metadata it was made from."""
         stored = [(t.name, c.name, c.stored) for t in self.tables for c in t.columns if c.stored is not None]
         declared = repr((self.tables, self.populations)) + (repr(stored) if stored else "")
         return hashlib.sha256(declared.encode()).hexdigest()

@@ -1,7 +1,7 @@
 """Contribution numbers: ``max_groups`` and ``max_rows``, each a whole number or AUTO.
 
-A number says how many groups of one unit count, or how many of its rows in each. AUTO has the number found privately
-within the price of the query (:mod:`tacit.query.planning.auto_limits`). The word is ``auto``, in any case.
+A number bounds how many groups of one unit count, or how many of its rows in each. With AUTO it is found privately,
+within the cost of the query (:mod:`tacit.query.planning.auto_limits`). The word is ``auto``, in any case.
 
 >>> contribution_number(3, "max_rows"), contribution_number("AUTO", "max_rows")
 (3, 'auto')
@@ -16,21 +16,21 @@ from typing import Any, Final, Literal
 from tacit.core.errors import InputError
 from tacit.core.numbers import check_count
 
-#: The number is found privately.
+#: Contribution number that is found privately.
 AUTO: Final = "auto"
-#: Of groups and rows of one person; a number that has no effect beyond may be stated up to here.
+#: Largest ``max_groups`` or ``max_rows`` that may be stated, even where a smaller one would have the same effect.
 MOST_COUNTED: Final = 999_999_999
-#: Rows of one person in all groups together: times the rows of a table, 2^40, they fit 64 bits.
+#: Largest ``max_rows_total``, rows of one person in all groups together: times 2^40 rows of a table, it fits 64 bits.
 MOST_TOTAL: Final = 2**20
 
-#: Intervals that are shown allow for what is left out, where that makes them less than this many times as wide.
+#: Confidence intervals allow for the bias where that makes them less than this many times as wide.
 MOST_WIDENED: Final = 3
 
 ContributionNumber = int | Literal["auto"]
 
 
 def contribution_number(value: Any, name: str, *, most: int = MOST_COUNTED) -> ContributionNumber:
-    """A whole number or AUTO, checked.
+    """Return a contribution number, checked: a whole number of at most ``most``, or AUTO.
 
     Raises:
         InputError: it is neither.
@@ -43,7 +43,7 @@ def contribution_number(value: Any, name: str, *, most: int = MOST_COUNTED) -> C
 
 
 def larger(one: ContributionNumber, other: ContributionNumber) -> ContributionNumber:
-    """The number of a relation that is made of two; AUTO where either is to be found."""
+    """Return the contribution number of a relation made of two: the larger one, or AUTO where either is AUTO."""
     if isinstance(one, str) or isinstance(other, str):
         return AUTO
     return max(one, other)

@@ -45,7 +45,7 @@ MAX_KEYS: Final = 20_000
 MAX_PUBLIC_ROWS: Final = 100_000
 #: Released rows that rows of persons are joined with.
 MAX_ROWS_BELOW: Final = 2_000
-#: Rows of such a join.
+#: Rows of a join of persons' rows with released rows.
 MAX_JOINED: Final = 200_000
 #: Pairs of a released and a public row that its condition is tried on (equalities are looked up instead), and of a row
 #: and one before it in a running aggregate of released rows.
@@ -56,10 +56,10 @@ MAX_UNIT_WORK: Final = 1_000_000
 MAX_PUBLIC_WORK: Final = 20_000_000
 #: Rows of a public table that no engine has counted: in plans that are made without one.
 UNKNOWN_ROWS: Final = 100
-#: Characters of a text that a row keeps which is chosen before a join that multiplies rows.
+#: Characters that are kept of each text in rows chosen before a join that multiplies rows.
 MAX_TEXT: Final = 1_000
 
-#: So many calls deep, a caller leaves most of Python's thousand to the query.
+#: Stack depth of a caller up to which most of Python's 1000 frames are left for the query.
 _SHALLOW: Final = 200
 
 Result = TypeVar("Result")
@@ -80,16 +80,16 @@ def check_text(sql: str) -> None:
 
 
 def check_size(count: int, limit: int, what: str) -> None:
-    """Refuse more than ``limit`` of something."""
+    """Refuse a query that has more than ``limit`` of ``what``."""
     if count > limit:
         raise Refusal("too_large", f"The query has more than {limit} {what}; split it into smaller queries.")
 
 
 def as_on_a_fresh_stack(work: Callable[[], Result]) -> Result:
-    """Result of ``work`` on a stack of its own, so that every caller may nest queries equally deep.
+    """Return the result of ``work`` as if on a fresh stack, so that every caller may nest queries equally deep.
 
-    A query that is resolved on the caller's stack is resolved there too. A thread is started only where a caller is
-    deep already, or a query is: then it is the thread that says whether it is too deep.
+    Work that fits on the caller's stack runs there. A thread is started only where the caller's stack or the query is
+    deep: the query is then too deep if it does not fit on the thread's stack.
     """
     try:
         sys._getframe(_SHALLOW)

@@ -6,7 +6,7 @@ A resolved :class:`Query` is one :class:`FinalAggregation` over an owned relatio
        (engine)        (noise)              (post-processing: free, cannot look back)
 
 A step may join or append the released rows of another query, so that one query releases several *parts*, each
-an aggregation that is taken and paid once however often it is read.
+an aggregation that is measured and charged once however often it is read.
 
 The released relation has one column per key and then one per aggregate. Expressions in a step refer to the columns of
 the step before by slot, with the same nodes as below the aggregation.
@@ -21,10 +21,10 @@ Sort         order; without it rows come in key order
 Slice        OFFSET and LIMIT
 Unique       DISTINCT
 Regroup      aggregation of released cells: a column per key, then one per call
-Extend       windows over released cells: the columns there were, then one per window
-Match        a join with a public relation: the columns there were, then those of the relation
-Combine      a join with the released rows of another query: the columns there were, then the other's
-Append       the rows there were, then those of another query (UNION ALL)
+Extend       windows over released cells: the columns before, then one per window
+Match        a join with a public relation: the columns before, then those of the relation
+Combine      a join with the released rows of another query: the columns before, then the other query's
+Append       the rows before, then those of another query (UNION ALL)
 ============ ==================================================================================================
 """
 
@@ -58,7 +58,7 @@ from tacit.query.types import INTEGER, Domain, SqlType, Value
 
 @dataclass(frozen=True, slots=True)
 class GroupKey(Holder):
-    """One GROUP BY expression; ``values`` is the public list of its keys, None when they are chosen privately."""
+    """One GROUP BY expression; ``values`` is the public list of its keys, None for private group selection."""
 
     name: str
     expression: Expression
@@ -70,12 +70,12 @@ class Aggregate:
     """One released column made of measurements.
 
     Args:
-        kind: what it estimates.
+        kind: the statistic that it estimates.
         measures: indices into :attr:`FinalAggregation.measures`.
         parameter: the fraction of a quantile, or 1 for MOST_COMMON.
-        type: of the released value.
-        bounds: where the true value lies, in ordinals, if known; an estimate may be clamped to it.
-        label: for people, such as ``avg(cost)``.
+        type: the SQL type of the released value.
+        bounds: interval of the true value, in ordinals, if known; an estimate may be clamped to it.
+        label: text shown to people, such as ``avg(cost)``.
     """
 
     kind: str
@@ -93,15 +93,15 @@ class FinalAggregation:
     Args:
         source: an owned relation.
         keys: the GROUP BY expressions; empty for one group of all units.
-        measures: the distinct measurements, each taken and paid once.
+        measures: the distinct measurements, each taken and charged once.
         aggregates: the released columns after the keys.
         max_groups: the most groups one unit counts in (L0); 1 without keys.
         public_keys: whether every key is public and their product small enough to return whole.
-        group_count: how many public groups there are; 1 without keys; None for private keys.
-        limits: where ``max_groups`` and the rows of the measurements come from; None when made by hand. Of it the text
-            has AUTO alone: what decides the answer are the numbers.
-        max_total: the most rows of one unit that count in all groups together (``max_rows_total``); None for no such
-            bound.
+        group_count: the number of public groups; 1 without keys; None for private keys.
+        limits: origin of ``max_groups`` and of the measurements' ``max_rows``; None when made by hand. :attr:`text`
+            says only whether they are AUTO, because the numbers decide the answer.
+        max_total: the most rows of one unit that count in all groups together (``max_rows_total``); None where
+            unbounded.
     """
 
     source: RelationNode
@@ -116,29 +116,29 @@ class FinalAggregation:
 
     @property
     def population(self) -> str:
-        """Population whose budget pays."""
+        """Name of the population whose budget is charged."""
         if self.source.population is None:
             raise ValueError("a final aggregation needs an owned source")
         return self.source.population
 
     @property
     def seeks_bounds(self) -> bool:
-        """Whether AUTO bounds are to be found, or were; see :mod:`tacit.query.planning.auto_bounds`."""
+        """Whether some clipping bounds are AUTO, already found or not; see :mod:`tacit.query.planning.auto_bounds`."""
         return any(measure.auto for measure in self.measures)
 
     @property
     def seeks_limits(self) -> bool:
-        """Whether AUTO limits are to be found, or were."""
+        """Whether some contribution bound is AUTO, already found or not."""
         return self.auto_total or self.auto_groups or self.auto_rows
 
     @property
     def auto_total(self) -> bool:
-        """Whether one number is found privately, or was: the rows of a unit in all groups together."""
+        """Whether ``max_rows_total`` is or was found privately: the rows of a unit in all groups together."""
         return self.limits is not None and self.limits.total is not None and self.limits.total.is_auto
 
     @property
     def auto_groups(self) -> bool:
-        """Whether ``max_groups`` is found privately, or was; see :mod:`tacit.query.planning.auto_limits`."""
+        """Whether ``max_groups`` is or was found privately; see :mod:`tacit.query.planning.auto_limits`."""
         limits = self.limits
         if limits is None or not limits.groups.is_auto or self.auto_total:
             return False
@@ -146,26 +146,26 @@ class FinalAggregation:
 
     @property
     def auto_rows(self) -> bool:
-        """Whether ``max_rows`` is found privately, or was."""
+        """Whether ``max_rows`` is or was found privately."""
         return not self.auto_total and any(measure.auto_rows for measure in self.measures)
 
     @property
     def most_in_group(self) -> int:
-        """The most rows of a unit that count in one group, of any measurement."""
+        """Largest ``max_rows`` of the measurements: the rows of one unit that count in one group."""
         return max((measure.rows for measure in self.measures), default=1)
 
     def parts_by(self, kept: Sequence[int]) -> int:
-        """Of how many groups a group by some of the public keys is the sum."""
+        """Return how many groups one group by the public keys ``kept`` (indices) is the sum of."""
         return math.prod(len(key.values or ()) for index, key in enumerate(self.keys) if index not in kept)
 
     def growth(self, measures: Iterable[int]) -> int:
-        """With which power of bounds that are yet to be found some measurements grow."""
+        """Return the largest power of an AUTO bound that these measurements (indices) grow with; 0 for none."""
         sought = [self.measures[index] for index in measures if self.measures[index].auto]
         return max((measure.kind.traits.power for measure in sought), default=0)
 
     @property
     def types(self) -> tuple[SqlType, ...]:
-        """Of the released columns: keys, then aggregates."""
+        """SQL types of the released columns: keys, then aggregates."""
         return (*(key.expression.type for key in self.keys), *(aggregate.type for aggregate in self.aggregates))
 
     @cached_property
@@ -181,7 +181,7 @@ class FinalAggregation:
 
 
 def final_over(final: FinalAggregation, source: RelationNode, change: Change) -> FinalAggregation:
-    """The same aggregation over another source, its expressions changed to fit."""
+    """Return the same aggregation over another source, its expressions rewritten by ``change``."""
     measures = tuple(
         replace(
             measure,
@@ -195,11 +195,11 @@ def final_over(final: FinalAggregation, source: RelationNode, change: Change) ->
 
 
 class TotalOf(NamedTuple):
-    """A cell that is the sum of groups: the group by some of the keys.
+    """A cell that is the sum of groups: one group by some of the keys.
 
     Args:
-        kept: places of these keys.
-        copies: of how many groups it is the sum.
+        kept: indices of these keys.
+        copies: the number of groups that it is the sum of.
     """
 
     kept: tuple[int, ...]
@@ -211,11 +211,11 @@ class Totals(Holder):
     """Grouping sets: the released cells are the finest groups, and every other group is the sum of its parts.
 
     The columns are the keys, NULL where a set leaves one out; then for each key 1 where it is left out and 0 elsewhere,
-    as GROUPING says; then the aggregates.
+    as GROUPING returns; then the aggregates.
 
     Args:
         keys: for each key as written, its index among those of the aggregation.
-        sets: for each grouping set, in order and as often as it is written, the places of its keys among ``keys``.
+        sets: for each grouping set, in order and as often as it is written, the indices of its keys in ``keys``.
     """
 
     keys: tuple[int, ...]
@@ -266,19 +266,19 @@ class Regroup(Holder):
 
 @dataclass(frozen=True, slots=True)
 class Extend(Holder):
-    """The columns there were, and one more per window."""
+    """Windows over released rows: the columns before, then one per window."""
 
     calls: tuple[WindowCall, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Match(Holder):
-    """Released rows beside those of a public relation: the columns there were, then the relation's.
+    """Join of the released rows with a public relation: the columns before, then the relation's.
 
     Args:
         relation: public throughout; its rows are read without touching protected data.
         kind: which unmatched rows stay, with the released rows as the left side.
-        condition: over both.
+        condition: the join condition, over the columns of both.
     """
 
     relation: RelationNode
@@ -288,12 +288,12 @@ class Match(Holder):
 
 @dataclass(frozen=True, slots=True)
 class Combine(Holder):
-    """Released rows beside those of another query: the columns there were, then the other's.
+    """Join of the released rows with those of another query: the columns before, then the other query's.
 
     Args:
         other: the query whose rows are joined.
-        kind: which unmatched rows stay, with the rows there were as the left side.
-        condition: over both.
+        kind: which unmatched rows stay, with the rows before as the left side.
+        condition: the join condition, over the columns of both.
     """
 
     other: Query
@@ -303,7 +303,7 @@ class Combine(Holder):
 
 @dataclass(frozen=True, slots=True)
 class Append(Holder):
-    """The rows there were, then those of another query with columns of the same types."""
+    """UNION ALL of the released rows and those of another query, whose columns have the same types."""
 
     other: Query
 
@@ -312,7 +312,7 @@ Step = Totals | Derive | Keep | Sort | Slice | Unique | Regroup | Extend | Match
 
 
 def types_after(step: Step, types: tuple[SqlType, ...]) -> tuple[SqlType, ...]:
-    """The types of the columns that a step makes of columns of some types."""
+    """Return the types of the columns after a step, given those before it."""
     match step:
         case Totals():
             width = len(step.keys)
@@ -332,7 +332,7 @@ def types_after(step: Step, types: tuple[SqlType, ...]) -> tuple[SqlType, ...]:
 
 
 def with_branches(query: Query) -> Iterator[Query]:
-    """A query, and after it those whose rows its steps read, in the order of the steps."""
+    """Yield a query, then the queries whose rows its steps read, in the order of the steps."""
     yield query
     for step in query.steps:
         if isinstance(step, Combine | Append):
@@ -340,12 +340,12 @@ def with_branches(query: Query) -> Iterator[Query]:
 
 
 def most_rows(query: Query) -> int | None:
-    """Bound of the number of rows of a query, whatever is released; None where there is none."""
+    """Return an upper bound on the number of rows of a query, whatever is released; None where there is none."""
     most = query.final.group_count
     for step in query.steps:
         match step:
             case Totals() if most is not None:
-                # A group of another set is the sum of at least one of the finest, but for the total of none.
+                # Each group of a coarser set sums at least one finest group; the grand total exists even without any.
                 most = sum(max(most, 1) for _ in step.sets)
             case Regroup() if not step.keys:
                 most = 1
@@ -384,16 +384,16 @@ class OutputColumn:
 
 @dataclass(frozen=True)
 class Query:
-    """A query, resolved: a pure value, equal for queries that ask the same of the same.
+    """A resolved query: a pure value, equal for texts that ask the same of the same tables.
 
     Args:
         final: the aggregation.
-        steps: what happens to its cells, in order; the last columns are the answer's.
-        columns: of the answer.
-        options: what the text said about its budget.
+        steps: post-processing of its cells, in order; the columns of the last step are the answer's.
+        columns: the columns of the answer.
+        options: the OPTIONS in the text.
         others: the aggregations of further parts, in order; see :func:`numbered`.
-        part: of a query that a step reads, the number of its aggregation among :attr:`finals` of the whole.
-        values: queries with one value each that rows below an aggregation are compared with, by key: their parts are
+        part: for a query that a step reads, the index of its aggregation in :attr:`finals` of the whole query.
+        values: single-value queries that rows below an aggregation are compared with, by key: their parts are
             released first, and the value is then a public number.
     """
 
@@ -407,7 +407,7 @@ class Query:
 
     @property
     def parts_read(self) -> frozenset[int]:
-        """Numbers of the parts whose released rows it reads."""
+        """Indices in :attr:`finals` of the aggregations whose released rows it reads."""
         return frozenset(each.part for each in with_branches(self))
 
     @property
@@ -447,18 +447,18 @@ class Query:
 
     @property
     def digest(self) -> str:
-        """A digest of :attr:`text`, by which a repeated query is recognised."""
+        """SHA-256 of :attr:`text` in hexadecimal, by which a repeated query is recognised."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class PublicQuery:
-    """A query that reads public tables alone, resolved: its rows are exact, released without noise, and free.
+    """A resolved query that reads public tables alone: its rows are exact, released without noise, and free.
 
     Args:
         relation: public throughout; its rows, sorted by its columns, are the answer.
-        columns: of the answer.
-        placed: whether the first column is the place of each row, which decides the order and is not shown.
+        columns: the columns of the answer.
+        placed: whether the first column is the position of each row, which decides the order and is not shown.
     """
 
     relation: RelationNode
@@ -473,12 +473,12 @@ class PublicQuery:
 
     @property
     def digest(self) -> str:
-        """A digest of :attr:`text`."""
+        """SHA-256 of :attr:`text` in hexadecimal."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
 def numbered(query: Query) -> Query:
-    """The query with the aggregations of its parts listed, equal ones once, and their numbers in its steps."""
+    """Return the query with the distinct aggregations of its parts listed, and their indices set in its steps."""
     known: dict[str, int] = {}
     finals: list[FinalAggregation] = []
 

@@ -2,8 +2,8 @@
 
 A refusal is a function of the SQL text and of public metadata alone. Its ``code`` is stable and may be matched on;
 its sentence names the column or clause, the rule, and what to write instead; ``proposal`` is a whole query near the
-refused one that is accepted, and says what it leaves out. ``docs/what-can-be-asked.md`` lists all that is. Refusing
-costs nothing.
+refused one that is accepted, and says what it leaves out. ``docs/what-can-be-asked.md`` lists all that is accepted. A
+refusal is free.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, Self
 
 from tacit.core.errors import QueryError
 
-#: The end of a refusal's text: what is different in the query that is accepted, and that query.
+#: The end of a refusal's text: the change in the accepted query, and its SQL.
 _ACCEPTED: Final = re.compile(r" Accepted is(?:, (?P<change>[^:]*))?: (?P<sql>.*)\Z", re.DOTALL)
 
 #: Every code a query can be refused with, and what it stands for. The prefix ``query.`` is added to each.
@@ -83,7 +83,7 @@ class Proposal(NamedTuple):
 
     Args:
         sql: its text.
-        change: what it leaves out or means otherwise, such as ``without the condition age > 30``; without a colon, and
+        change: text on what it leaves out or changes, such as ``without the condition age > 30``; without a colon, and
             empty where it means the same.
     """
 
@@ -127,7 +127,7 @@ class Refusal(QueryError):  # noqa: N818 - the word the documents use
 
     @classmethod
     def read(cls, reason: str, text: str) -> Self:
-        """The refusal whose ``str`` is a text."""
+        """Parse a refusal from its ``str``."""
         end = _ACCEPTED.search(text)
         if end is None:
             return cls(reason, text)

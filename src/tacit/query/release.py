@@ -50,19 +50,19 @@ class Measured(Protocol):
 
     @property
     def raw(self) -> Sequence[Any]:
-        """Integers per measure: an array or nested tuples, groups × width; also one per group where the width is 1.
+        """One array (or nested tuples) of integers per measure: groups × width, or one per group where the width is 1.
 
-        Of PLACES, for each group an array, or a tuple of pairs: a place that occurs, and its count.
+        For PLACES, each group has an array, or a tuple, of pairs: a place that occurs, and its count.
         """
 
 
 @dataclass(frozen=True)
 class NoisyLevels:
-    """Noisy integers of one measurement, by levels of sums of groups.
+    """Noisy integers of one measurement, taken on sums of groups at several levels.
 
     Args:
-        basis: by which groups are estimated from them.
-        noisy: one array for each level, with an axis for each of its keys, and one of categories where there are some.
+        basis: the basis by which groups are estimated from the levels.
+        noisy: one array per level, with an axis for each of its keys, and one for categories where there are some.
     """
 
     basis: LevelBasis
@@ -70,25 +70,23 @@ class NoisyLevels:
 
     @cached_property
     def estimates(self) -> NDArray[Any]:
-        """One integer, or a row of them, for each group: the estimate, times the denominator of the basis."""
+        """Integer estimates times the denominator of the basis: one per group, or a row of them per group."""
         made = self.basis.estimates(self.noisy)
         return made.reshape(-1, *made.shape[len(self.basis.sizes) :])
 
 
 @dataclass(frozen=True)
 class NoisyRelease:
-    """Keys and noisy numbers that are charged for. Everything after this is post-processing.
+    """Group keys and noisy numbers, already charged. Everything after this is post-processing.
 
     Args:
-        keys: one per group, in public order.
+        keys: one key tuple per group, in public order.
         noisy: one per measure of the plan: an integer per group; for categories, groups × width; for leaves a
-            :class:`~tacit.query.aggregates.ranks.NoisyTree`. ``integer * law.unit`` estimates a measurement, in
-            its steps,
-            without bias. Where sums of groups got noise instead of groups, :class:`NoisyLevels`.
-        laws: of the noise in each of those integers (in each node of a tree).
-        plan: by which it was released.
-        noisy_bias: noisy numbers of units in the cells of the table of what bounding leaves out; None where it was
-            not bought.
+            :class:`~tacit.query.aggregates.ranks.NoisyTree`. ``integer * law.unit`` estimates a measurement, in its
+            steps, without bias. Where noise was added to sums of groups instead of groups, :class:`NoisyLevels`.
+        laws: one per measure: the law of the noise in each of its integers (in each node of a tree).
+        plan: the plan that it was released by.
+        noisy_bias: noisy numbers of units in the cells of the bias table; None where no part of the cost bought it.
         others: releases of further parts of the query, in the order of :attr:`Plan.others`; ``plan`` is that of
             the whole query.
     """
@@ -107,7 +105,7 @@ class NoisyRelease:
 
 
 def release(plan: Plan, measurements: Measured) -> NoisyRelease:
-    """Choose keys where they are private, and add the plan's noise to every measurement of the keys there are."""
+    """Select private group keys, if any, and add the plan's noise to every measurement of the groups that remain."""
     final = plan.final
     order = _order(final, measurements.keys)
     keys = [tuple(measurements.keys[i]) for i in order]
@@ -130,7 +128,7 @@ def release(plan: Plan, measurements: Measured) -> NoisyRelease:
 
 
 def _drawn_levels(each: Release, final: FinalAggregation, raw: Sequence[NDArray[Any]]) -> dict[int, NoisyLevels]:
-    """Noise on sums of groups, and what is read off each of them."""
+    """Add noise to sums of groups, and return the noisy levels of each measurement."""
     # Python's own integers: no number of groups makes their sums too large.
     table = each.scale * inputs(each.block, raw).astype(object).reshape(*each.sizes, -1)
     found: dict[int, list[NDArray[Any]]] = {index: [] for index in each.block.measures}
@@ -146,7 +144,7 @@ def _drawn_levels(each: Release, final: FinalAggregation, raw: Sequence[NDArray[
 
 
 def with_bias(released: NoisyRelease, raw_counts: Sequence[int] | NDArray[Any]) -> NoisyRelease:
-    """A release, and with it the table of what bounding left out, from the exact number of units in each cell."""
+    """Return the release with noisy bias counts, from the exact number of units in each cell of the bias table."""
     part = released.plan.priced.bias
     if part is None or len(raw_counts) != part.table.cells:
         raise InternalError("the engine counted something else than the plan says")
@@ -156,16 +154,16 @@ def with_bias(released: NoisyRelease, raw_counts: Sequence[int] | NDArray[Any]) 
 
 
 def together(plan: Plan, parts: Sequence[NoisyRelease]) -> NoisyRelease:
-    """The release of a whole query, from those of its parts."""
+    """Combine the releases of all parts into the release of the whole query."""
     whole = with_parts(plan, [part.plan for part in parts])
     return replace(parts[0], plan=whole, others=tuple(parts[1:])) if len(parts) > 1 else parts[0]
 
 
 def inputs(block: Block, raw: Sequence[NDArray[Any]], drawn: NDArray[np.int64] | None = None) -> NDArray[Any]:
-    """Input of the mechanism of a block: one row of integers per group.
+    """Return the input of a block's mechanism: one row of integers per group.
 
-    ``drawn`` are the quantiles around which places are counted, if there are any. This is the vector whose movement
-    between neighbours the block's sensitivity bounds; tests replay it.
+    ``drawn`` are the quantiles around which places are counted, if there are any. This is the vector whose change
+    between neighbouring databases the block's sensitivity bounds; tests replay it.
     """
     parts = [raw[index] for index in block.measures]
     if block.tree is not None:
@@ -178,7 +176,7 @@ def inputs(block: Block, raw: Sequence[NDArray[Any]], drawn: NDArray[np.int64] |
 
 
 def _around(block: Block, raw: NDArray[Any], drawn: NDArray[np.int64] | None) -> NDArray[np.int64]:
-    """Counts in the cells around what was drawn; without a draw no data can change them, and they are not read."""
+    """Count places in the cells around the drawn quantiles; without a draw the counts are 0 and no data is read."""
     cells = np.zeros((len(raw), block.tree.width if block.tree else 1), dtype=np.int64)
     if drawn is not None:
         for group, counted in enumerate(raw):
@@ -187,18 +185,18 @@ def _around(block: Block, raw: NDArray[Any], drawn: NDArray[np.int64] | None) ->
 
 
 def draw(step: Release | KeySelection | RankChoice, keys: Sequence[KeyTuple], raw: NDArray[Any]) -> NDArray[Any]:
-    """Run one mechanism: the only place where exact integers go in and what comes out has paid.
+    """Run one mechanism: the only place where exact integers go in and noisy numbers, already charged, come out.
 
-    Record-and-replay (``tests/support/replay.py``) takes hold here and nowhere else.
+    Record-and-replay (``tests/support/replay.py``) intercepts this function and no other.
 
     Args:
-        step: which mechanism of the plan.
-        keys: of the groups, one per row of ``raw``.
-        raw: the integers of each group; for a selection how many units each group has; for quantiles the places that
-            occur in each group, and their counts.
+        step: the mechanism of the plan to run.
+        keys: the group keys, one per row of ``raw``.
+        raw: the integers of each group; for a selection the number of units of each group; for quantiles the places
+            that occur in each group, and their counts.
 
     Returns:
-        Integers of the same shape with noise; for a selection which groups are kept; for quantiles the places drawn.
+        Noisy integers of the same shape; for a selection whether each group is kept; for quantiles the places drawn.
     """
     if isinstance(step, RankChoice):
         return step.choose(raw)
@@ -227,12 +225,12 @@ def _read_off(
 
 
 def _with_noise(each: Release, raw: NDArray[Any]) -> NDArray[Any]:
-    """Integers of the same shape with independent noise on each.
+    """Add independent noise to each integer.
 
     Whether arithmetic is in 64 bits is decided by the kind of measurement and the public scale, never by the values.
     """
     if each.is_constant:
-        # One unit moves it by nothing, and without units it is 0; the data is not even looked at.
+        # Its sensitivity is 0, and without units it is 0: the data is not read.
         return np.zeros(raw.shape, dtype=np.int64)
     if raw.size == 0:
         return raw
@@ -256,7 +254,7 @@ def _units(measurements: Measured, order: list[int]) -> NDArray[np.int64]:
 
 
 def _order(final: FinalAggregation, keys: Sequence[KeyTuple]) -> list[int]:
-    """The places of the groups in public order; refuses other keys than the public ones, and keys that occur twice."""
+    """Return the indices of the groups in public order; refuse keys other than the public ones, and repeated keys."""
     if final.public_keys:
         lists = [key.values or () for key in final.keys]
         expected = list(product(*lists))
@@ -273,7 +271,7 @@ def _order(final: FinalAggregation, keys: Sequence[KeyTuple]) -> list[int]:
 
 
 def _read(raw: Any, final: FinalAggregation, index: int, groups: int, order: list[int]) -> NDArray[Any]:
-    """A measurement in public order; of PLACES, one array of places and counts per group."""
+    """Return a measurement in public order; for PLACES, one array of places and counts per group."""
     measure = final.measures[index]
     if measure.kind is not MeasureKind.PLACES:
         return _array(raw, final, index, groups, order)
@@ -293,12 +291,12 @@ def _read(raw: Any, final: FinalAggregation, index: int, groups: int, order: lis
 
 
 def _array(raw: Any, final: FinalAggregation, index: int, groups: int, order: list[int]) -> NDArray[Any]:
-    """A measurement as int64 where it is counted and as Python integers where it is a sum, in public order.
+    """Return a measurement in public order: int64 where it is a count, Python integers where it is a sum.
 
     Spread measurements have a column per leaf or category, the others none.
     """
     measure = final.measures[index]
-    # Not without a type: numpy would turn integers of more than 64 bits into floats.
+    # With an explicit type: numpy would turn integers of more than 64 bits into floats.
     array = raw if isinstance(raw, np.ndarray) else np.array(raw, dtype=object)
     if array.shape not in ((groups, measure.width), (groups,)) or (array.ndim == 1 and groups and measure.width != 1):
         raise InternalError("the engine returned a measurement of another shape than the plan says")

@@ -1,7 +1,7 @@
 """Request: a query, its price or accuracy, its account and its options.
 
 ==========  ============================== ========================================================================
-account     price                          charge for the whole query
+account     cost                           charge for the whole query
 ==========  ============================== ========================================================================
 pure        epsilon                        ε
 approx      epsilon, delta                 (ε, δ); δ only where something in the plan needs it
@@ -12,8 +12,8 @@ gdp         epsilon with delta, or mu      the largest μ that is (ε, δ)-DP by
 An epsilon is the guarantee of the answer by itself: at the delta that is stated, or else at that of the account. Where
 neither has a delta, the answer is ε-DP, with Laplace noise, and charged as such (ρ = ε²/2, or the μ that ε-DP implies).
 
-Instead of a price, ``within`` asks for an accuracy: the smallest epsilon is found that keeps every aggregate, or
-those named, within so much of the bounded truth with probability ``confidence``, each cell by itself.
+Instead of a cost, ``within`` states an accuracy: the smallest epsilon is found that keeps every aggregate, or each one
+named, within this distance of the bounded true value with probability ``confidence``, per cell.
 
 The text of a query may state the same things in its OPTIONS. Statements in both must agree.
 
@@ -21,8 +21,8 @@ An option is declared here and nowhere else: its type in :class:`Request` and, f
 its kind, bounds, help text, accounts and name in OPTIONS in the table :data:`OPTIONS`. From it come the arguments of
 ``Curator.sql`` and ``RemoteCurator.sql``, the body of ``POST /v1/query`` and its OpenAPI schema, the console's form,
 the options of the command line and of its prompt, and the OPTIONS clause. A new option further needs the code that
-heeds it: :class:`Terms`, and :class:`~tacit.query.parsing.parse.Options` if it may be stated in OPTIONS.
-``tests/client/test_options.py`` fails where a door does not know it.
+uses it: :class:`Terms`, and :class:`~tacit.query.parsing.parse.Options` if it may be stated in OPTIONS.
+``tests/client/test_options.py`` fails where an interface lacks it.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ if TYPE_CHECKING:
 
 #: The kinds of account.
 ACCOUNTS: Final = ("pure", "approx", "zcdp", "gdp")
-#: The name under which the selection of private keys is weighed.
+#: Name of private group selection in ``weights``.
 KEYS: Final = "keys"
-#: The name under which the search for AUTO bounds is weighed.
+#: Name of the search for AUTO clipping bounds in ``weights``.
 BOUNDS: Final = "bounds"
-#: The name under which the search for AUTO ``max_groups`` and ``max_rows`` is weighed.
+#: Name of the search for AUTO ``max_groups`` and ``max_rows`` in ``weights``.
 LIMITS: Final = "limits"
-#: The name under which ``within`` speaks of every aggregate.
+#: Name that stands for every aggregate in ``within``.
 EVERY: Final = "*"
-#: Longer typed counts are mistakes.
+#: Most digits of a typed count; a longer one is taken for a mistake.
 _MOST_TYPED: Final = 15
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class OptionKind(Enum):
-    """Values that an option takes."""
+    """Kind of values that an option takes."""
 
     #: A positive number.
     AMOUNT = "amount"
@@ -75,18 +75,18 @@ class OptionKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class QueryOption:
-    """An option of a query, as every door reads and describes it.
+    """An option of a query, as every interface (SQL, Python, HTTP, console, command line) reads and describes it.
 
     Args:
-        name: of the argument.
-        kind: of its values.
+        name: the name of the argument.
+        kind: the kind of its values.
         example: a value, as it is typed.
-        label: in the console's form.
+        label: the label of its field in the console's form.
         help: a phrase that describes it, without a full stop.
-        low: the smallest number; a smaller price buys nothing usable and takes long to compute with.
+        low: the smallest number; a smaller cost buys nothing usable and takes long to compute with.
         high: the largest number. Beyond it only the work of computing grows, so that a free quote could keep a server
-            busy; a larger price protects no one.
-        accounts: for a price or an accuracy, the kinds of account that it may be stated for.
+            busy; a larger cost protects no one.
+        accounts: for a cost or an accuracy, the kinds of account that it may be stated for.
         clause: its name in ``OPTIONS(…)``; empty where it cannot be stated there.
     """
 
@@ -102,14 +102,14 @@ class QueryOption:
 
     @property
     def named(self) -> bool:
-        """Whether it takes a number for each of several names."""
+        """Whether the option takes one number for each of several names."""
         return self.kind in (OptionKind.AMOUNTS, OptionKind.WEIGHTS)
 
     def exact(self, value: Any) -> Fraction:
-        """One number of the option, exactly.
+        """Return one number of the option, exactly.
 
         Raises:
-            InputError: it is not such a number.
+            InputError: the value is not a number of the option's kind.
         """
         if self.kind in (OptionKind.COUNT, OptionKind.LIMIT):
             typed = self.kind is OptionKind.LIMIT and isinstance(value, str)
@@ -120,7 +120,7 @@ class QueryOption:
         return exact_positive(value, self.name)
 
     def typed(self, texts: Sequence[str]) -> Any:
-        """The value that a person typed: ``0.5``, ``1,000``, or ``column=50`` once or more; None for nothing."""
+        """Parse the texts that a person typed: ``0.5``, ``1,000``, or ``column=50`` once or more; None for no text."""
         if not texts:
             return None
         if self.named and not (self.kind is OptionKind.AMOUNTS and len(texts) == 1 and "=" not in texts[0]):
@@ -193,17 +193,17 @@ OPTIONS: Final[Mapping[str, QueryOption]] = {option.name: option for option in _
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The kind of account that pays.
+    """The account that a query is charged to.
 
     Args:
         kind: one of :data:`ACCOUNTS`.
-        delta: for queries that need a delta and state none; None makes such a query state one.
-        target_delta: delta of the whole account, at which an epsilon without a delta is meant; None where it has none.
-        most: epsilon, rho or mu squared of the whole account; None where that is not known.
-        per_query: the most epsilon of one query, as policy of the owner; None for any.
-        analyst_caps: the most of one analyst for whom nothing else was decided, by currency; empty for any.
+        delta: the default of queries that need a delta and state none; with None they must state one.
+        target_delta: delta of the whole account, which an epsilon without a delta refers to; None where it has none.
+        most: the budget of the whole account in epsilon, rho or mu squared; None where that is not known.
+        per_query: the largest epsilon of one query, as policy of the owner; None for any.
+        analyst_caps: the default budget of one analyst, by currency; empty for any.
         policy: sentences about what the owner allows.
-        warn_at: per cent from which a warning is shown.
+        warn_at: percentages from which a warning is shown.
     """
 
     kind: str
@@ -279,7 +279,7 @@ class Request:
 
     @property
     def stated(self) -> dict[str, Any]:
-        """The options that are not the defaults, as JSON; ``Request(**stated)`` has the same terms."""
+        """The options that differ from the defaults, as JSON; ``Request(**stated)`` has the same terms."""
         usual = {each.name: each.default for each in fields(self)}
         return {n: _plain(o, getattr(self, n)) for n, o in OPTIONS.items() if getattr(self, n) != usual[n]}
 
@@ -288,18 +288,18 @@ class Request:
         """``max_rows``, checked: a query is resolved for it.
 
         Raises:
-            InputError: it is no such number.
+            InputError: it is neither a whole number nor AUTO.
         """
         return None if self.max_rows is None else contribution_number(self.max_rows, "max_rows")
 
     @property
     def is_priced(self) -> bool:
-        """Whether it states a price or an accuracy."""
+        """Whether the request states a cost or an accuracy."""
         return any(option.accounts and getattr(self, name) is not None for name, option in OPTIONS.items())
 
     @classmethod
     def of(cls, sql: str, options: Mapping[str, Any]) -> Request:
-        """The request of a caller; options alone, so that a caller cannot state the account.
+        """Return the request of a caller: SQL and options alone, so that a caller cannot state the account.
 
         Raises:
             TypeError: an option is unknown.
@@ -337,25 +337,28 @@ def takes_options(function: _Function) -> _Function:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """A request and the options of a query, read exactly and put together.
+    """The options of a request and of its SQL text, combined, as exact numbers.
 
     Args:
-        account: its kind.
-        currency: which number was typed: ``epsilon``, ``rho``, ``mu`` or ``within``.
+        account: the kind of the account.
+        currency: the name of the number that was stated: ``epsilon``, ``rho``, ``mu`` or ``within``.
         amount: that number; 0 for ``within``.
-        delta: what may be used up where it is needed; None when nothing was stated.
-        within: names and bounds; :data:`EVERY` for all.
-        confidence: of errors.
-        max_groups: as stated beside the text.
-        weights: names and weights.
-        rule: of key selection, as in the OPTIONS.
-        suppose: the number of values in a group.
+        delta: the delta that may be spent where it is needed; None when none was stated.
+        within: pairs of an aggregate's name and its largest error; :data:`EVERY` for all aggregates.
+        confidence: the probability that an error is within its bound.
+        max_groups: the number stated outside the text.
+        weights: pairs of a name and its weight.
+        rule: the rule of private group selection, as in the OPTIONS.
+        suppose: the supposed number of values in a group.
         alone: delta at which an epsilon is the guarantee of the answer by itself; None for ε-DP. The charge follows
             from it, so that it is no part of a digest.
-        max_rows: as stated beside the text. The measurements hold it, so that it is no part of a digest either.
-        bias_share: of the price, for the table of what is left out. The releases follow from it, likewise.
-        most: epsilon, rho or mu squared of the whole account; None where that is not known. No part of a digest.
-        max_rows_total: as stated in the text or beside it. The aggregation holds it, so that it is no part of a digest.
+        max_rows: the number stated outside the text. The measurements hold it, so that it is no part of a digest.
+        bias_share: share of the cost for the bias table. The releases follow from it, so that it is no part of a
+            digest.
+        most: the budget of the whole account in epsilon, rho or mu squared; None where that is not known. No part of a
+            digest.
+        max_rows_total: the number stated in the text or outside it. The aggregation holds it, so that it is no part of
+            a digest.
     """
 
     account: str
@@ -376,7 +379,7 @@ class Terms:
 
 
 def settle(request: Request, options: Options) -> Terms:
-    """The terms of a query, or an :class:`InputError` that names a contradiction or a number out of bounds."""
+    """Return the terms of a query; a contradiction or a number out of bounds is an :class:`InputError`."""
     kind = request.account.kind
     typed = {name: _stated(request, options, name) for name in ("epsilon", "rho", "mu")}
     within = _within(request, options)
@@ -432,7 +435,7 @@ def _check_sizes(name: str, values: Iterable[Fraction]) -> None:
 
 
 def _deltas(request: Request, options: Options, currency: str) -> tuple[Fraction | None, Fraction | None]:
-    """The delta that may be used up, and the one at which an epsilon is meant."""
+    """Return the delta that may be spent, and the delta of the answer's own (ε, δ) guarantee."""
     account = request.account
     stated, low = _stated(request, options, "delta"), OPTIONS["delta"].low
     if stated and stated < low:
@@ -460,13 +463,13 @@ def _within(request: Request, options: Options) -> tuple[tuple[str, Fraction], .
 
 
 def _stated(request: Request, options: Options, name: str) -> Fraction | None:
-    """The number that the request and the text of the query state, if they do not contradict one another."""
+    """Return the number that the request and the text of the query state; refuse two different numbers."""
     value, inside = getattr(request, name), getattr(options, name, None)
     return agreed(name, inside, None if value is None else OPTIONS[name].exact(value))
 
 
 def _limit(request: Request, options: Options, name: str) -> ContributionNumber | None:
-    """The contribution number that the request states, if the text of the query does not contradict it."""
+    """Return the contribution number that the request states; refuse another number in the text of the query."""
     value = getattr(request, name)
     most = int(OPTIONS[name].high or MOST_COUNTED)
     beside = None if value is None else contribution_number(value, name, most=most)
@@ -478,7 +481,7 @@ _Stated = TypeVar("_Stated", bound=int | str | Fraction)
 
 
 def agreed(name: str, inside: _Stated | None, beside: _Stated | None) -> _Stated | None:
-    """The number of an option that is stated in the text of a query, beside it, or in both places alike.
+    """Return the number of an option that is stated in the text of a query, outside it, or in both places alike.
 
     Raises:
         InputError: the two are not the same number.

@@ -1,7 +1,7 @@
 """Rewrite rules, each from a query to a query that asks the same.
 
 Rules bring queries that mean the same to the same form, so that a repeated one is recognised, and make the engine's
-work smaller. None may change an answer, a sensitivity or a price upwards.
+work smaller. None may change an answer, or raise a sensitivity or a cost.
 """
 
 from __future__ import annotations
@@ -62,15 +62,15 @@ from tacit.query.types import Domain
 
 # -- projections
 #
-# Projections are read through.
+# Projections are inlined.
 #
-# ``SELECT AVG(x) FROM (SELECT cost * 2 AS x FROM visits)`` asks the same as ``SELECT AVG(cost * 2) FROM visits``. A
-# projection over a projection is one, a filter over a projection moves below it, and the final aggregation reads
-# through the topmost one. Where substitution would make an expression long, the projection stays.
+# ``SELECT AVG(x) FROM (SELECT cost * 2 AS x FROM visits)`` asks the same as ``SELECT AVG(cost * 2) FROM visits``. Two
+# projections in a row become one, a filter over a projection moves below it, and the topmost projection is substituted
+# into the final aggregation. Where substitution would make an expression long, the projection stays.
 
 
 def inline_projections(query: Query) -> Query:
-    """Read through projections wherever that keeps expressions short."""
+    """Inline projections wherever the expressions stay short."""
     final = query.final
     final = replace(final, source=bottom_up(final.source, _inlined))
     while isinstance(final.source, ProjectColumns) and _is_short(_expressions(final), final.source):
@@ -115,13 +115,13 @@ def _is_short(readers: Iterable[Expression], below: ProjectColumns) -> bool:
 
 # -- filters
 #
-# Filters over filters become one, its conditions each once and in a canonical order.
+# Filters over filters become one filter, with each condition once and in a canonical order.
 #
 # ``WHERE a AND b`` and ``WHERE b AND a`` ask the same.
 
 
 def merge_filters(query: Query) -> Query:
-    """One filter where there were several in a row."""
+    """Merge filters that follow one another into one."""
     final = query.final
     return replace(query, final=replace(final, source=bottom_up(final.source, _merged)))
 
@@ -140,7 +140,7 @@ def _merged(node: RelationNode) -> RelationNode:
 
 # -- counts
 #
-# A count of values that are never NULL is a count of rows, so that both are taken and paid once.
+# A count of values that are never NULL is a count of rows, so that both are one measurement and charged once.
 #
 # ``SELECT COUNT(*), AVG(x)`` with ``x`` declared without NULLs needs two measurements, not three; so does one
 # whose FILTER says ``x IS NOT NULL``. Should a NULL occur after all, it is counted like any row; what one unit can add
@@ -169,7 +169,7 @@ def count_rows(query: Query) -> Query:
 def _simpler(measure: Measure) -> Measure:
     if measure.kind is MeasureKind.VALUES and measure.argument is not None:
         argument, where = measure.argument, measure.where
-        # Without conditions none says that the argument is not NULL.
+        # Without a WHERE, no condition says that the argument is not NULL.
         if not argument.nullable or (
             where is not None and call("not", call("is_null", argument)) in _conditions(where)
         ):
@@ -178,7 +178,7 @@ def _simpler(measure: Measure) -> Measure:
 
 
 def _conditions(where: Expression | None) -> tuple[Expression, ...]:
-    """The conditions that all hold where ``where`` does."""
+    """Return the conditions that all hold where ``where`` does: the operands of its chain of AND."""
     if isinstance(where, Call) and where.function == "and":
         return tuple(part for arg in where.args for part in _conditions(arg))
     return () if where is None else (where,)
@@ -186,7 +186,7 @@ def _conditions(where: Expression | None) -> tuple[Expression, ...]:
 
 # -- keys
 #
-# Group keys in one order, so that ``GROUP BY a, b`` and ``GROUP BY b, a`` are one release, taken and paid once.
+# Group keys in one order, so that ``GROUP BY a, b`` and ``GROUP BY b, a`` are one release, charged once.
 #
 # Both have the same groups, and the same noise on each. The order of columns and rows is restored by steps on released
 # cells, which are free.
@@ -201,7 +201,7 @@ def order_keys(query: Query) -> Query:
     ordered = replace(final, keys=tuple(final.keys[index] for index in order))
     totals = query.totals
     if totals is not None:
-        # They have columns and rows in the order that is written, whatever that of the cells.
+        # Totals have columns and rows in the order as written, whatever the order of the cells.
         moved = replace(totals, keys=tuple(order.index(index) for index in totals.keys))
         return replace(query, final=ordered, steps=(moved, *query.steps[1:]))
     rows = Sort(tuple(SortKey(_column(final, slot, slot), False, False) for slot in range(len(order))))
@@ -211,7 +211,7 @@ def order_keys(query: Query) -> Query:
 
 
 def _column(final: FinalAggregation, slot: int, place: int) -> Reference:
-    """Column ``slot`` of the released cells, found at some place."""
+    """Return a reference to column ``slot`` of the released cells, which now stands at slot ``place``."""
     known = final.keys[slot].expression.domain if slot < len(final.keys) else Domain()
     return Reference(final.types[slot], known, place, "")
 
@@ -220,16 +220,16 @@ def _column(final: FinalAggregation, slot: int, place: int) -> Reference:
 #
 # Columns that nothing reads are not computed, and marks and windows that nothing reads disappear.
 #
-# A scan keeps the columns that the query needs, so that ``SELECT *`` in a subquery asks no more than a list of
-# columns. Of a public relation beside released rows, only the columns that later steps read are fetched; a public value
-# that nothing reads is not fetched at all.
+# A scan keeps the columns that the query needs, so that ``SELECT *`` in a subquery is the same as a list of columns. Of
+# a public relation joined with released rows, only the columns that later steps read are fetched; a public value that
+# nothing reads is not fetched at all.
 
-#: A relation without some columns, and where the columns it kept now stand.
+#: A relation with columns pruned, and the new slot of each column kept, by its old slot.
 Pruned = tuple[RelationNode, dict[int, int]]
 
 
 def prune_columns(query: Query) -> Query:
-    """Keep the columns that keys and measurements read, and what those need."""
+    """Drop the columns that neither keys nor measurements, nor the columns these need, read."""
     final = query.final
     read = [part for measure in final.measures for part in (measure.argument, measure.where) if part is not None]
     needed = slots_read([*read, *(key.expression for key in final.keys)])
@@ -238,12 +238,12 @@ def prune_columns(query: Query) -> Query:
 
 
 def slots_read(expressions: Iterable[Expression | None]) -> set[int]:
-    """The slots that expressions read."""
+    """Return the slots that the expressions read."""
     return {part.slot for expression in expressions if expression is not None for part in references(expression)}
 
 
 def pruned(node: RelationNode, needed: set[int]) -> Pruned:
-    """The relation with the columns of ``needed``, its unit, and as few others as its node allows."""
+    """Return the relation with the columns of ``needed``, its unit, and as few others as its node allows."""
     wanted = needed if node.unit is None else needed | {node.unit}
     match node:
         case Scan():
@@ -306,7 +306,7 @@ def _join(node: Join, wanted: set[int]) -> Pruned:
     width = len(node.left.fields)
     both = width + len(node.right.fields)
     fewest, most = row_bounds(node.right)
-    # Whether every left row comes out exactly once, whatever the tables hold: as beside a public value.
+    # Whether every left row comes out exactly once, whatever the tables hold, as in a join with one public value.
     once = node.kind is JoinKind.LEFT or (node.kind is JoinKind.INNER and fewest == 1 and node.condition == TRUE)
     if once and most in (0, 1) and all(slot < width for slot in wanted):
         return pruned(node.left, wanted)
@@ -337,11 +337,11 @@ def _window(node: UnitWindow, wanted: set[int]) -> Pruned:
     return replace(node, fields=fields, unit=below.unit, source=below, calls=made), slots
 
 
-# Beside released rows.
+# Public relations joined with released rows.
 
 
 def prune_matches(query: Query) -> Query:
-    """Leave out columns of public relations, and move the slots behind them."""
+    """Drop columns of public relations that no step reads, and renumber the slots after them."""
     if not query.reads:
         return query
     types = [query.final.types]
@@ -381,7 +381,7 @@ def prune_matches(query: Query) -> Query:
 
 
 def _needed(steps: tuple[Step, ...], widths: list[int]) -> list[set[int]]:
-    """For each place between steps, the columns that something later reads; all of them at the end."""
+    """Return, for each position between steps, the slots that later steps read; at the end, all slots."""
     needed = [set(range(widths[-1]))]
     for step, width in zip(reversed(steps), reversed(widths[:-1]), strict=True):
         after = needed[-1]
@@ -395,7 +395,7 @@ def _needed(steps: tuple[Step, ...], widths: list[int]) -> list[set[int]]:
     return needed[::-1]
 
 
-# -- all of them
+# -- all rules
 
 Rule = Callable[[Query], Query]
 #: In the order of application: first layers are removed, then everything that the removal makes superfluous.
@@ -410,7 +410,7 @@ RULES: Final[tuple[Rule, ...]] = (
 
 
 def apply_rules(query: Query) -> Query:
-    """The query after all rules, and so every query that its steps read."""
+    """Apply all rules to the query and to every query that its steps read."""
     steps = tuple(
         replace(step, other=apply_rules(step.other)) if isinstance(step, Combine | Append) else step
         for step in query.steps

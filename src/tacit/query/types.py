@@ -202,7 +202,7 @@ def _double(value: object) -> float | None:
 
 
 def ordinal(value: Value, kind: SqlType) -> Fraction:
-    """The exact place of a value in the order of its type: numbers themselves, days or microseconds since 1970."""
+    """Return the ordinal of a value: the number itself, or the days or microseconds since 1970."""
     if isinstance(value, dt.datetime):
         return Fraction((value - _EPOCH) // _MICROSECOND)
     if isinstance(value, dt.date):
@@ -213,7 +213,7 @@ def ordinal(value: Value, kind: SqlType) -> Fraction:
 
 
 def from_ordinal(place: Fraction, kind: SqlType) -> Value | None:
-    """The value at a place; None when the type has no value exactly there."""
+    """Return the value with this ordinal; None when the type has none."""
     if kind.kind is Kind.DOUBLE:
         return _double(place)
     if kind.kind is Kind.DECIMAL:
@@ -237,7 +237,7 @@ def from_ordinal(place: Fraction, kind: SqlType) -> Value | None:
 def sort_key(value: Value | None, kind: SqlType) -> tuple[bool, Any, str]:
     """A key that sorts values of one type in their order, NULL last.
 
-    Values in their own order: comparing Fractions takes fifty times as long, and there may be many keys.
+    Keys are values rather than ordinals: comparing Fractions takes fifty times as long, and there may be many keys.
     """
     if value is None:
         return (True, 0, "")
@@ -251,7 +251,7 @@ def sort_key(value: Value | None, kind: SqlType) -> tuple[bool, Any, str]:
 
 # -- domains
 
-#: The most public values that one expression is known to have; beyond, the set counts as unknown.
+#: Size of the largest set of public values of one expression; a larger set counts as unknown.
 MAX_VALUES = 10_000
 _LARGEST = 2**256
 _FINEST = 2**256
@@ -319,13 +319,13 @@ class Range:
         return Range(min(corners), max(corners))
 
     def divided_by(self, other: Range) -> Range:
-        """Quotients with a divisor that is not 0; unknown when divisors come arbitrarily close to 0."""
+        """Return the interval of quotients by a nonzero divisor; unknown where ``other`` contains 0 or is unbounded."""
         if other.ends is None or Fraction(0) in other:
             return UNKNOWN
         return self * Range(1 / other.ends[1], 1 / other.ends[0])
 
     def magnitude(self) -> Range:
-        """The range of absolute values."""
+        """Return the interval that |x| lies in for x in this interval."""
         if self.low is not None and self.low >= 0:
             return self
         if self.high is not None and self.high <= 0:
@@ -333,7 +333,7 @@ class Range:
         return Range(Fraction(0), None if self.ends is None else max(-self.ends[0], self.ends[1]))
 
     def clamped(self, low: Fraction | None, high: Fraction | None) -> Range:
-        """The range after clamping to [low, high]; an end that is None does not clamp."""
+        """Return the interval of values clamped to [low, high]; an end that is None does not clamp."""
         lower, upper = self.low, self.high
         if low is not None:
             lower = low if lower is None else max(lower, low)
@@ -352,7 +352,7 @@ class Domain:
     """Knowledge about an expression's values without looking at data.
 
     Args:
-        range: presumed ends.
+        range: the presumed interval of the values, in ordinals.
         nullable: whether NULL may occur.
         values: every value a row with declared inputs can give, sorted; contains None only where NULL is declared or
             computed from declared values. None when the set is not known to be finite.
@@ -372,7 +372,7 @@ class Domain:
 
 
 def with_null_key(domain: Domain) -> Domain:
-    """The same with NULL among the public keys."""
+    """Return the domain with NULL among its public keys."""
     values = domain.values
     if values is not None and None not in values:
         values = (*values, None)
@@ -395,7 +395,7 @@ def truth(*, nullable: bool) -> Domain:
 
 
 def hull(ranges: Iterable[Range]) -> Range:
-    """The smallest interval around all of them."""
+    """Return the smallest interval that contains all of ``ranges``."""
     parts = list(ranges)
     lows, highs = [part.low for part in parts], [part.high for part in parts]
     low = None if not parts or None in lows else min(end for end in lows if end is not None)
@@ -404,7 +404,7 @@ def hull(ranges: Iterable[Range]) -> Range:
 
 
 def union(domains: Iterable[Domain], kind: SqlType, *, nullable: bool | None = None) -> Domain:
-    """Domain of a value that comes from any of several places."""
+    """Return the domain of a value that comes from any one of several expressions."""
     parts = list(domains)
     may_be_null = any(part.nullable for part in parts) if nullable is None else nullable
     growth = max((part.growth for part in parts), default=1)
@@ -413,7 +413,7 @@ def union(domains: Iterable[Domain], kind: SqlType, *, nullable: bool | None = N
     if parts and None not in sets:
         known = finite([v for values in sets for v in values or ()], kind, nullable=may_be_null, growth=growth)
         return with_null_key(known) if outer else known
-    # A constant NULL has no place of its own.
+    # A constant NULL has no ordinal, so it leaves range and step alone.
     places = [part for part in parts if part.values != (None,)]
     steps = {part.step for part in places}
     step = steps.pop() if len(steps) == 1 else None

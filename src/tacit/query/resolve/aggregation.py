@@ -2,10 +2,10 @@
 
 Public keys are the finite sets of values that key expressions can have, as far as declarations say. They follow from
 declared categories, booleans, whole numbers and dates within bounds, DATE_TRUNC over bounded times, and every function
-of these. The whole expression is enumerated over its columns where they are few; otherwise part by part, which may list
-keys that no row can have but never misses one. NULL is a key only where it is declared as a category, computed from
-declared values (CASE without ELSE, a division by zero), left by an outer join in rows without a match, or listed by a
-condition (``ward IS NULL``).
+of these. The whole expression is enumerated over its columns where their values are few; otherwise part by part, which
+may list keys that no row can have but never misses one. NULL is a key only where it is declared as a category, computed
+from declared values (CASE without ELSE, a division by zero), left by an outer join in rows without a match, or listed
+by a condition (``ward IS NULL``).
 """
 
 from __future__ import annotations
@@ -85,15 +85,15 @@ from tacit.query.types import (
 
 # -- public keys
 
-#: Combinations of values that one expression is tried on.
+#: Largest number of combinations of values that one expression is evaluated on.
 ENUMERATED = 20_000
-#: Up to this many, the whole expression is tried on every combination, which finds exactly the keys there are.
+#: Up to this many combinations, the whole expression is evaluated on each, which finds exactly the possible keys.
 FEW = 400
 Values = tuple[Value | None, ...]
 
 
 def public_values(expression: Expression, work: EnumerationBudget) -> Values | None:
-    """Every key the expression can have, sorted, NULL last; None when the set is not public or too large."""
+    """Return all keys the expression can have, sorted, NULL last; None when the set is not public or too large."""
     spans = [
         len(column.values) if column.values is not None else 1 if ends is None else ends[1] - ends[0] + 1
         for column in references(expression)
@@ -131,7 +131,7 @@ def _by_columns(expression: Expression, work: EnumerationBudget) -> Values | Non
 
 
 def _leaf(column: Reference, work: EnumerationBudget) -> Values | None:
-    """The values of one column: declared, or all within narrow bounds on a grid."""
+    """Return the values of one column: those declared, or all grid points within narrow bounds."""
     if column.values is not None:
         return column.values
     if column.type == BOOLEAN:
@@ -157,7 +157,7 @@ def _image(
     work: EnumerationBudget,
     cost: int = 1,
 ) -> Values | None:
-    """Results over declared inputs, and the results other than NULL that undeclared NULLs add."""
+    """Return the results over declared inputs, and the results other than NULL that undeclared NULLs add."""
     added = [null and None not in values for values, null in zip(sets, nullable, strict=True)]
     wider = [values + ((None,) if null else ()) for values, null in zip(sets, added, strict=True)]
     combinations = math.prod(len(values) for values in wider)
@@ -165,7 +165,7 @@ def _image(
         return None
     results = {compute(row) for row in itertools.product(*sets)}
     for place in (place for place, null in enumerate(added) if null):
-        # Rows with an undeclared NULL here, and none before it.
+        # Rows with an undeclared NULL at this argument, and none at earlier ones.
         rows = itertools.product(*sets[:place], (None,), *wider[place + 1 :])
         results |= {result for row in rows if (result := compute(row)) is not None}
     return tuple(results)
@@ -209,7 +209,7 @@ def _call(expression: Call, work: EnumerationBudget) -> Values | None:
         if found is not None:
             return found
     if len(expression.args) == 1 and expression.args[0].type.is_temporal:
-        # Parts of dates: their range is known without trying every day.
+        # Parts of dates: their range is known without evaluating every day.
         narrow = _narrow(expression, work)
         if narrow is not None:
             return narrow
@@ -222,7 +222,7 @@ def _call(expression: Call, work: EnumerationBudget) -> Values | None:
 
 
 def _formats(expression: Call, work: EnumerationBudget) -> Values | None:
-    """Texts of a format whose every piece has few values."""
+    """Return the texts that a date format can give, if they are few."""
     value, pattern = expression.args
     if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
         return None
@@ -242,7 +242,7 @@ def _mapped(
 
 
 def _narrow(expression: Expression, work: EnumerationBudget) -> Values | None:
-    """Whole numbers (or days) within a narrow presumed range."""
+    """Return all whole numbers (or days) within a narrow presumed range."""
     ends = expression.range.ends
     if expression.type.kind not in (Kind.INTEGER, Kind.DATE) or ends is None or ends[1] - ends[0] >= MAX_VALUES:
         return None
@@ -278,12 +278,15 @@ def _buckets(expression: Call, work: EnumerationBudget) -> Values | None:
 
 
 def sort_key_of(term: exp.Expr, expression: Expression) -> SortKey:
-    """One term of ORDER BY, with SQL's placing of NULLs made explicit."""
+    """Return one term of ORDER BY as a sort key, with SQL's placing of NULLs made explicit."""
     return SortKey(expression, bool(term.args.get("desc")), bool(term.args.get("nulls_first")))
 
 
 def read_pick(called: exp.Expr, scalars: Scalars, where: Expression | None) -> tuple[Expression, tuple[SortKey, ...]]:
-    """The value that an aggregate takes of one row, and the order whose first row it is; no order for the least one."""
+    """Return the value that a pick aggregate takes of one row, and the order whose first row it is.
+
+    The order is empty where the least value is taken.
+    """
     if not isinstance(called, exp.Anonymous):
         raise AssertionError("only calls pick a row")
     name, args = function_name(called), called.expressions
@@ -393,7 +396,7 @@ def _plain(
 
 
 def _pair(name: str, how: SqlName, pair: list[Expression], where: Expression | None) -> AggregateCall:
-    """A statistic of the rows in which both values are there, of both of them or of one."""
+    """Return a statistic of both values of a pair, or of one, over the rows in which both are not NULL."""
     known = [call("not", call("is_null", side)) for side in pair if side.nullable]
     conditions = ([] if where is None else [where]) + known
     both = call("and", *conditions) if len(conditions) > 1 else conditions[0] if conditions else None
@@ -452,7 +455,7 @@ def _distinct(
 
 
 def _as_one_text(values: list[Expression], *, nulls_count: bool) -> Expression:
-    """Several values as one text, different for different values: each with its length before it.
+    """Return several values as one text, different for different values: each with its length before it.
 
     ``COUNT(DISTINCT a, b)`` leaves out rows in which one is NULL, ``COUNT(DISTINCT (a, b))`` counts them.
     """
@@ -515,13 +518,13 @@ def check_key(name: str, expression: Expression) -> None:
 
 
 class EnumerationBudget:
-    """Enumeration that a query may still do: a function of its text, so that it says nothing about data."""
+    """Budget of evaluations that a query may still make: a function of its text, so that it says nothing about data."""
 
     def __init__(self, left: int = MOST_WORK) -> None:
         self.left = left
 
     def allows(self, amount: int) -> bool:
-        """Take ``amount`` if that much is left."""
+        """Spend ``amount`` of the budget if that much is left, and return whether it was."""
         if amount > self.left:
             return False
         self.left -= amount
@@ -529,7 +532,7 @@ class EnumerationBudget:
 
 
 def _below_projections(expression: Expression, source: RelationNode) -> Expression:
-    """An expression over the columns from which subqueries below compute its own; itself where there are none."""
+    """Return the expression over the columns below projections and subqueries; unchanged where there are none."""
     while True:
         slots = {part.slot for part in references(expression)}
         match source:
@@ -565,14 +568,14 @@ class FinalBuilder:
     Args:
         source: an owned relation; the caller may still extend it by marks, which only append columns.
         keys: names and expressions of GROUP BY.
-        options: what the text said about limits.
+        options: the OPTIONS in the text.
     """
 
     def __init__(self, source: RelationNode, keys: Sequence[tuple[str, Expression]], options: Options) -> None:
         for name, expression in keys:
             check_key(name, expression)
-        # Limits follow declarations where those say that a unit is in one group, or has one row in each; bounding
-        # makes them true of any data.
+        # A bound is 1 where declarations say that a unit is in one group, or has one row in each; bounding enforces it
+        # on any data.
         read = [part for _, expression in keys for part in references(expression)]
         plain = frozenset(expression.slot for _, expression in keys if isinstance(expression, Reference))
         one_group = all(source.fields[part.slot].per_unit for part in read)
@@ -583,7 +586,7 @@ class FinalBuilder:
         )
         self.rows = self.limits.rows.number
         self.work = EnumerationBudget()
-        # The rows of a whole table meet no condition in common.
+        # All rows of a plain table meet no common condition.
         conditions = [] if isinstance(source, Scan) else true_of_all(source)
         self.keys = tuple(
             GroupKey(name, e, narrowed_keys(e, values, conditions, self.work.allows) if conditions else values)
@@ -595,7 +598,7 @@ class FinalBuilder:
         self.aggregates: list[Aggregate] = []
 
     def _values(self, key: Expression, source: RelationNode) -> Values | None:
-        """The public values of a key, whether it is computed here or in a subquery below."""
+        """Return the public values of a key, whether it is computed here or in a subquery below."""
         if isinstance(key, Reference) and key.values is not None and len(key.values) <= FEW:
             # Declared categories of a column are listed as they are.
             self.work.allows(2 * (len(key.values) + (key.nullable and None not in key.values)))
@@ -605,7 +608,7 @@ class FinalBuilder:
         return found if below is key else public_values(below, self.work)
 
     def add(self, asked: AggregateCall, source: RelationNode) -> int:
-        """The index of the released column for an aggregate; equal ones are one."""
+        """Add an aggregate, equal ones once, and return its index among the released columns."""
         how, value = AGGREGATES[asked.function], asked.argument
         stated = asked.per_group is not None or asked.per_row is not None
         if how.bounded and not stated and value is not None and value.type.is_numeric:
@@ -618,7 +621,7 @@ class FinalBuilder:
         return self.aggregates.index(made)
 
     def build(self, source: RelationNode) -> FinalAggregation:
-        """The aggregation over the finished source."""
+        """Return the final aggregation over the finished source."""
         public = all(key.values is not None for key in self.keys)
         count = math.prod(len(key.values or ()) for key in self.keys) if public else None
         if count is not None and count > limits.MAX_KEYS:
@@ -641,7 +644,7 @@ class FinalBuilder:
         raise Refusal("too_many_keys", f"There are more than {limits.MAX_KEYS} public keys; group by fewer values.")
 
     def measure(self, measure: Measure, *, stated: bool = False) -> int:
-        """The index of a measurement; equal ones are taken once. ``stated``: its clamp does not follow ``rows``."""
+        """Add a measurement, equal ones once, and return its index. ``stated``: its clamp does not follow ``rows``."""
         if self.limits.rows.is_auto and not stated:
             measure = replace(measure, auto_rows=True)
         if measure not in self.measures:
@@ -649,7 +652,7 @@ class FinalBuilder:
         return self.measures.index(measure)
 
     def categories(self, argument: Expression) -> tuple[Value | None, ...] | None:
-        """The public values of an expression, if they are known."""
+        """Return the public values of an expression, if they are known."""
         return public_values(argument, self.work)
 
 
@@ -658,7 +661,7 @@ class FinalBuilder:
 Around = tuple[FrameEnd, FrameEnd]
 _NUMBERED = ("row_number", "rank", "dense_rank")
 _SHIFTED = ("lag", "lead")
-#: Windows that read the value of one row of the frame, by their names; FIRST and LAST as DuckDB calls them.
+#: Windows that read the value of one row of the frame, by SQL name; FIRST and LAST are DuckDB's names.
 _PLACED = {
     **{name: name for name in ("first_value", "last_value", "nth_value")},
     "first": "first_value",
@@ -680,7 +683,7 @@ def named_windows(select: exp.Select) -> dict[str, exp.Window]:
 
 
 class _Over(NamedTuple):
-    """What OVER says of a window."""
+    """The OVER clause of a window, resolved."""
 
     partition: tuple[Expression, ...]
     order: tuple[SortKey, ...]
@@ -691,7 +694,7 @@ class _Over(NamedTuple):
 def read_window(
     node: exp.Window, scalars: Scalars, named: dict[str, exp.Window], source: RelationNode
 ) -> tuple[WindowCall, Domain]:
-    """The window that a node calls; ``source`` says how many rows a unit presumably has."""
+    """Resolve a window call; ``source`` gives the presumed number of rows of a unit."""
     written = _definition(node, named)
     partition = tuple(scalars(part) for part in written.args.get("partition_by") or [])
     order = written.args.get("order")
@@ -732,7 +735,7 @@ def _definition(node: exp.Window, named: dict[str, exp.Window]) -> exp.Window:
 
 
 def _shifted(name: str, args: list[exp.Expr], scalars: Scalars, over: _Over) -> tuple[WindowCall, Domain]:
-    """LAG and LEAD: a row so many before or behind."""
+    """Resolve LAG and LEAD: the value of a row at a fixed distance before or after."""
     if not over.order:
         raise Refusal("window", f"{name.upper()} needs ORDER BY in its window.")
     if not 1 <= len(args) <= 2:
@@ -744,7 +747,7 @@ def _shifted(name: str, args: list[exp.Expr], scalars: Scalars, over: _Over) -> 
 
 
 def _placed(name: str, args: list[exp.Expr], scalars: Scalars, over: _Over) -> tuple[WindowCall, Domain]:
-    """FIRST_VALUE, LAST_VALUE and NTH_VALUE: one row of the frame, whose order is completed by all columns."""
+    """Resolve FIRST_VALUE, LAST_VALUE and NTH_VALUE: one row of the frame; all columns complete its order."""
     shown, (partition, order, frame, _) = name.upper(), over
     if len(args) != (2 if name == "nth_value" else 1):
         raise Refusal("arguments", f"{shown} takes {'a value and a place' if name == 'nth_value' else 'one value'}.")
@@ -756,16 +759,16 @@ def _placed(name: str, args: list[exp.Expr], scalars: Scalars, over: _Over) -> t
         # All frames begin with the first row of the partition.
         frame = WindowFrame.PARTITION
     elif name == "last_value" and frame is WindowFrame.PEERS:
-        # The last of the rows that sort alike: these are a partition of their own.
+        # LAST_VALUE is the last of the tied rows: these form a partition.
         partition, order, frame = (*partition, *(key.expression for key in order)), (), WindowFrame.PARTITION
-    # A place beyond the last row is NULL, which is a group like any that is computed.
+    # A position beyond the last row gives NULL, which is a group like any other computed value.
     keyed = value.domain.null_is_key or name == "nth_value"
     domain = replace(value.domain, nullable=value.nullable or name == "nth_value", null_is_key=keyed)
     return WindowCall(name, value, place, partition, order, frame, value.type), domain
 
 
 def _window_frame(spec: exp.Expr | None, terms: tuple[SortKey, ...]) -> tuple[WindowFrame, Around | None]:
-    """The frame that a window writes, and where it begins and ends if that follows the current row."""
+    """Return the frame of a window, and its two ends if they are relative to the current row."""
     if spec is None:
         return (WindowFrame.PEERS if terms else WindowFrame.PARTITION), None
     kind = str(spec.args.get("kind") or "").upper()
@@ -792,7 +795,7 @@ def _begins_after(begin: FrameEnd, end: FrameEnd) -> bool:
     if isinstance(begin, Fraction) and isinstance(end, Fraction):
         return begin > end
     first, last = (each.count if isinstance(each, MonthsAway) else each for each in (begin, end))
-    # A month and some days may come in either order; only those on two sides of the current row are told apart.
+    # A month and some days may come in either order; only ends on opposite sides of the current row are compared.
     mixed = isinstance(begin, Fraction) != isinstance(end, Fraction)
     return first > 0 > last or (first > last and (not mixed or 0 in (first, last)))
 
@@ -800,7 +803,7 @@ def _begins_after(begin: FrameEnd, end: FrameEnd) -> bool:
 def _frame_end(
     node: exp.Expr | str | None, side: object, order: tuple[SortKey, ...] | None, *, first: bool
 ) -> FrameEnd:
-    """One end of a frame, counted from the current row on; None for no end."""
+    """Return one end of a frame, relative to the current row; None for an unbounded end."""
     sign = {"PRECEDING": -1, "FOLLOWING": 1}.get(str(side or "").upper(), 0)
     word = node.upper() if isinstance(node, str) else ""
     if word == "CURRENT ROW":

@@ -1,19 +1,19 @@
 """Rows that anyone may see: released relations, order and limits of public rows, and public rows without a match.
 
 A released relation is a final aggregation and steps on its cells. Joined with public rows, or with the rows of another
-released relation, it stays one; so does a list of several under one another. All parts of it are about one population,
-whose account pays for them together.
+released relation, it stays one; so does a UNION of several. All parts of it are about one population, whose account is
+charged for them together.
 
 Released rows are sorted and cut when they are shown. Public rows are numbered by a window, in the order that is asked
 for and then by all of their columns, so that which rows a LIMIT keeps follows from the rows alone, on every engine; a
 filter on the number cuts them wherever the query stands.
 
-Public rows that an outer join keeps though no row of a person meets them.
+Public rows that an outer join keeps although no row of a person matches them:
 
 ``FROM wards w LEFT JOIN visits v ON …`` has a row for every ward without a visit. Such a row belongs to no person, so
 it cannot enter the aggregation. It need not: aggregates pass over NULL, and all columns of ``visits`` are NULL in it.
 The join below the aggregation is therefore an inner one, and the rows that are kept only say which groups there are:
-public keys, all of which are returned in any case. What would count such a row is refused.
+public keys, all of which are returned in any case. An aggregate that would count such a row is refused.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ from tacit.query.types import INTEGER, Domain, Range, common_type, union
 
 @dataclass(frozen=True)
 class ReleasedRelation:
-    """The final aggregation, the steps so far, and the columns they leave."""
+    """A final aggregation, steps on its cells, and the columns after the last step."""
 
     final: FinalAggregation
     steps: tuple[Step, ...]
@@ -97,33 +97,33 @@ class ReleasedRelation:
 
     @property
     def query(self) -> Query:
-        """The relation as a query of its own."""
+        """The released relation as a query without options."""
         return Query(self.final, self.steps, self.columns, Options())
 
     def reference(self, slot: int) -> Reference:
-        """The expression that reads a column."""
+        """Return a reference to the column at ``slot``."""
         column = self.columns[slot]
         return Reference(column.type, column.domain, slot, column.name)
 
     def scope(self, alias: str, names: Sequence[str] | None = None) -> Scope:
-        """The columns under an alias."""
+        """Return a scope of the columns under an alias."""
         fields = [Field(column.name, column.type, column.domain) for column in self.columns]
         called = renamed(fields, names)
         return Scope((ScopeSource(alias, tuple((name, self.reference(i)) for i, name in enumerate(called))),))
 
     def renamed(self, names: Sequence[str]) -> ReleasedRelation:
-        """The same columns under other names."""
+        """Return the same columns under other names."""
         columns = tuple(replace(column, name=name) for column, name in zip(self.columns, names, strict=True))
         return replace(self, columns=columns)
 
     def matched(self, public: RelationNode, kind: JoinKind, condition: Expression) -> ReleasedRelation:
-        """Beside the rows of a public relation, whose columns come last; ``kind`` with this result on the left."""
+        """Join with a public relation, whose columns come last; ``kind`` has this relation on the left."""
         if not is_public_throughout(public):
             raise AssertionError("released cells meet public rows only")
         return self._beside(_columns(public), kind, Match(public, kind, condition))
 
     def combined(self, other: ReleasedRelation, kind: JoinKind, condition: Expression) -> ReleasedRelation:
-        """Beside the rows of another released relation, whose columns come last.
+        """Join with another released relation, whose columns come last.
 
         Raises:
             Refusal: the two are about different persons.
@@ -133,15 +133,15 @@ class ReleasedRelation:
 
     @classmethod
     def public(cls, final: FinalAggregation, relation: RelationNode) -> ReleasedRelation:
-        """The rows of a public relation beside what an aggregation releases; reads none of its numbers.
+        """Return the rows of a public relation as released rows of an aggregation; no released number is read.
 
-        Cells that are aggregated without keys and calls are one row without columns, whatever was released.
+        An aggregation of the cells without keys and calls is one row without columns, whatever was released.
         """
         row = cls(final, (Regroup((), ()),), ())
         return row.matched(relation, JoinKind.INNER, TRUE) if relation.fields else row
 
     def with_value(self, value: RelationNode | ReleasedRelation) -> ReleasedRelation:
-        """Every row with the value of a relation of one column and at most one row, NULL where it has none."""
+        """Append the value of a relation with one column and at most one row to every row; NULL where it has none."""
         columns = value.columns if isinstance(value, ReleasedRelation) else _columns(value)
         return self._beside(columns, JoinKind.LEFT, value_step(self.final, value))
 
@@ -160,7 +160,7 @@ class ReleasedRelation:
         return found
 
     def is_noisy(self, expression: Expression) -> bool:
-        """Whether a value depends on noise."""
+        """Whether an expression over the columns depends on noise."""
         return any(self.columns[part.slot].noisy for part in references(expression))
 
     @property
@@ -170,7 +170,7 @@ class ReleasedRelation:
         return most is not None and most <= 1
 
     def value_below(self, rows: RelationNode) -> ReleasedValue:
-        """The one value of this relation for rows below another aggregation; known when its parts are released.
+        """Return the one value of this relation, for rows below another aggregation; known when its parts are released.
 
         Raises:
             Refusal: the value is about other persons, or depends on more than released cells.
@@ -182,7 +182,7 @@ class ReleasedRelation:
         return ReleasedValue((field,), None, None, 1, 1, 1, nothing, self.query.digest)
 
     def rows_below(self, rows: RelationNode) -> ReleasedTable:
-        """These rows beside rows below another aggregation; known when their parts are released.
+        """Return these rows, to be joined with rows below another aggregation; known when their parts are released.
 
         Raises:
             Refusal: they are about other persons, depend on more than released cells, or may be too many.
@@ -216,7 +216,7 @@ class ReleasedRelation:
             )
 
     def _unique(self) -> frozenset[int] | None:
-        """Columns that no two rows share: those of all group keys, as long as steps keep the groups apart."""
+        """Return the columns of all group keys, which no two rows share; None where steps may merge or repeat groups."""
         places: list[int | None] = [*range(len(self.final.keys)), *[None] * len(self.final.aggregates)]
         for step in self.steps:
             match step:
@@ -233,7 +233,7 @@ class ReleasedRelation:
 
     @staticmethod
     def stacked(parts: Sequence[ReleasedRelation], *, distinct: bool) -> ReleasedRelation:
-        """UNION of released relations: columns side by side in one type, under the names of the first."""
+        """Return the UNION of released relations: columns matched by position in one type, named as in the first."""
         if len({len(part.columns) for part in parts}) != 1:
             raise Refusal("union", "The parts of UNION ALL have different numbers of columns.")
         kinds = [column.type for column in parts[0].columns]
@@ -263,7 +263,7 @@ class ReleasedRelation:
 
 
 def value_step(final: FinalAggregation, value: RelationNode | ReleasedRelation) -> Step:
-    """The step that puts a value of one column and at most one row beside the cells of an aggregation.
+    """Return the step that adds a value (a relation with one column and at most one row) to the cells.
 
     Raises:
         Refusal: the value is about other persons.
@@ -280,7 +280,7 @@ def _check_population(one: FinalAggregation, other: FinalAggregation) -> None:
 
 
 def population_refusal(one: str, other: str) -> Refusal:
-    """Refusal of parts that are about different persons."""
+    """Return the refusal of a query whose parts are about different populations."""
     return Refusal(
         "population",
         f"One part is about {one} and another about {other}, which have an account each; ask two queries and put "
@@ -289,7 +289,7 @@ def population_refusal(one: str, other: str) -> Refusal:
 
 
 def _has_interval(steps: Sequence[Step]) -> bool:
-    """Whether a step reads an end of an interval, which depends on the confidence asked for."""
+    """Whether a step reads an end of a confidence interval, which depends on the stated confidence."""
     for step in steps:
         if any(isinstance(part, Interval) for read in step.held() for part in walk(read)):
             return True
@@ -303,7 +303,7 @@ def _columns(public: RelationNode) -> tuple[OutputColumn, ...]:
 
 
 def _weight(steps: Sequence[Step]) -> int:
-    """Number of steps, those of the relations that they read included."""
+    """Return the number of steps, including those of the relations that they read."""
     return sum(1 + _weight(step.other.steps) if isinstance(step, Combine | Append) else 1 for step in steps)
 
 
@@ -317,13 +317,13 @@ _PLACE: Final = Domain(Range(Fraction(1), None), False, None, Fraction(1))
 
 
 def is_cut(node: exp.Query, *, top: bool) -> bool:
-    """Whether a query limits its rows; at the top, also whether it orders them, which means nothing below."""
+    """Whether a query limits its rows; at the top, also whether it orders them (below, an order has no meaning)."""
     names = ("limit", "offset", "order") if top else ("limit", "offset")
     return any(node.args.get(name) is not None for name in names)
 
 
 def slice_of(node: exp.Query) -> list[Slice]:
-    """LIMIT and OFFSET of a query, if it has them."""
+    """Return the LIMIT and OFFSET of a query as at most one slice."""
     numbers: dict[str, int] = {}
     for name in ("limit", "offset"):
         clause = node.args.get(name)
@@ -335,7 +335,7 @@ def slice_of(node: exp.Query) -> list[Slice]:
 
 
 def column_keys(node: exp.Query, scope: Scope) -> list[SortKey]:
-    """ORDER BY of a query around columns: by their names, expressions of them, or their positions."""
+    """Return ORDER BY around a query's columns as sort keys: by names, expressions or positions of the columns."""
     order, columns = node.args.get("order"), scope.star(None)
     keys: list[SortKey] = []
     for term in order.expressions if order is not None else []:
@@ -348,7 +348,7 @@ def column_keys(node: exp.Query, scope: Scope) -> list[SortKey]:
 
 
 def distinct_order() -> Refusal:
-    """Refusal of an order that rows which are alike do not share."""
+    """Return the refusal of ORDER BY terms of SELECT DISTINCT that are not in its list."""
     return Refusal("distinct", "With SELECT DISTINCT, ORDER BY takes columns of the SELECT list.")
 
 
@@ -360,14 +360,14 @@ def in_place(
     *,
     top: bool,
 ) -> RelationNode:
-    """Columns of public rows in an order, and of those rows the ones that LIMIT and OFFSET keep.
+    """Return the columns of public rows, numbered in an order and cut by LIMIT and OFFSET.
 
     Args:
         node: the query.
-        rows: public.
-        keys: over the rows.
-        outputs: over the rows.
-        top: whether the order shows: then the place of each row is the first column, without a name.
+        rows: a public relation.
+        keys: the sort keys, over the rows.
+        outputs: names and expressions of the columns, over the rows.
+        top: whether the order shows: then the position of each row is the first column, without a name.
     """
     computed = ownership.compute(rows, [*outputs, *((None, key.expression) for key in keys)])
     order = tuple(replace(key, expression=reference(computed, len(outputs) + index)) for index, key in enumerate(keys))
@@ -383,18 +383,18 @@ def in_place(
     return ownership.compute(placed, [(None, place), *shown] if top else shown)
 
 
-# -- public rows that an outer join keeps though no row of a person meets them
+# -- public rows that an outer join keeps although no row of a person matches them
 
 
 @dataclass(frozen=True)
 class KeptPublicRows:
-    """A public relation all of whose rows a join keeps.
+    """A public relation that an outer join keeps all rows of.
 
     Args:
         relation: the public side.
         first: the slot of its first column among those of the joins.
-        owned: the slots that are NULL in a row that no person's row meets.
-        conditions: those of WHERE above the joins.
+        owned: the slots that are NULL in a row without a match among persons' rows.
+        conditions: the conditions of WHERE above the joins.
     """
 
     relation: RelationNode
@@ -403,7 +403,7 @@ class KeptPublicRows:
     conditions: tuple[Expression, ...] = ()
 
     def check_keys(self, keys: Sequence[tuple[str, Expression]]) -> None:
-        """Refuse a key that reads the optional side: groups of rows without a match have none."""
+        """Refuse a key that reads the optional side, which is NULL in rows without a match."""
         for name, key in keys:
             if any(part.slot in self.owned for part in references(key)):
                 raise Refusal(
@@ -430,12 +430,12 @@ class KeptPublicRows:
             )
 
     def _is_passed_over(self, condition: Expression) -> bool:
-        """Whether a condition is not true in a row without a match."""
+        """Whether the condition is not true in a row without a match."""
         found = self._without(condition)
         return self._is_missing(condition) or (not list(references(found)) and evaluate(found, ()) is not True)
 
     def _adds_nothing(self, asked: AggregateCall) -> bool:
-        """Whether a value is NULL in a row without a match, or 0 in a sum."""
+        """Whether the aggregated value is NULL in a row without a match, or 0 in a sum."""
         found = self._without(asked.value)
         if list(references(found)):
             return False
@@ -443,14 +443,14 @@ class KeptPublicRows:
         return value is None or (asked.function == "sum" and value == 0)
 
     def _without(self, expression: Expression) -> Expression:
-        """An expression in a row without a match."""
+        """Return the expression as it is in a row without a match: the optional columns are NULL."""
         return rewrite(
             expression,
             lambda part: literal(None, part.type) if isinstance(part, Reference) and part.slot in self.owned else None,
         )
 
     def _is_missing(self, expression: Expression) -> bool:
-        """Whether an expression is NULL in a row without a match because NULL goes through it."""
+        """Whether the expression is NULL in a row without a match because it is strict in an optional column."""
         match expression:
             case Reference():
                 return expression.slot in self.owned
@@ -464,7 +464,7 @@ class KeptPublicRows:
                 return False
 
     def listing(self, final: FinalAggregation) -> tuple[Match, ...]:
-        """The step that keeps the groups which the public rows have; none where keys read several public tables.
+        """Return the join that keeps the groups of the public rows; empty where keys read several public tables.
 
         Raises:
             Refusal: the keys are not public, so that groups without rows could not be listed.
@@ -510,7 +510,7 @@ def _same(one: Expression, other: Expression) -> Expression:
 
 
 def kept_public_rows(relation: RelationNode) -> KeptPublicRows | None:
-    """Public rows that the joins of one FROM keep, if there are any."""
+    """Return the public relation whose rows the joins of one FROM keep, if there is one."""
     match relation:
         case FilterRows():
             below = kept_public_rows(relation.source)
@@ -545,7 +545,7 @@ def _kept_by_join(join: Join) -> KeptPublicRows | None:
 
 
 def refuse_kept_rows(relation: RelationNode) -> None:
-    """Refuse public rows without a match where they would be rows of persons."""
+    """Refuse public rows without a match where every row must belong to a person."""
     if kept_public_rows(relation) is not None:
         raise Refusal(
             "join",

@@ -89,7 +89,7 @@ _SCIENTIFIC = re.compile(r"\d*\.?\d*[eE][+-]?\d{1,3}\Z")
 
 
 def number(text: str) -> Literal:
-    """A numeric constant: whole numbers are INTEGER, short decimals DECIMAL, the rest DOUBLE."""
+    """Return a numeric constant: whole numbers are INTEGER, short decimals DECIMAL, all others DOUBLE."""
     plain = _PLAIN_NUMBER.match(text) if text.isascii() else None
     if plain is not None:
         digits = plain.group(2) or plain.group(3) or ""
@@ -116,7 +116,7 @@ def _double(text: str) -> Literal:
 
 
 def type_named(node: exp.Expr) -> SqlType:
-    """The type that a cast names."""
+    """Return the type that a cast names."""
     kind = getattr(node, "this", None)
     name = str(getattr(kind, "name", kind))
     if name == "DECIMAL":
@@ -146,12 +146,12 @@ def _decimal_type(parameters: list[str]) -> SqlType:
 
 @dataclass(frozen=True)
 class ScopeSource:
-    """One table of FROM under its alias: names and what they stand for, in order.
+    """One table of FROM under its alias: the names of its columns and their expressions, in order.
 
     Args:
-        alias: of the table.
-        columns: their names and meanings.
-        stored: names in the source of columns that are called otherwise, in small letters, and what they are called.
+        alias: the alias of the table.
+        columns: pairs of a name and its expression.
+        stored: for renamed columns, pairs of the lower-case name in the source and the name in queries.
         unread: names of columns of a type that no query reads.
     """
 
@@ -161,7 +161,7 @@ class ScopeSource:
     unread: tuple[str, ...] = ()
 
     def matches(self, wanted: str) -> list[Expression]:
-        """Every meaning of a name in small letters; the names of the source come second."""
+        """Return the expressions that a lower-case name stands for; names in the source apply if no column has it."""
         found = [expression for column, expression in self.columns if column.lower() == wanted]
         called = [] if found else [name.lower() for name in (dict(self.stored).get(wanted),) if name is not None]
         return found or [expression for column, expression in self.columns if column.lower() in called]
@@ -172,15 +172,15 @@ class Scope:
     """The sources of one SELECT.
 
     Args:
-        sources: in the order of FROM.
-        merged: columns that USING made one, by lower-case name; they win over the sources' own.
+        sources: the tables, in the order of FROM.
+        merged: columns merged by USING, by lower-case name; they take precedence over those of the sources.
     """
 
     sources: tuple[ScopeSource, ...] = ()
     merged: dict[str, Expression] = field(default_factory=dict)
 
     def find(self, name: str, table: str | None) -> Expression:
-        """The column of that name, or a refusal that says what there is."""
+        """Return the column of this name; refuse a name that is unknown or ambiguous."""
         found = self.matches(name, table)
         if not found:
             where = f" in {table}" if table else ""
@@ -199,7 +199,7 @@ class Scope:
         return found[0]
 
     def matches(self, name: str, table: str | None) -> list[Expression]:
-        """Every meaning of a name."""
+        """Return the expressions that a name stands for."""
         wanted = name.lower()
         if table is None and wanted in self.merged:
             return [self.merged[wanted]]
@@ -207,7 +207,7 @@ class Scope:
         return [expression for source in sources for expression in source.matches(wanted)]
 
     def star(self, table: str | None) -> list[tuple[str, Expression]]:
-        """Columns of ``*`` or ``table.*``; a column merged by USING once."""
+        """Return the columns of ``*`` or ``table.*``; a column merged by USING once."""
         sources = [s for s in self.sources if table is None or s.alias.lower() == table.lower()]
         if not sources:
             raise Refusal(
@@ -224,15 +224,15 @@ class Scope:
         return listed
 
     def shifted(self, by: int) -> Scope:
-        """The same names over columns that stand further right."""
+        """Return the same names over columns that stand ``by`` slots further right."""
         return self._changed(lambda expression: shift(expression, by))
 
     def over(self, relation: RelationNode) -> Scope:
-        """The same names with what is now known about the columns of ``relation``, which has them in the same slots."""
+        """Return the same names over the columns of ``relation`` in the same slots, with their present domains."""
         return self.renewed(lambda slot: reference(relation, slot))
 
     def renewed(self, read: Callable[[int], Expression]) -> Scope:
-        """The same names with every column read anew."""
+        """Return the same names with every reference replaced by ``read(slot)``."""
         return self._changed(
             lambda expression: rewrite(expression, lambda p: read(p.slot) if isinstance(p, Reference) else None)
         )
@@ -242,7 +242,7 @@ class Scope:
         return Scope(sources, {name: change(e) for name, e in self.merged.items()})
 
     def beside(self, other: Scope) -> Scope:
-        """Both, where no alias occurs twice."""
+        """Return the sources of both scopes; refuse an alias that occurs twice."""
         aliases = [s.alias.lower() for s in (*self.sources, *other.sources) if s.alias]
         if len(set(aliases)) != len(aliases):
             raise Refusal("duplicate_name", "Two tables in FROM have one name; give one of them an alias.")
@@ -258,19 +258,19 @@ class Scope:
 
 @dataclass(frozen=True)
 class Correlated(Scope):
-    """The names of a subquery, and behind them those of the query around it."""
+    """The names of a subquery, then those of the query around it."""
 
     outer: Scope = field(default_factory=Scope)
 
     def find(self, name: str, table: str | None) -> Expression:
-        """The subquery's own column of that name, else the outer query's."""
+        """Return the subquery's own column of that name, else the outer query's."""
         if self.matches(name, table) or not self.outer.matches(name, table):
             return Scope.find(self, name, table)
         return self.outer.find(name, table)
 
 
 def from_relation(relation: RelationNode, alias: str, names: Sequence[str] | None = None) -> Scope:
-    """The visible columns of a relation under an alias, renamed in order where names are given."""
+    """Return a scope of the visible columns of a relation under an alias, renamed in order where names are given."""
     visible = [(column, slot) for slot, column in enumerate(relation.fields) if column.name is not None]
     called = renamed([column for column, _ in visible], names)
     columns = tuple((name, reference(relation, slot)) for name, (_, slot) in zip(called, visible, strict=True))
@@ -278,7 +278,7 @@ def from_relation(relation: RelationNode, alias: str, names: Sequence[str] | Non
 
 
 def renamed(columns: Sequence[Field], names: Sequence[str] | None) -> list[str]:
-    """The names of columns, the first of them replaced as ``AS t(a, b)`` says."""
+    """Return the names of columns, the first of them replaced as in ``AS t(a, b)``."""
     own = [column.name or "" for column in columns]
     if names is None:
         return own
@@ -291,7 +291,7 @@ def renamed(columns: Sequence[Field], names: Sequence[str] | None) -> list[str]:
 
 # -- expressions
 
-#: Tried first on every node: returns the expression, or None to go on as usual.
+#: Called first on every node: returns the expression, or None for the default resolution.
 Hook = Callable[[exp.Expr], Expression | None]
 
 _OPERATORS: Final[dict[type[exp.Expr], str]] = {
@@ -303,14 +303,14 @@ _NO_VALUE: Final = (
     "subquery",
     "A subquery cannot stand for a value in {clause}; join it in FROM, or compute the value in a subquery there.",
 )
-#: Codes and sentences for nodes that have a meaning in other places.
+#: Code and sentence of the refusal of nodes that have a meaning elsewhere in a query.
 _REFUSED: Final[dict[type[exp.Expr], tuple[str, str]]] = {
     **dict.fromkeys((exp.CurrentDate, exp.CurrentTime, exp.CurrentTimestamp, exp.CurrentUser), _VOLATILE),
     **dict.fromkeys((exp.Subquery, exp.Select, exp.Exists), _NO_VALUE),
     exp.Window: ("window", "A window cannot be used in {clause}; compute it in a subquery."),
     exp.Interval: ("type", "An interval can only be added to or subtracted from a date."),
 }
-#: So much of what was written is shown in a refusal.
+#: Most characters of the analyst's text that a refusal shows.
 _LONGEST_SHOWN: Final = 60
 
 
@@ -318,9 +318,9 @@ class Scalars:
     """Resolves expressions of one clause.
 
     Args:
-        scope: what names mean.
-        clause: how messages call the place, such as ``WHERE``.
-        hook: tried first on every node; aggregates, windows, keys and subqueries come in here.
+        scope: the names in scope.
+        clause: the name of the clause in messages, such as ``WHERE``.
+        hook: called first on every node; it resolves aggregates, windows, keys and subqueries.
     """
 
     def __init__(self, scope: Scope, clause: str, hook: Hook | None = None) -> None:
@@ -329,7 +329,7 @@ class Scalars:
         self.hook = hook
 
     def condition(self, node: exp.Expr) -> Expression:
-        """An expression that must be true or false."""
+        """Return a BOOLEAN expression."""
         found = self(node)
         if found.type != BOOLEAN and found.type.kind is not Kind.NULL:
             place = self.clause[0].upper() + self.clause[1:]
@@ -337,7 +337,7 @@ class Scalars:
         return found
 
     def __call__(self, node: exp.Expr) -> Expression:
-        """The typed expression for a node.
+        """Return the typed expression for a node.
 
         Raises:
             Refusal: for anything that is not on the allow-list here.
@@ -407,7 +407,7 @@ class Scalars:
         return call("not", found) if node.args.get("negate") else found
 
     def _in_tuples(self, values: exp.Tuple, listed: list[exp.Expr]) -> Expression:
-        """``(a, b) IN ((1, 2), (3, 4))``: one of the tuples, each equal value by value."""
+        """Resolve ``(a, b) IN ((1, 2), (3, 4))``: equal, value by value, to one of the tuples."""
         wanted, equal = [self(value) for value in values.expressions], []
         for item in listed:
             if not isinstance(item, exp.Tuple) or len(item.expressions) != len(wanted):
@@ -419,7 +419,7 @@ class Scalars:
         return call("or", *equal) if len(equal) > 1 else equal[0]
 
     def _escaped(self, node: exp.Escape) -> Expression:
-        """LIKE with ESCAPE: plain where no sign is escaped, else as a regular expression for the whole text."""
+        """Resolve LIKE with ESCAPE: plain LIKE without escaped characters, else a regular expression for the whole text."""
         pattern, sign = (self(part) for part in (getattr(node.this, "expression", node), node.expression))
         texts = [part.value for part in (pattern, sign) if isinstance(part, Literal) and isinstance(part.value, str)]
         if not isinstance(node.this, (exp.Like, exp.ILike)) or len(texts) < 2 or len(texts[1]) != 1:
@@ -434,7 +434,7 @@ class Scalars:
         return call("not", found) if node.this.args.get("negate") else found
 
     def _dated(self, node: exp.Expr) -> Expression:
-        """CAST(x AS DATE FORMAT 'DD.MM.YYYY')."""
+        """Resolve CAST(x AS DATE FORMAT 'DD.MM.YYYY')."""
         name = "parse_date" if isinstance(node, exp.StrToDate) else "parse_timestamp"
         return scalar_call(name, [literal(signs_of_letters(str(node.args["format"].this)), TEXT), self(node.this)])
 
@@ -443,7 +443,7 @@ class Scalars:
         return call("not", found) if node.args.get("negate") else found
 
     def _fits(self, node: exp.Expr) -> Expression:
-        """``~`` and ``~*``, where a part that fits is the whole text: of others engines ask for one or the other."""
+        """Resolve ``~`` and ``~*`` for anchored patterns; for others, engines differ on whether a part may match."""
         value, pattern = self(node.this), self(node.expression)
         text = pattern.value if isinstance(pattern, Literal) and isinstance(pattern.value, str) else None
         if text is None:
@@ -521,7 +521,7 @@ class Scalars:
         return scalar_call(name, [self(arg) for arg in node.expressions])
 
     def _json(self, node: exp.Anonymous) -> Expression:
-        """JSON_EXTRACT_STRING(x, '$.key') and its like."""
+        """Resolve JSON_EXTRACT_STRING(x, '$.key') and its synonyms."""
         text, *rest = node.expressions
         paths = [part.value if isinstance(part := self(each), Literal) else None for each in rest]
         keys = [key for path in paths for key in (keys_of_path(path) if isinstance(path, str) else [])]
@@ -548,14 +548,14 @@ class Scalars:
 
 
 class Remembering(Scalars):
-    """Resolves each node once, and refuses it once: for trying the same parts of a tree again and again."""
+    """Resolves each node once, and refuses it once: for resolving the same parts of a tree again and again."""
 
     def __init__(self, scope: Scope, clause: str, hook: Hook | None = None) -> None:
         super().__init__(scope, clause, hook)
         self.known: dict[int, Expression | Refusal] = {}
 
     def __call__(self, node: exp.Expr) -> Expression:
-        """The typed expression for a node, from memory where it was resolved before."""
+        """Return the typed expression for a node, from the cache if it was resolved before."""
         found = self.known.get(id(node))
         if found is None:
             try:
@@ -589,7 +589,7 @@ _METHODS: Final[dict[type[exp.Expr], Callable[[Scalars, Any], Expression]]] = {
 
 
 def conjuncts_of(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
-    """The operands of a chain of AND (or OR) in order, parentheses around the same connective opened."""
+    """Return the operands of a chain of AND (or OR) in order; parentheses around the same connective are opened."""
     parts: list[exp.Expr] = []
     stack = [node]
     while stack:
@@ -604,7 +604,7 @@ def conjuncts_of(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
 
 
 def function_name(node: exp.Anonymous) -> str:
-    """The lower-case name of a called function."""
+    """Return the lower-case name of a called function."""
     this = node.this
     return (this if isinstance(this, str) else this.name).lower()
 
@@ -621,7 +621,7 @@ def is_auto(node: exp.Expr) -> bool:
 
 
 def auto_clamped(node: exp.Expr) -> exp.Expr | None:
-    """The x of ``CLAMP(x, AUTO)``; None for anything else."""
+    """Return the x of ``CLAMP(x, AUTO)``; None for any other node."""
     node = node.unnest()
     if not isinstance(node, exp.Anonymous) or function_name(node) != "clamp" or len(node.expressions) != 2:
         return None
@@ -650,7 +650,7 @@ def has_aggregate(node: exp.Expr) -> bool:
             return True
         if isinstance(here, exp.Query):
             continue
-        # The function of a window is not an aggregate of the SELECT, but its arguments may hold some.
+        # The function of a window is not an aggregate of the SELECT, but its arguments may contain aggregates.
         window = here.this if isinstance(here, exp.Window) and is_aggregate(here.this) else None
         for value in here.args.values():
             for child in value if isinstance(value, list) else (value,):

@@ -174,12 +174,12 @@ _GROUPING = ("grouping", "grouping_id")
 #: Keys of one GROUPING, as in PostgreSQL.
 _MOST_BITS = 31
 Keys = list[tuple[str, Expression]]
-#: Grouping sets, each by the places of its keys.
+#: Grouping sets, each as the indices of its keys.
 Sets = tuple[tuple[int, ...], ...]
 
 
 class PendingKind(Enum):
-    """Columns whose place is known when the whole SELECT is resolved: public values, then windows."""
+    """Kind of a column whose slot is known once the whole SELECT is resolved: public values, then windows."""
 
     VALUE = "value"
     WINDOW = "window"
@@ -187,7 +187,7 @@ class PendingKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Pending(Expression):
-    """Column ``index`` of a kind that will stand behind all other columns; ``name`` is for messages only."""
+    """Column ``index`` of a kind, to be placed after all other columns; ``name`` is for messages only."""
 
     kind: PendingKind
     index: int
@@ -208,7 +208,7 @@ class SelectClauses:
         self.keys, self.sets = self._keys() if grouped else ([], None)
 
     def _keys(self) -> tuple[Keys, Sets | None]:
-        """The keys, and the grouping sets by places of keys; None for the one set of all keys."""
+        """Resolve the keys and the grouping sets (indices of keys); the sets are None for the one set of all keys."""
         group = self.node.args.get("group")
         if group is None:
             return [], None
@@ -234,14 +234,14 @@ class SelectClauses:
         return keys, None if sets == [tuple(range(len(keys)))] else tuple(sets)
 
     def key_reference(self, slot: int, name: str | None = None) -> Reference:
-        """The column of a key, which is NULL where a grouping set leaves it out."""
+        """Return the column of a key, which is NULL where a grouping set leaves the key out."""
         known, key = self.keys[slot]
         domain = key.domain if self.sets is None else replace(key.domain, nullable=True)
         return Reference(key.type, domain, slot, known if name is None else name)
 
     @property
     def width(self) -> int:
-        """Number of columns before the aggregates: keys, and with grouping sets which of them are left out."""
+        """Number of columns before the aggregates: the keys, and with grouping sets one GROUPING flag for each key."""
         return len(self.keys) * (1 if self.sets is None else 2)
 
     def _key(self, term: exp.Expr) -> tuple[str, Expression]:
@@ -262,7 +262,7 @@ class SelectClauses:
         return label, Scalars(self.scope, "GROUP BY", self.hook)(term)
 
     def _hides(self, item: Item) -> bool:
-        """Whether GROUP BY means an item although a column has its name: it reads others, and not all are keys."""
+        """Whether GROUP BY means this item although a column has its name: it reads others, and not all are keys."""
         if item.node is None or has_aggregate(item.node):
             return False
         read = {column.name.lower() for column in item.node.find_all(exp.Column)}
@@ -273,14 +273,14 @@ class SelectClauses:
         return item.expression or Scalars(self.scope, clause, self.hook)(item.syntax)
 
     def alias(self, name: str) -> Item | None:
-        """The item that the query gave a name to, if there is one."""
+        """Return the item with this alias, if there is one."""
         found = [item for item in self.items if item.alias is not None and item.alias.lower() == name.lower()]
         if len(found) > 1:
             raise Refusal("ambiguous_column", f"The name {name!r} is given to several columns.")
         return found[0] if found else None
 
     def at(self, term: exp.Literal, clause: str) -> Item:
-        """The item at a position of the SELECT list."""
+        """Return the item at a position of the SELECT list."""
         text = term.name
         if not (text.isascii() and text.isdigit() and len(text) <= 4 and 1 <= int(text) <= len(self.items)):
             raise Refusal(
@@ -296,7 +296,7 @@ class ResultBuilder(ABC):
     """Resolves the clauses of one SELECT; each subclass gives them one of the three meanings.
 
     Args:
-        clauses: of the SELECT.
+        clauses: the clauses of the SELECT.
         first: the slot of the first aggregate, if the SELECT is grouped.
     """
 
@@ -310,18 +310,18 @@ class ResultBuilder(ABC):
 
     @abstractmethod
     def aggregate(self, asked: AggregateCall) -> tuple[int, SqlType, Domain]:
-        """Take an aggregate: its index among aggregates, its type and its domain; equal ones are one."""
+        """Add an aggregate, equal ones once; return its index among the aggregates, its type and its domain."""
 
     @abstractmethod
     def shape(self) -> RelationNode:
-        """A relation that says how many rows a unit presumably has, for windows."""
+        """Return the relation whose rows windows are computed over, for the presumed number of rows of a unit."""
 
     @abstractmethod
     def is_noisy(self, expression: Expression) -> bool:
         """Whether an expression over keys and aggregates, or over columns of the source, depends on noise."""
 
     def pick(self, node: exp.Expr, scalars: Scalars) -> AggregateCall:  # noqa: ARG002 - where it has a meaning
-        """An aggregate that takes the value of one row: exact inside a unit, and nowhere else."""
+        """Return an aggregate that takes the value of one row: exact inside a unit, and refused elsewhere."""
         called = node.this if isinstance(node, exp.Filter) else node
         raise refuse_aggregate(function_name(called) if isinstance(called, exp.Anonymous) else "first")
 
@@ -346,7 +346,7 @@ class ResultBuilder(ABC):
         return self._key_reference(node)
 
     def _grouping(self, node: exp.Anonymous) -> Expression:
-        """GROUPING(a, b): a number whose bits say, from the last on, which of the keys a row is a total over."""
+        """Resolve GROUPING(a, b): bit i, counted from the last key, is 1 where the row is a total over that key."""
         name, keys = function_name(node).upper(), self.clauses.keys
         found = [self._matching_key(argument) for argument in node.expressions]
         slots = [part.slot for part in found if isinstance(part, Reference)]
@@ -374,7 +374,7 @@ class ResultBuilder(ABC):
         return Reference(kind, domain, self.first + index, f"aggregate {index + 1}")
 
     def _value(self, node: exp.Subquery) -> Expression:
-        """A public or released value beside keys and aggregates."""
+        """Resolve a subquery that stands for a public or released value, as a column after keys and aggregates."""
         value = self.clauses.source.values.value(node, self.clauses.scope)
         if value not in self.values:
             limits.check_size(len(self.values) + 1, limits.MAX_COLUMNS, "subqueries")
@@ -384,7 +384,7 @@ class ResultBuilder(ABC):
         return Pending(column.type, domain, PendingKind.VALUE, self.values.index(value), "subquery")
 
     def _key_reference(self, node: exp.Expr) -> Expression | None:
-        """A node that is a key as a whole; a bare column that is none is refused, the rest goes on to its parts."""
+        """Return the key that a node equals as a whole; refuse a bare column that is no key; None for other nodes."""
         if isinstance(node, (exp.Literal, exp.Boolean, exp.Null)):
             return None
         found = self._matching_key(node)
@@ -425,7 +425,7 @@ class ResultBuilder(ABC):
         made, domain = read_window(node, inner, self.clauses.named, source)
         if made.function != "nth_value" or made.frame is not WindowFrame.PEERS:
             return self._windowed(made, domain)
-        # The n-th row of the partition, once the rows so far, with those that sort alike, are as many.
+        # The n-th row of the partition, as soon as the rows so far, ties included, are at least n.
         rows = WindowCall("count_rows", None, None, made.partition, made.order, WindowFrame.PEERS, INTEGER)
         seen = self._windowed(rows, Domain(Range(Fraction(1), None), False, None, Fraction(1)))
         value = self._windowed(replace(made, frame=WindowFrame.PARTITION), domain)
@@ -483,7 +483,7 @@ class ResultBuilder(ABC):
         return released or self.is_noisy(expression)
 
     def _settled(self, expression: Expression, width: int) -> Expression:
-        """The expression with its pending columns behind the ``width`` others: values, then windows."""
+        """Return the expression with its pending columns placed after ``width`` others: values, then windows."""
 
         def place(part: Expression) -> Expression | None:
             if not isinstance(part, Pending):
@@ -508,7 +508,7 @@ class ResultBuilder(ABC):
         return found
 
     def _qualify(self) -> Expression:
-        """The condition on rows with their windows; it may use names of the SELECT list."""
+        """Resolve QUALIFY, a condition over rows with their windows; it may use aliases of the SELECT list."""
         qualify = self.clauses.node.args.get("qualify")
         return TRUE if qualify is None else Scalars(self.clauses.scope, "QUALIFY", self._named).condition(qualify.this)
 
@@ -547,18 +547,18 @@ class ReleasedBuilder(ResultBuilder):
     """A SELECT whose rows are released: everything above its keys and aggregates is a step of post-processing."""
 
     def shape(self) -> RelationNode:
-        """Released cells belong to no unit."""
+        """Return a relation without unit: released cells belong to no unit."""
         return ownership.constants([], ())
 
     @abstractmethod
     def _released(self, where: list[Step]) -> tuple[FinalAggregation, tuple[Step, ...], int]:
-        """The final aggregation, the steps up to the grouping, and how many columns there are then."""
+        """Return the final aggregation, the steps up to the grouping, and the number of columns after them."""
 
     def _where(self) -> list[Step]:
         return []
 
     def result(self) -> ReleasedRelation:
-        """The SELECT as a released result."""
+        """Return the SELECT as a released relation."""
         where = self._where()
         having, qualify, outputs, order = self._having(), self._qualify(), self._outputs(), self._order()
         final, before, width = self._released(where)
@@ -590,7 +590,7 @@ class ReleasedBuilder(ResultBuilder):
     def _settled_window(self, call: WindowCall, width: int) -> WindowCall:
         if any(isinstance(part, Interval) for part in (call.argument, *call.partition)):
             raise Refusal("interval", "An interval cannot be used inside a window.")
-        # Released rows have a public order of their own, which settles ties.
+        # Released rows have a public order, which breaks ties.
         frame = WindowFrame.RUNNING if call.frame is WindowFrame.PEERS else call.frame
         return replace(super()._settled_window(call, width), frame=frame)
 
@@ -614,7 +614,7 @@ class FinalGroups(ReleasedBuilder):
         self.builder = FinalBuilder(body.relation, clauses.keys, options)
 
     def aggregate(self, asked: AggregateCall) -> tuple[int, SqlType, Domain]:
-        """A released column."""
+        """Add a released column for the aggregate."""
         if self.kept is not None:
             self.kept.check_call(asked)
         index = self.builder.add(asked, self.body.relation)
@@ -622,14 +622,14 @@ class FinalGroups(ReleasedBuilder):
         return index, made.type, Domain(nullable=made.kind not in NEVER_NULL)
 
     def is_noisy(self, expression: Expression) -> bool:
-        """Everything but keys carries noise."""
+        """Whether the expression reads a column other than the keys."""
         return any(part.slot >= self.first for part in references(expression))
 
     def _released(self, where: list[Step]) -> tuple[FinalAggregation, tuple[Step, ...], int]:
         final, sets = self.builder.build(self.body.relation), self.clauses.sets
         listing = () if self.kept is None else self.kept.listing(final)
         if sets is not None:
-            # Totals of groups come first of all; those that the public rows lack stay, with a noisy 0.
+            # Totals are the first step; groups that the public rows lack stay, with a noisy 0.
             totals = Totals(tuple(range(len(final.keys))), sets)
             return final, (totals, *where), self.first + len(final.aggregates)
         width = len(final.types) + sum(len(step.relation.fields) for step in listing)
@@ -676,7 +676,7 @@ class UnitRows(ResultBuilder):
         self.calls: list[tuple[UnitCall, Domain]] = []
 
     def aggregate(self, asked: AggregateCall) -> tuple[int, SqlType, Domain]:
-        """An exact aggregate."""
+        """Add an exact aggregate."""
         made = unit_call(asked, rows_inside(self.body.relation))
         if made not in self.calls:
             limits.check_size(len(self.calls) + 1, limits.MAX_COLUMNS, "aggregates")
@@ -684,13 +684,13 @@ class UnitRows(ResultBuilder):
         return self.calls.index(made), made[0].type, made[1]
 
     def shape(self) -> RelationNode:
-        """The rows so far."""
+        """Return the rows, grouped by the keys if the SELECT is grouped."""
         if not self.clauses.grouped:
             return self.body.relation
         return ownership.group(self.body.relation, list(self.clauses.keys), self.calls)
 
     def is_noisy(self, expression: Expression) -> bool:  # noqa: ARG002 - nothing below the aggregation is noisy
-        """Nothing is."""
+        """Return False: nothing below the final aggregation is noisy."""
         return False
 
     def _interval(self, node: exp.Anonymous) -> Expression:
@@ -698,9 +698,10 @@ class UnitRows(ResultBuilder):
         raise Refusal("interval", f"{name} applies to released columns; this SELECT releases nothing.")
 
     def pick(self, node: exp.Expr, scalars: Scalars) -> AggregateCall:
-        """The value of one row of the group: a window over the rows has it in all of them, and MIN takes it.
+        """Return MIN over a window that gives every row of the group the value of the one chosen row.
 
-        Of rows that tie, the one with the least value counts; the least value that is not NULL is ANY_VALUE.
+        Of tied rows, the one with the least value is chosen. Without an order (ANY_VALUE), the value is the least one
+        that is not NULL.
         """
         where = scalars.condition(node.expression.this) if isinstance(node, exp.Filter) else None
         called = node.this if isinstance(node, exp.Filter) else node
@@ -715,7 +716,7 @@ class UnitRows(ResultBuilder):
         return AggregateCall("min", chosen, None, None, None, None)
 
     def relation(self, *, top: bool = False) -> RelationNode:
-        """The SELECT as a relation; of public rows those that LIMIT keeps, at the top each after its place."""
+        """Return the SELECT as a relation; of public rows those that LIMIT keeps, at the top with their position first."""
         placing = self.body.relation.is_public and is_cut(self.clauses.node, top=top)
         having, qualify, outputs = self._having(), self._qualify(), self._outputs()
         order = self._order() if placing else []
@@ -770,7 +771,7 @@ def _over(relation: RelationNode, expression: Expression) -> Expression:
 
 
 class ReleasedRows:
-    """A released result while the clauses of a SELECT over it are resolved."""
+    """A released relation while the clauses of a SELECT over it are resolved."""
 
     def __init__(self, released: ReleasedRelation, scope: Scope, values: PublicValues) -> None:
         self.released = released
@@ -779,7 +780,7 @@ class ReleasedRows:
         self._attached: dict[RelationNode | ReleasedRelation, int] = {}
 
     def hook(self, node: exp.Expr) -> Expression | None:
-        """Values are one more column of the result; no other subqueries above the aggregation."""
+        """Resolve a subquery that stands for a value as one more column of the relation; refuse other subqueries."""
         if isinstance(node, exp.Exists) or (isinstance(node, exp.In) and node.args.get("query") is not None):
             raise Refusal(
                 "subquery",
@@ -805,7 +806,7 @@ class ReleasedCells(ReleasedBuilder):
         self.calls: list[UnitCall] = []
 
     def aggregate(self, asked: AggregateCall) -> tuple[int, SqlType, Domain]:
-        """An exact aggregate of noisy cells."""
+        """Add an exact aggregate of noisy cells."""
         self._check_groups(asked.function, asked.where)
         made, domain = unit_call(asked, rows_inside(self.shape()))
         if made not in self.calls:
@@ -813,10 +814,10 @@ class ReleasedCells(ReleasedBuilder):
         return self.calls.index(made), made.type, replace(domain, range=UNKNOWN)
 
     def _check_groups(self, function: str, where: Expression | None) -> None:
-        """Refuse numbers and means of groups when which groups there are does not follow from people.
+        """Refuse counts and means over released groups when people do not decide which groups exist.
 
-        Every value of a range is a group, whether or not anybody has it, and of private groups only large ones are
-        released: COUNT(*) would be shown as exact and be wrong, and AVG would divide by it.
+        Every value of a range is a group, whether or not anybody has it, and only the large ones of private groups are
+        released: COUNT(*) over the groups would be shown as exact and be wrong, and AVG would divide by it.
         """
         released, final = self.rows.released, self.rows.released.final
         conditions = [step.condition for step in self._where() if isinstance(step, Keep)]
@@ -846,7 +847,7 @@ class ReleasedCells(ReleasedBuilder):
             )
 
     def is_noisy(self, expression: Expression) -> bool:
-        """Aggregates of cells count as noisy, keys and plain columns as the columns they read."""
+        """Whether the expression reads an aggregate of cells, or keys and columns that are noisy themselves."""
         released, parts = self.rows.released, references(expression)
         if not self.clauses.grouped:
             return released.is_noisy(expression)
@@ -867,7 +868,7 @@ class ReleasedCells(ReleasedBuilder):
         return released.final, (*released.steps, *where, regroup), self.first + len(self.calls)
 
 
-#: Aggregates of cells that groups of nobody, which are noisy zeros, hardly change.
+#: Aggregates that groups without people, which are noisy zeros, hardly change.
 _UNMOVED: Final = frozenset({"sum", "max"})
 
 
@@ -892,7 +893,7 @@ def _are_kept_by_numbers(released: ReleasedRelation) -> bool:
             case Keep() | Sort() | Unique():
                 pass
             case _:
-                # Rows of other relations come beside: which of them there are is not about groups alone.
+                # The rows include those of other relations, so that they are not the groups alone.
                 return True
     return False
 
@@ -900,7 +901,7 @@ def _are_kept_by_numbers(released: ReleasedRelation) -> bool:
 def distinct_rows(
     node: exp.Query, builder: FinalBuilder, source: RelationNode, names: Sequence[str]
 ) -> ReleasedRelation:
-    """SELECT DISTINCT of protected rows: a final aggregation by keys alone, whose columns ORDER BY names."""
+    """Return SELECT DISTINCT of protected rows: a final aggregation by keys alone; ORDER BY names its columns."""
     final = builder.build(source)
     columns = tuple(
         OutputColumn(name, key.expression.type, False, key.expression.domain)
@@ -911,7 +912,7 @@ def distinct_rows(
 
 
 def in_order(node: exp.Query, released: ReleasedRelation) -> ReleasedRelation:
-    """A released result in the order, and within the limits, that a query around its columns states."""
+    """Return a released relation in the order, and within the limits, of the query around its columns."""
     keys = column_keys(node, released.scope(""))
     steps: list[Step] = [Sort(tuple(keys))] if keys else []
     return replace(released, steps=(*released.steps, *steps, *slice_of(node)))

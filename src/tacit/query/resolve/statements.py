@@ -2,11 +2,11 @@
 
 A SELECT that groups without the unit over owned rows is a final aggregation; whatever stands above it works on
 released cells. Everything below it is a relation. A query may have several final aggregations, whose released rows
-are joined, listed under one another, or stand for a value.
+are joined, stacked by UNION, or stand for a value.
 
-``SUMMARIZE table`` is an ordinary query that has a row for each column, and so noise, cost and receipt like any other.
-One aggregation counts and averages all columns; rows are made of its cells, which costs nothing more. Of TEXT there is
-no mean: ``curator.profile`` finds out what texts hold.
+``SUMMARIZE table`` is an ordinary query that has a row for each column, with noise, cost and receipt like any other.
+One aggregation counts and averages all columns; the rows are made of its cells, which is free. TEXT has no mean:
+``curator.profile`` finds out what texts hold.
 """
 
 # ruff: noqa: S608 - queries to Tacit's own planner, from declared names in quotes
@@ -69,7 +69,7 @@ _SUMMARIZE: Final = re.compile(r"\s*SUMMARIZE\s+(\"[^\"]+\"|[^\s\";]+)[\s;]*", r
 
 
 def written_out(sql: str, catalog: Catalog) -> str:
-    """The query that ``SUMMARIZE table`` stands for; any other text as it is.
+    """Return the query that ``SUMMARIZE table`` stands for; any other text unchanged.
 
     Raises:
         Refusal: the table is public or unknown.
@@ -102,16 +102,16 @@ def written_out(sql: str, catalog: Catalog) -> str:
 
 
 class Queries:
-    """Resolves the queries of one query against a catalog."""
+    """Resolves a query and its subqueries against a catalog."""
 
     def __init__(self, catalog: Catalog, options: Options) -> None:
         self.catalog = catalog
         self.options = options
-        #: Queries whose value rows below an aggregation are compared with, by key.
+        #: Single-value queries that rows below an aggregation are compared with, by key.
         self.values: dict[str, Query] = {}
 
     def below(self, value: RelationNode | ReleasedRelation, rows: RelationNode) -> RelationNode:
-        """A value beside rows below an aggregation: a public one, or one that is released first."""
+        """Return a value for rows below an aggregation: a public one as it is, a released one by reference."""
         if not isinstance(value, ReleasedRelation):
             return value
         if rows.is_public:
@@ -121,13 +121,13 @@ class Queries:
         return made
 
     def rows_below(self, found: ReleasedRelation, rows: RelationNode) -> RelationNode:
-        """Released rows beside rows below an aggregation."""
+        """Return released rows for a join with rows below an aggregation."""
         made = found.rows_below(rows)
         self.values[made.key] = found.query
         return made
 
     def outermost(self, tree: exp.Query) -> ReleasedRelation | RelationNode:
-        """The outermost query, which must end in a final aggregation, or read public tables alone."""
+        """Resolve the outermost query, which must end in a final aggregation, or read public tables alone."""
         found = self.query(tree, {}, top=True)
         if isinstance(found, ReleasedRelation) or is_public_throughout(found):
             return found
@@ -141,7 +141,7 @@ class Queries:
         )
 
     def query(self, node: exp.Expr, ctes: Names, *, top: bool = False) -> RelationNode | ReleasedRelation:
-        """A SELECT or UNION ALL, in parentheses or not."""
+        """Resolve a SELECT or UNION ALL, in parentheses or not."""
         while isinstance(node, exp.Subquery):
             node = node.this
         known = self._with(node, ctes)
@@ -175,7 +175,7 @@ class Queries:
     def _union(self, node: exp.SetOperation, ctes: Names, *, top: bool) -> RelationNode | ReleasedRelation:
         parts: list[exp.Expr] = []
         stack: list[exp.Expr] = [node]
-        # Clauses with which the parts of a UNION inside of another cannot stand beside those of the outer one.
+        # An inner UNION with one of these clauses is not flattened into the outer one.
         own, distinct = ("with_", "order", "limit", "offset"), bool(node.args.get("distinct"))
         while stack:
             here = stack.pop()
@@ -211,10 +211,10 @@ class Queries:
         return in_order(node, ReleasedRelation.stacked(listed, distinct=distinct))
 
     def _compared(self, node: exp.SetOperation, ctes: Names, *, top: bool) -> RelationNode:
-        """INTERSECT and EXCEPT: rows of both sides, each marked with its side, grouped by all columns.
+        """Resolve INTERSECT and EXCEPT: rows of both sides, each marked with its side, grouped by all columns.
 
-        A row is in both where its group has both marks, and in the left alone where it has no other; in groups, as in
-        set operations, NULL equals NULL.
+        A row is in both sides where its group has both marks, and in the left side alone where it has the left mark
+        alone; in groups, as in set operations, NULL equals NULL.
         """
         sides = [self.query(side, ctes) for side in (node.this, node.expression)]
         rows = [side for side in sides if isinstance(side, RelationNode)]
@@ -284,20 +284,20 @@ class Queries:
     def _beside_released(
         self, node: exp.Select, found: RelationNode, scope: Scope, ctes: Names
     ) -> RelationNode | ReleasedRelation:
-        """Public rows; as released ones where a subquery of the SELECT stands for a released value beside them."""
+        """Return public rows; as released rows where a subquery of the SELECT stands for a released value."""
         values = PublicValues(self, ctes)
         for part in values_of(node):
             try:
                 value = values.value(part, scope)
             except Refusal:
-                # It is resolved again where it stands, and refused there.
+                # It is resolved again in its clause, and refused there.
                 continue
             if isinstance(value, ReleasedRelation):
                 return ReleasedRelation.public(value.final, found)
         return found
 
     def _distinct(self, node: exp.Query, relation: RelationNode) -> RelationNode | ReleasedRelation:
-        """DISTINCT is a grouping by all columns: inside units if one of them is the unit, else the final one."""
+        """Resolve DISTINCT as a grouping by all columns: inside units if one of them is the unit, else final."""
         keys = visible(relation)
         if relation.is_public or any(ownership.identifies_unit(relation, e) for _, e in keys):
             return ownership.group(relation, keys, [])
@@ -306,7 +306,7 @@ class Queries:
 
 
 def _refuse_cut(node: exp.SetOperation) -> None:
-    """Refuse ORDER BY and LIMIT of rows of persons."""
+    """Refuse ORDER BY and LIMIT of a set operation over rows of persons."""
     if any(node.args.get(name) is not None for name in ("order", "limit", "offset")):
         raise Refusal(
             "limit_below", "ORDER BY and LIMIT of a set operation are not supported; put them around the aggregation."
@@ -314,7 +314,7 @@ def _refuse_cut(node: exp.SetOperation) -> None:
 
 
 def _in_place(node: exp.SetOperation, rows: RelationNode, *, top: bool) -> RelationNode:
-    """Public rows in the order and within the limits of a set operation."""
+    """Return public rows in the order and within the limits of a set operation."""
     if not is_cut(node, top=top):
         return rows
     return in_place(node, rows, column_keys(node, from_relation(rows, "")), visible(rows), top=top)
@@ -355,7 +355,7 @@ def resolve(sql: str, catalog: Catalog, *, max_rows: ContributionNumber | None =
     Args:
         sql: the text.
         catalog: public metadata.
-        max_rows: the number of rows per unit and group that is stated beside the text, as if it stood there.
+        max_rows: the contribution bound that is stated outside the text; it has the same effect as in OPTIONS.
 
     Raises:
         Refusal: (a :class:`~tacit.core.errors.QueryError`) when the query cannot be answered privately as written.
@@ -372,7 +372,7 @@ def resolve(sql: str, catalog: Catalog, *, max_rows: ContributionNumber | None =
 
 
 def resolve_any(sql: str, catalog: Catalog, *, max_rows: ContributionNumber | None = None) -> Query | PublicQuery:
-    """As :func:`resolve`; a query that reads public tables alone is a query as well, and needs no noise."""
+    """As :func:`resolve`, but also resolve a query that reads public tables alone, which needs no noise."""
     if not isinstance(sql, str):
         raise InputError("sql", f"must be text, got {type(sql).__name__}")
 
@@ -398,12 +398,12 @@ def _accepting(catalog: Catalog, max_rows: ContributionNumber | None = None) -> 
 
 
 def is_accepted(sql: str, catalog: Catalog) -> bool:
-    """Whether a text is resolved; without the search for another one that :func:`resolve` makes where it is not."""
+    """Whether a text is resolved; skips the search for a suggestion that :func:`resolve` makes for a refused one."""
     return as_on_a_fresh_stack(lambda: _accepting(catalog)(sql))
 
 
 def resolve_rows(sql: str, catalog: Catalog) -> RelationNode:
-    """The rows that a query stands for, as an owned relation: for what learns from rows and returns none of them.
+    """Resolve a query to the rows it stands for, an owned relation, for callers that learn from rows and return none.
 
     Raises:
         Refusal: when the query is no SELECT of rows that belong to persons, or aggregates over persons.
@@ -431,7 +431,7 @@ def _resolve(sql: str, catalog: Catalog, max_rows: ContributionNumber | None) ->
     rows: ContributionNumber | None = agreed("max_rows", parsed.options.max_rows, max_rows)
     queries = Queries(catalog, replace(parsed.options, max_rows=rows))
     released = queries.outermost(parsed.tree)
-    # Last, so that a refusal of its own comes first.
+    # Last, so that a refusal of the query itself comes first.
     check_category_constants(parsed.tree, catalog)
     if isinstance(released, RelationNode):
         check_public_work(released)

@@ -1,10 +1,10 @@
 """Subqueries: IN and EXISTS, and those that stand for a value, public or released.
 
 Below the aggregation, IN and EXISTS become a mark on each row, by rows of the same person or by public ones. A subquery
-that stands for a value is a public relation of one column and at most one row, so it costs nothing; it becomes a
-column. That it has at most one row must follow from its text, because an error that depends on rows could not be told
-from one that depends on persons; where it has none, the value is NULL. It may also be released, by a part of the query
-of its own.
+that stands for a value is a public relation of one column and at most one row, so it is free; it becomes a column. That
+it has at most one row must follow from its text, because an error that depends on rows could not be distinguished from
+one that depends on persons; where it has none, the value is NULL. It may also be released, by a separate part of the
+query.
 
 A subquery may be tied to the query around it by equalities.
 ``(SELECT AVG(w.cost) FROM visits w WHERE w.patient_id = v.patient_id)`` stands for one value per row. The rows inside
@@ -64,7 +64,7 @@ class PublicValues:
         self._known: dict[int, RelationNode | ReleasedRelation] = {}
 
     def value(self, node: exp.Expr, outer: Scope) -> RelationNode | ReleasedRelation:
-        """A public or released relation of one column and at most one row.
+        """Resolve a subquery to a public or released relation of one column and at most one row.
 
         Raises:
             Refusal: for anything else.
@@ -93,7 +93,7 @@ class PublicValues:
         return _single(found)
 
     def _names_protected(self, node: exp.Expr) -> bool:
-        """Whether some table named inside is protected, or a WITH that is not public."""
+        """Whether some table named in the subquery is protected, or a WITH that is not public."""
         for table in node.find_all(exp.Table):
             known = self.ctes.get(table.name.lower())
             if known is None:
@@ -118,7 +118,7 @@ def _single_released(found: ReleasedRelation) -> ReleasedRelation:
 
 
 def values_of(select: exp.Select) -> Iterator[exp.Subquery]:
-    """The subqueries of a SELECT that stand for values, those inside of them left out."""
+    """Yield the subqueries of a SELECT that stand for values, but not those nested in them."""
     clauses = [select.args.get(name) for name in ("expressions", "where", "group", "having", "order")]
     unseen: list[object] = list(reversed(clauses))
     while unseen:
@@ -155,7 +155,7 @@ def _refers_to(node: exp.Expr, outer: Scope) -> bool:
 
 
 def protected_value() -> Refusal:
-    """Refusal of an exact value of protected rows."""
+    """Return the refusal of an exact value of protected rows."""
     return Refusal(
         "subquery",
         "A subquery cannot stand for a value of protected tables: it would carry exact data into the answer. Join it "
@@ -168,7 +168,7 @@ _WHERE = "WHERE of a subquery"
 
 
 def correlated_value(body: Body, query: exp.Expr, source: RelationNode, names: Scope) -> Expression | None:
-    """The value that a subquery has in each row of ``body``, which gets a join; None where nothing ties the two."""
+    """Join ``body`` with a correlated subquery and return its value per row; None where no equality ties the two."""
     if not isinstance(query, exp.Select) or any(value for name, value in query.args.items() if name not in _PLAIN):
         return None
     where = query.args.get("where")
@@ -194,7 +194,7 @@ def correlated_value(body: Body, query: exp.Expr, source: RelationNode, names: S
     grouped = ownership.group(inside, keys, calls.made)
     equal = [call("eq", outer, shift(reference(grouped, slot), width)) for slot, (_, outer) in enumerate(pairs)]
     body.relation = ownership.join(body.relation, grouped, JoinKind.LEFT, all_of(equal))
-    # What is known of the columns now: a row may meet no group.
+    # References to the joined relation: a row may meet no group, so its columns are nullable.
     return rewrite(
         value,
         lambda part: (
@@ -206,7 +206,7 @@ def correlated_value(body: Body, query: exp.Expr, source: RelationNode, names: S
 def _split(
     parts: Sequence[exp.Expr], names: Scope, outer: Scope
 ) -> tuple[list[Expression], list[tuple[Expression, Expression]]]:
-    """Conditions on the rows inside, and pairs (inside, outside) that must be equal."""
+    """Split WHERE into conditions on the rows inside, and pairs (inside, outside) that must be equal."""
     own: list[Expression] = []
     pairs: list[tuple[Expression, Expression]] = []
     for part in parts:
@@ -239,7 +239,7 @@ def _pair(part: exp.Expr, names: Scope, outer: Scope) -> tuple[Expression, Expre
 
 
 class _Calls:
-    """The aggregates of a subquery, each a column of its groups."""
+    """The aggregates of a correlated subquery, each a column of its groups."""
 
     def __init__(self, inside: RelationNode, names: Scope, keys: Sequence[Expression]) -> None:
         self.inside = inside
@@ -249,7 +249,7 @@ class _Calls:
         self.made: list[tuple[UnitCall, Domain]] = []
 
     def single(self, item: exp.Expr, first: int) -> Expression:
-        """A value without an aggregate: there must be one row for each value of the keys."""
+        """Return the value of a subquery without an aggregate; refuse it unless each key has at most one row."""
         slots = frozenset(part.slot for part in self.keys if isinstance(part, Reference))
         if Sizes().repeats(self.inside, slots) != 1:
             raise Refusal(
@@ -260,7 +260,7 @@ class _Calls:
         return self._column(AggregateCall("min", self.scalars(item), None, None, None, None), first)
 
     def hook(self, first: int) -> Hook:
-        """Resolve aggregates to columns from slot ``first`` on, and refuse other columns of the rows inside."""
+        """Return a hook that resolves aggregates to columns from slot ``first`` on, and refuses plain inner columns."""
 
         def resolve(node: exp.Expr) -> Expression | None:
             if is_pick(node):
@@ -304,15 +304,15 @@ class Body:
 
     @cached_property
     def values(self) -> PublicValues:
-        """Subqueries that stand for values."""
+        """Resolver of subqueries that stand for values."""
         return PublicValues(self.queries, self.ctes)
 
     def scalars(self, clause: str) -> Scalars:
-        """A resolver for a clause that may hold IN and EXISTS."""
+        """Return a resolver for a clause that may hold IN and EXISTS."""
         return Scalars(self.scope, clause, self.hook)
 
     def hook(self, node: exp.Expr) -> Expression | None:
-        """Resolve IN (SELECT …), EXISTS (SELECT …) and (SELECT …) for a value; nothing else."""
+        """Resolve IN (SELECT …), EXISTS (SELECT …), and (SELECT …) that stands for a value; None for other nodes."""
         if isinstance(node, exp.In) and node.args.get("query") is not None:
             values = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
             found = self._in([self.scalars("IN")(value) for value in values], _query_of(node.args["query"]))
@@ -324,7 +324,7 @@ class Body:
         return None
 
     def _scalar(self, node: exp.Subquery) -> Expression:
-        """A public value, or one that equalities tie to each row."""
+        """Resolve a subquery to a public or released value, or to one that equalities tie to each row."""
         try:
             value = self.values.value(node, self.scope)
             return self._value(self.queries.below(value, self.relation))
@@ -350,7 +350,7 @@ class Body:
         return reference(self.relation, self.attached[value])
 
     def attach(self, relation: RelationNode, value: RelationNode | ReleasedRelation) -> RelationNode:
-        """Rows below the aggregation, each with a value that a subquery stands for."""
+        """Append the value of a subquery to each row below the aggregation."""
         return ownership.attach(relation, self.queries.below(value, relation))
 
     def _in(self, values: Sequence[Expression], query: exp.Query) -> Expression:
@@ -365,7 +365,7 @@ class Body:
         if not equal.nullable:
             return matched
         if other.unit is not None and self.relation.unit is not None:
-            # Whose NULLs count: those of the same person, as in every comparison of protected rows.
+            # NULLs of the same person's rows alone count, as in every comparison of protected rows.
             same = call("eq", reference(self.relation, self.relation.unit), shift(reference(other, other.unit), width))
             condition = _both(condition, same)
         unknown = self._unknown(other, condition, equal, width)
@@ -374,8 +374,8 @@ class Body:
     def _unknown(self, other: RelationNode, condition: Expression, equal: Expression, width: int) -> Expression:
         """Whether the comparison is NULL for some row of the subquery.
 
-        Where each side of the comparison reads one relation, each is asked for NULL by itself: to try the comparison
-        on every pair of rows would multiply a person's rows by those of the subquery.
+        Where each side of the comparison reads one relation, each side is tested for NULL separately: to test every
+        pair of rows would multiply a person's rows by those of the subquery.
         """
         pair = equated(equal, width)
         if pair is None:
@@ -388,7 +388,7 @@ class Body:
         return call("or", missing, call("and", call("is_null", own), some))
 
     def _now(self, width: int, condition: Expression) -> Expression:
-        """A condition over ``width`` left columns, over as many as there are now: each mark is a column of its own."""
+        """Return a condition over ``width`` left columns, moved to the present number of left columns, marks included."""
         by = len(self.relation.fields) - width
         return rewrite(
             condition,
@@ -402,7 +402,7 @@ class Body:
         return reference(self.relation, len(self.relation.fields) - 1)
 
     def _inner(self, query: exp.Query, *, columns: bool) -> tuple[RelationNode, Expression, list[Expression]]:
-        """The subquery's relation, the condition that ties it to a row, and its columns (over both)."""
+        """Resolve a subquery to its relation, the condition that ties it to a row, and its columns (over both)."""
         try:
             return self._independent(query, columns=columns)
         except Refusal as refusal:

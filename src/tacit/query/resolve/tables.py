@@ -1,9 +1,9 @@
 """Tables and columns of a SELECT: FROM with its joins and lists, and the SELECT list with stars spread out.
 
-Commas: ``FROM a, b, c WHERE a.x = c.x AND b.y = c.y`` says nothing about an order, and in the order of the text a and b
-would meet in all pairs. Tables are taken one after the other instead, each time the first one that some equality of
-WHERE connects with those before it; one that nothing connects waits until there is no other. That equality is then the
-condition of the join. WHERE is applied afterwards as it stands, so that the rows are the same in every order.
+Commas: ``FROM a, b, c WHERE a.x = c.x AND b.y = c.y`` states no join order, and in the order of the text a and b would
+be a cross product. Tables are joined one after the other instead, each time the first table that some equality of WHERE
+connects with those before it; a table without a connection comes last. That equality is then the condition of the join.
+WHERE is applied afterwards as it stands, so that the rows are the same in every order.
 
 Lists in FROM: VALUES, and GENERATE_SERIES and RANGE, which are written out while planning.
 """
@@ -65,12 +65,12 @@ _TURNED = {**{kind: kind for kind in JoinKind}, JoinKind.LEFT: JoinKind.RIGHT, J
 _KINDS = {"LEFT": JoinKind.LEFT, "RIGHT": JoinKind.RIGHT, "FULL": JoinKind.FULL, "": JoinKind.INNER}
 
 
-#: A relation or a released result, and the names of its columns.
+#: A relation or a released relation, and the names of its columns.
 Found = tuple["RelationNode | ReleasedRelation", Scope]
 
 
 def from_clause(queries: Queries, select: exp.Select, ctes: Names) -> Found:
-    """Resolve FROM: a relation, or one released result, alone or beside public tables."""
+    """Resolve FROM: a relation, or one released relation, alone or joined with public tables."""
     start = select.args.get("from_")
     if start is None:
         if select.args.get("joins"):
@@ -81,7 +81,7 @@ def from_clause(queries: Queries, select: exp.Select, ctes: Names) -> Found:
 
 
 class _FromClause:
-    """FROM of one SELECT."""
+    """Resolver of the FROM clause of one SELECT."""
 
     def __init__(self, queries: Queries, select: exp.Select, ctes: Names) -> None:
         self.queries = queries
@@ -89,7 +89,7 @@ class _FromClause:
         self.ctes = ctes
 
     def joined(self, found: Found, joins: list[exp.Join]) -> Found:
-        """One source beside others; those that commas list in the order that equalities of WHERE suggest."""
+        """Join a source with further ones; those listed by commas in an order that equalities of WHERE suggest."""
         for comma_run in _comma_runs(joins):
             lists = [node.this for node in comma_run if isinstance(node.this, exp.Unnest)]
             run = [node for node in comma_run if not isinstance(node.this, exp.Unnest)]
@@ -109,14 +109,14 @@ class _FromClause:
         return found
 
     def source(self, node: exp.Expr) -> Found:
-        """One source of FROM, under its alias."""
+        """Resolve one source of FROM, under its alias."""
         if isinstance(node, exp.Table) and node.args.get("joins"):
             alone = node.copy()
             joins = alone.args.pop("joins")
             return self.joined(self.source(alone), joins)
         columns = _column_names(node)
         if isinstance(node, exp.Subquery) and isinstance(node.this, (exp.Table, exp.Subquery)):
-            # FROM (a) and FROM (a JOIN b ON …); an alias stands for all of their columns.
+            # FROM (a) and FROM (a JOIN b ON …); an alias covers all of their columns.
             found, scope = self.source(node.this)
             if not node.alias:
                 return found, scope
@@ -137,7 +137,7 @@ class _FromClause:
         scope = from_relation(found, alias, columns)
         table = self.queries.catalog.table(found.table) if isinstance(found, Scan) and columns is None else None
         if table is not None:
-            # A quoted name of the source stands for the column that the owner gave another name.
+            # A quoted name of the source means the column that the owner gave another name.
             stored = tuple((c.stored.lower(), c.name) for c in table.columns if c.stored is not None)
             scope = Scope((replace(scope.sources[0], stored=stored, unread=table.unread),))
         return found, scope
@@ -171,7 +171,7 @@ class _FromClause:
         if str(node.args.get("kind") or "").upper() in _HALF:
             return _half_joined((left, scope), (right, names), node)
         kind = _kind(node)
-        # Released columns stand before public ones, whichever side they were written on.
+        # Released columns precede public ones, whichever side they were written on.
         turned = isinstance(right, ReleasedRelation) and not isinstance(left, ReleasedRelation)
         first, second = (scope.shifted(_width(right)), names) if turned else (scope, names.shifted(_width(left)))
         both = first.beside(second)
@@ -202,7 +202,7 @@ class _FromClause:
     def _beside_persons(
         self, left: RelationNode | ReleasedRelation, right: RelationNode | ReleasedRelation, side: str
     ) -> tuple[RelationNode | ReleasedRelation, RelationNode | ReleasedRelation]:
-        """The sides of a join; an aggregated result beside rows of persons is released first, and is public then."""
+        """Return the sides of a join; a released relation joined with persons' rows is released first, then public."""
         if isinstance(left, RelationNode) and isinstance(right, ReleasedRelation) and not is_public_throughout(left):
             found, kept = (left, self.queries.rows_below(right, left)), side in ("RIGHT", "FULL")
         elif isinstance(left, ReleasedRelation) and isinstance(right, RelationNode) and not is_public_throughout(right):
@@ -224,7 +224,7 @@ def _column_names(node: exp.Expr) -> list[str] | None:
 
 
 def _with_values(source: RelationNode | ReleasedRelation, scope: Scope, node: exp.Unnest) -> Found:
-    """Rows beside the values of a list in them: ``UNNEST(x) AS t(value)``, or ``AS value``."""
+    """Join rows with the values of a list in them: ``UNNEST(x) AS t(value)``, or ``AS value``."""
     alias = node.args.get("alias")
     if isinstance(source, ReleasedRelation) or len(node.expressions) != 1:
         raise Refusal("unsupported", "UNNEST takes one list in the rows of a table, below the aggregation.")
@@ -239,7 +239,7 @@ def _names_in_using(node: exp.Join) -> list[str]:
 
 
 def _shared(left: Scope, right: Scope) -> list[str]:
-    """The columns that NATURAL JOIN equates: all that have one name on both sides."""
+    """Return the columns that NATURAL JOIN equates: all names that both sides have."""
     theirs = {name.lower() for name, _ in right.star(None)}
     found = [name for name in dict.fromkeys(name.lower() for name, _ in left.star(None)) if name in theirs]
     if not found:
@@ -251,7 +251,7 @@ _HALF: Final = ("SEMI", "ANTI")
 
 
 def _half_joined(found: Found, other: Found, node: exp.Join) -> Found:
-    """SEMI JOIN keeps the rows of the left side that some row of the right one meets, ANTI JOIN the others."""
+    """Resolve SEMI JOIN, which keeps left rows with a match on the right, and ANTI JOIN, which keeps those without."""
     (left, scope), (right, names), word = found, other, str(node.args["kind"]).upper()
     if str(node.args.get("side") or "LEFT").upper() != "LEFT" or node.args.get("method"):
         raise Refusal("join_kind", f"Write {word} JOIN with ON or USING; it keeps rows of the table on its left.")
@@ -297,7 +297,7 @@ def _using_condition(left: Scope, right: Scope, names: list[str]) -> Expression:
 
 
 def _merged(visible: Scope, left: Scope, right: Scope, names: list[str], kind: JoinKind) -> Scope:
-    """Names in USING mean one column: the side that is never missing, or for FULL joins whichever is there."""
+    """Merge names in USING into one column: the side that is never missing; for FULL joins the side that is present."""
     merged = dict(visible.merged)
     for name in names:
         sides = [_fresh(visible, side.find(name, None)) for side in (left, right)]
@@ -314,7 +314,7 @@ def _fresh(visible: Scope, expression: Expression) -> Expression:
 
 
 def _comma_runs(joins: Sequence[exp.Join]) -> Iterator[list[exp.Join]]:
-    """The joins in order, those that stand next to one another without conditions together."""
+    """Yield the joins in order; consecutive joins without conditions form one run."""
     for comma, run in itertools.groupby(joins, _is_comma):
         if comma:
             yield list(run)
@@ -323,13 +323,13 @@ def _comma_runs(joins: Sequence[exp.Join]) -> Iterator[list[exp.Join]]:
 
 
 def _is_comma(join: exp.Join) -> bool:
-    """Whether a join is a comma, or CROSS JOIN: a pair of tables without a condition of its own."""
+    """Whether a join is a comma or a CROSS JOIN: a pair of tables without a join condition."""
     stated = ("on", "using", "method", "side")
     return not any(join.args.get(name) for name in stated) and str(join.args.get("kind") or "CROSS").upper() == "CROSS"
 
 
 def _connecting(both: Scope, select: exp.Select, width: int) -> Expression:
-    """The equalities of WHERE that read columns on both sides of slot ``width``; TRUE where there are none."""
+    """Return the equalities of WHERE that read columns on both sides of slot ``width``; TRUE without any."""
     where = select.args.get("where")
     if where is None:
         return TRUE
@@ -346,7 +346,7 @@ def _connecting(both: Scope, select: exp.Select, width: int) -> Expression:
 
 
 def _equalities(node: exp.Expr) -> list[exp.Expr]:
-    """Equalities that hold wherever a condition is true: its conjuncts, and those that all parts of an OR share."""
+    """Return equalities that hold wherever a condition is true: its conjuncts, and those shared by all parts of an OR."""
     found: list[exp.Expr] = []
     for part in conjuncts_of(node, exp.And):
         inner = part.unnest()
@@ -359,7 +359,7 @@ def _equalities(node: exp.Expr) -> list[exp.Expr]:
 
 
 def _in_written_order(scope: Scope, aliases: Sequence[Sequence[ScopeSource]]) -> Scope:
-    """The names with sources in the order of FROM, so that ``*`` lists columns as they are written."""
+    """Return the scope with its sources in the order of FROM, so that ``*`` lists columns as they are written."""
     wanted = [source.alias.lower() for group in aliases for source in group]
     places = {alias: place for place, alias in enumerate(wanted)}
     ordered = sorted(scope.sources, key=lambda source: places.get(source.alias.lower(), len(places)))
@@ -374,10 +374,10 @@ class Item:
     """One output column.
 
     Args:
-        name: what it is called.
-        node: its syntax; None for columns that a star listed.
-        expression: what a star's column stands for over the scope.
-        alias: the name the query gave it, if it did.
+        name: its name in the output.
+        node: its syntax; None for columns listed by a star.
+        expression: for a column listed by a star, its expression over the scope.
+        alias: the alias in the query, if there is one.
     """
 
     name: str
@@ -387,14 +387,14 @@ class Item:
 
     @property
     def syntax(self) -> exp.Expr:
-        """The syntax of an item that is no column of a star."""
+        """Syntax of an item that is no column of a star."""
         if self.node is None:
             raise AssertionError("an item has syntax or an expression")
         return self.node
 
 
 def expand(select: exp.Select, scope: Scope) -> list[Item]:
-    """The columns of a SELECT list, in order."""
+    """Return the columns of a SELECT list, in order."""
     items: list[Item] = []
     for node in select.expressions:
         items.extend(_expanded(node, scope))
@@ -409,7 +409,7 @@ def expand(select: exp.Select, scope: Scope) -> list[Item]:
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """The same names, a number added where one occurs again."""
+    """Return the names, made unique by a number added to repeated ones."""
     taken: set[str] = set()
     result: list[str] = []
     for name in names:
@@ -441,7 +441,7 @@ def _expanded(node: exp.Expr, scope: Scope) -> list[Item]:
 
 
 def _starred(star: exp.Star, columns: list[tuple[str, Expression]]) -> list[Item]:
-    """The columns of a star, without those that EXCLUDE names."""
+    """Return the columns of a star, without those that EXCLUDE names."""
     without = {part.name.lower() for part in star.args.get("except_") or []}
     missing = without - {name.lower() for name, _ in columns}
     if missing:
@@ -450,7 +450,7 @@ def _starred(star: exp.Star, columns: list[tuple[str, Expression]]) -> list[Item
 
 
 def _spread(node: exp.Expr) -> list[exp.Expr] | None:
-    """QUANTILE(x, [p, q]) and APPROX_QUANTILES(x, n) as one column per fraction; None for anything else."""
+    """Return QUANTILE(x, [p, q]) and APPROX_QUANTILES(x, n) as one column per fraction; None for any other node."""
     called = node.this if isinstance(node, exp.Filter) else node
     if not isinstance(called, exp.Anonymous):
         return None
@@ -468,7 +468,7 @@ def _spread(node: exp.Expr) -> list[exp.Expr] | None:
 
 
 def _parts(plain: list[exp.Expr]) -> list[exp.Expr]:
-    """The fractions 0, 1/n, … 1 of APPROX_QUANTILES(x, n)."""
+    """Return the fractions 0, 1/n, … 1 of APPROX_QUANTILES(x, n)."""
     count = plain[1].name if len(plain) == 2 and isinstance(plain[1], exp.Literal) and not plain[1].is_string else ""
     if not (count.isascii() and count.isdigit() and len(count) <= 3 and 1 <= int(count) <= _MOST_PARTS):
         raise Refusal("arguments", f"APPROX_QUANTILES takes a value and a number of parts up to {_MOST_PARTS}.")
@@ -476,7 +476,7 @@ def _parts(plain: list[exp.Expr]) -> list[exp.Expr]:
 
 
 def _again(node: exp.Expr, name: str, args: list[exp.Expr]) -> exp.Expr:
-    # Nodes know their parent; copies keep the analyst's tree unchanged.
+    # Nodes know their parent, so copies keep the analyst's tree unchanged.
     call = exp.Anonymous(this=name, expressions=[arg.copy() for arg in args])
     return exp.Filter(this=call, expression=node.expression.copy()) if isinstance(node, exp.Filter) else call
 
@@ -494,14 +494,14 @@ def _name(node: exp.Expr) -> str:
 
 # -- lists in from
 
-#: Functions that list values; the second leaves out its end.
+#: Functions that list values; RANGE leaves out its end.
 SERIES: Final = ("generate_series", "range")
-#: The most values of a list.
+#: Largest number of values of a list.
 MOST: Final = 10_000
 
 
 def series_relation(name: str, args: list[exp.Expr]) -> RelationNode:
-    """The list of GENERATE_SERIES or RANGE as a public relation of one column."""
+    """Return the list of GENERATE_SERIES or RANGE as a public relation of one column."""
     values = _series(name, args)
     kind = values[0].type
     field = Field(name, kind, union((value.domain for value in values), kind))
@@ -509,7 +509,7 @@ def series_relation(name: str, args: list[exp.Expr]) -> RelationNode:
 
 
 def _series(name: str, args: list[exp.Expr]) -> list[Literal]:
-    """The values of GENERATE_SERIES(first, last, step) or RANGE(first, end, step).
+    """Return the values of GENERATE_SERIES(first, last, step) or RANGE(first, end, step).
 
     Raises:
         Refusal: the ends are not constants, the step does not lead from one to the other, or the list is too long.
@@ -551,7 +551,7 @@ def _times(name: str, first: Literal, last: Literal, step: exp.Interval) -> list
             break
         found.append(here)
         count += 1
-        # Counted from the first value, so that the end of a month does not creep forward.
+        # Counted from the first value, so that month ends do not drift to earlier days.
         after = moved(origin, type(span)(*(part * count for part in span)), 1)
         here = after if isinstance(after, Literal) else literal(None, kind)
     return _listed(name, found)
@@ -573,7 +573,7 @@ def _listed(name: str, values: list[Literal]) -> list[Literal]:
 
 
 def values_relation(node: exp.Values) -> RelationNode:
-    """A VALUES list as a public relation."""
+    """Return a VALUES list as a public relation."""
     scalars = Scalars(Scope(), "VALUES")
     rows = [[scalars(cell) for cell in getattr(row, "expressions", [])] for row in node.expressions]
     width = len(rows[0]) if rows else 0
