@@ -216,7 +216,7 @@ class ReleasedRelation:
             )
 
     def _unique(self) -> frozenset[int] | None:
-        """Return the columns of all group keys, which no two rows share; None where steps may merge or repeat groups."""
+        """Return the columns of all group keys, which no two rows share; None where a step may merge or repeat rows."""
         places: list[int | None] = [*range(len(self.final.keys)), *[None] * len(self.final.aggregates)]
         for step in self.steps:
             match step:

@@ -419,7 +419,7 @@ class Scalars:
         return call("or", *equal) if len(equal) > 1 else equal[0]
 
     def _escaped(self, node: exp.Escape) -> Expression:
-        """Resolve LIKE with ESCAPE: plain LIKE without escaped characters, else a regular expression for the whole text."""
+        """Resolve LIKE with ESCAPE: as LIKE without escaped characters, else as a regular expression for the whole."""
         pattern, sign = (self(part) for part in (getattr(node.this, "expression", node), node.expression))
         texts = [part.value for part in (pattern, sign) if isinstance(part, Literal) and isinstance(part.value, str)]
         if not isinstance(node.this, (exp.Like, exp.ILike)) or len(texts) < 2 or len(texts[1]) != 1:

@@ -716,7 +716,7 @@ class UnitRows(ResultBuilder):
         return AggregateCall("min", chosen, None, None, None, None)
 
     def relation(self, *, top: bool = False) -> RelationNode:
-        """Return the SELECT as a relation; of public rows those that LIMIT keeps, at the top with their position first."""
+        """Return the SELECT as a relation, of public rows those that LIMIT keeps; at the top, positions come first."""
         placing = self.body.relation.is_public and is_cut(self.clauses.node, top=top)
         having, qualify, outputs = self._having(), self._qualify(), self._outputs()
         order = self._order() if placing else []

@@ -1,7 +1,7 @@
 """Functions by their SQL names, members of JSON texts, and lists.
 
 *JSON.* ``x ->> 'key'``, JSON_EXTRACT_STRING, JSON_VALUE and their like read a member of a text. The databases disagree
-about numbers, repeated keys, escapes and texts that are no JSON, and PostgreSQL fails at them. So a member is read by
+about numbers, repeated keys, escapes and texts that are not JSON, and PostgreSQL fails at them. So a member is read by
 functions of text that are total and the same everywhere: where ``"key":`` first stands, what is before it must be the
 beginning of an object with whole members, whose values hold at most three levels of brackets, and what is behind it a
 value. A string or number is given as it is written, and so is true or false. NULL is given for null, objects and lists,
@@ -48,16 +48,16 @@ STATISTICS: Final = _words("""
     kurtosis_pop skewness skew mad sem checksum wavg weighted_avg
 """)
 
-#: Aggregates that are not released: those, and those that return a person's own value or an unbounded collection.
+#: Aggregates that are not released: statistics, and those that return a person's own value or an unbounded list.
 RAW_AGGREGATES: Final = STATISTICS | _words("""
     any_value arbitrary first first_value last last_value nth_value arg_max arg_min argmax argmin max_by min_by
     arg_max_null arg_min_null list array_agg string_agg group_concat listagg histogram histogram_exact approx_top_k
     reservoir_quantile top_k json_group_array json_group_object json_group_structure
     map_from_entries bitstring_agg array_concat_agg approx_top_count
 """)
-#: Those that list values with their numbers.
+#: Aggregates that list values with their counts.
 LISTS_OF_VALUES: Final = _words("histogram histogram_exact top_k approx_top_k approx_top_count")
-#: Of these, the ones that list or describe values; a list of values would hold persons' own.
+#: What to write instead of aggregates that list or describe values; a list would hold persons' own values.
 _INSTEAD_OF_LISTS: Final = {
     **dict.fromkeys(("histogram", "histogram_exact"), "COUNT(*) with GROUP BY x or WIDTH_BUCKET(x, 10)"),
     **dict.fromkeys(
@@ -66,7 +66,7 @@ _INSTEAD_OF_LISTS: Final = {
     **dict.fromkeys(("reservoir_quantile", "quantile_disc", "percentile_disc"), "QUANTILE(x, 0.5)"),
     **dict.fromkeys(("map_from_entries", "bitstring_agg"), "COUNT(*) with GROUP BY"),
 }
-#: Aggregates that pick the value of one row: whether the last row in some order counts, the first, or the least value.
+#: Aggregates that pick the value of one row: the last or the first row in some order, or the least value.
 PICKS: Final[dict[str, str]] = {
     **dict.fromkeys(("arg_max", "argmax", "max_by"), "last"),
     **dict.fromkeys(("arg_min", "argmin", "min_by"), "first"),
@@ -83,7 +83,7 @@ _INSTEAD: Final = {
 
 
 def refuse_aggregate(name: str) -> Refusal:
-    """The refusal of an aggregate that is not released, with the reason that is true of it."""
+    """Return the refusal of an aggregate that is not released, with the reason that applies to it."""
     word, shown = name.lower(), name.upper()
     if word in _INSTEAD_OF_LISTS:
         return Refusal(
@@ -109,7 +109,7 @@ def refuse_aggregate(name: str) -> Refusal:
     )
 
 
-#: Functions whose value changes from call to call, or tells about the server.
+#: Functions whose value changes from call to call, or reveals something about the server.
 VOLATILE: Final = _words("""
     random rand uuid gen_random_uuid uuidv4 uuidv7 setseed now today current_date current_time current_timestamp
     current_localtime current_localtimestamp get_current_time get_current_timestamp localtime localtimestamp
@@ -126,7 +126,7 @@ WINDOW_ONLY: Final = _words("""
 
 
 def scalar_call(name: str, args: Sequence[Expression]) -> Expression:
-    """The function a query calls by name.
+    """Return the call of a function by its SQL name.
 
     Raises:
         Refusal: for names outside the allow-list, with what to use instead where that is known.
@@ -140,7 +140,7 @@ def scalar_call(name: str, args: Sequence[Expression]) -> Expression:
 
 
 def check_function(name: str) -> None:
-    """Refuse a name outside the allow-list; before arguments are read, which may be words of the function alone.
+    """Refuse a name outside the allow-list, before its arguments are read, which may be keywords of that function.
 
     Raises:
         Refusal: with what to use instead where that is known.
@@ -158,12 +158,12 @@ def check_function(name: str) -> None:
 
 
 def function_meanings() -> dict[str, str]:
-    """The names of all functions of row values, sorted, each with the id that it has in the registry."""
+    """Return the SQL names of all functions of row values, sorted, each with its id in the registry."""
     return {name: BY_SQL_NAME.get(name, name) for name in sorted({*BY_SQL_NAME, *_COMPOSED})}
 
 
 def _regular_expression(pattern: Expression, options: Expression | None = None) -> str:
-    """A pattern, with the options 'i' (ignore case), 'c' and 'g' (which change nothing)."""
+    """Return a pattern with the options 'i' (ignore case), 'c' and 'g' (which change nothing) applied."""
     texts = [
         part.value if isinstance(part, Literal) and isinstance(part.value, str) else None
         for part in (pattern, literal("", TEXT) if options is None else options)
@@ -198,7 +198,7 @@ def _regexp_replace(*args: Expression) -> Expression:
 
 
 def _width_bucket(*args: Expression) -> Expression:
-    """The number of the bucket of x among n equal ones between lo and hi: 0 below, n + 1 from hi on.
+    """Return the number of x's bucket among n equal ones between lo and hi: 0 below lo, n + 1 from hi on.
 
     WIDTH_BUCKET(x, n) takes the bounds of x, and the last bucket has its upper bound.
     """
@@ -224,7 +224,7 @@ def _bucket_of_bounds(value: Expression, count: Expression) -> Expression:
 
 
 def _datediff(*args: Expression) -> Expression:
-    """DATEDIFF('day', a, b), or the days from b to a of DATEDIFF(a, b)."""
+    """Return DATEDIFF('day', a, b), or for DATEDIFF(a, b) the days from b to a."""
     return call("date_diff", literal("day", TEXT), args[1], args[0]) if len(args) == 2 else call("date_diff", *args)
 
 
@@ -235,12 +235,12 @@ def _isnull(*args: Expression) -> Expression:
 
 
 def _atanh(value: Expression) -> Expression:
-    """The half of ln((1 + x) / (1 - x)); NULL from -1 and 1 on."""
+    """Return ½ ln((1 + x) / (1 - x)); NULL for x ≤ -1 and x ≥ 1."""
     one = literal(1.0, DOUBLE)
     return call("mul", literal(0.5, DOUBLE), call("ln", call("div", call("add", one, value), call("sub", one, value))))
 
 
-#: Functions that are made of others, by their SQL names.
+#: Functions that are composed of other functions, by SQL name.
 _COMPOSED: Final[dict[str, Composed]] = {
     **dict.fromkeys(
         ("if", "iif", "iff"), Composed((2, 3), lambda when, then, other=NULL_LITERAL: case([(when, then)], other))
@@ -261,7 +261,7 @@ _COMPOSED: Final[dict[str, Composed]] = {
 
 # -- members of json in a text
 
-#: Calls with the path of a member, such as ``'$.plan'``; of the last, with a key for each level.
+#: Functions that take the path of a member, such as ``'$.plan'``; the last one takes one key per level.
 PATHS: Final = ("json_extract_string", "json_value", "json_extract_scalar", "get_json_object", "json_extract_path_text")
 _PATH: Final = re.compile(r"\$?\.?((?:[^.\[\]*$\"\\]+|\"[^\"\\]+\")(?:\.(?:[^.\[\]*$\"\\]+|\"[^\"\\]+\"))*)")
 _KEY: Final = re.compile(r"[^\"\\]{1,60}")
@@ -275,7 +275,7 @@ def _brackets(*inside: str) -> str:
     return rf"[\[{{]({parts})*[\]}}]"
 
 
-#: Three levels of brackets.
+#: A JSON value with at most three levels of brackets.
 _VALUE: Final = rf"([-+.\w]+|{_STRING}|{_brackets(_brackets(_brackets()))})"
 #: The beginning of an object, up to a key.
 _BEFORE: Final = rf"^\s*\{{(\s*{_STRING}\s*:\s*{_VALUE}\s*,)*\s*$"
@@ -284,7 +284,7 @@ _PLAIN: Final = r"^\s*(-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?|true|false)[\s,}]"
 
 
 def member(text: Expression, keys: list[str]) -> Expression:
-    """The member at a path of keys as a text."""
+    """Return the member at a path of keys, as TEXT."""
     if text.type != TEXT:
         raise Refusal("type", f"JSON is read out of texts, not {text.type}.")
     if not keys or len(keys) > _DEEPEST or not all(_KEY.fullmatch(key) for key in keys):
@@ -295,7 +295,7 @@ def member(text: Expression, keys: list[str]) -> Expression:
         sign = literal(f'"{key}":', TEXT)
         known.append(call("regexp", _part(behind, sign, 1), literal(_BEFORE, TEXT)))
         behind = _part(behind, sign, 2)
-    # The first run of such signs is the value, where it begins with one.
+    # The first run of these characters is the value, where the text begins with one.
     plain = call("regexp_extract", behind, literal("[-+.0-9a-zA-Z]+", TEXT))
     strings = call("and", *known, call("regexp", behind, literal(_PLAIN_STRING, TEXT)))
     others = call("and", *known, call("regexp", behind, literal(_PLAIN, TEXT)))
@@ -308,13 +308,13 @@ def _part(text: Expression, sign: Expression, place: int) -> Expression:
 
 
 def keys_of_path(text: str) -> list[str]:
-    """The keys of ``'$.a.b'``, ``'a.b'`` or ``'$."a b"'``; none where it is another path."""
+    """Return the keys of ``'$.a.b'``, ``'a.b'`` or ``'$."a b"'``; none for any other path."""
     found = _PATH.fullmatch(text)
     return [part.strip('"') for part in re.findall(r'"[^"]+"|[^."]+', found[1])] if found else []
 
 
 def arrow(node: exp.Expr) -> tuple[exp.Expr, list[str]]:
-    """The text of ``x -> 'a' ->> 'b'`` and the keys."""
+    """Return the text and the keys of ``x -> 'a' ->> 'b'``."""
     keys: list[str] = []
     while isinstance(node, (exp.JSONExtract, exp.JSONExtractScalar, exp.Paren)):
         path = node.args.get("expression")
@@ -329,19 +329,19 @@ def arrow(node: exp.Expr) -> tuple[exp.Expr, list[str]]:
 
 
 def without_cast(node: exp.Expr) -> exp.Expr:
-    """The text of ``x::JSON``."""
+    """Return x for ``x::JSON``; any other node unchanged."""
     is_json = isinstance(node, exp.Cast) and node.args["to"].this in (exp.DType.JSON, exp.DType.JSONB)
     return node.this if is_json else node
 
 
 # -- lists
 
-#: The sign before each value of a stored list.
+#: Separator before each value of a stored list.
 SEPARATOR: Final = "\x1f"
-#: So many values of a list become rows.
+#: Most values of a list that become rows.
 MOST_VALUES: Final = 64
 _SPLITS: Final = ("string_split", "str_split", "split", "string_to_array")
-#: Tests of membership, with the list first.
+#: Membership tests that take the list first.
 CONTAINS: Final = ("list_contains", "list_has", "array_contains", "array_has")
 Resolve = Callable[[exp.Expr], Expression]
 
@@ -349,8 +349,8 @@ Resolve = Callable[[exp.Expr], Expression]
 def contains(name: str, args: list[exp.Expr], resolve: Resolve) -> Expression:
     """LIST_CONTAINS(list, 'value').
 
-    With the sign before and after the whole, a value stands between two signs where it is one of the list. No sign
-    overlaps with itself, so every place where it is found divides values.
+    With the separator before and after the whole text, a value is in the list if it stands between two separators. No
+    separator overlaps with itself, so every occurrence divides values.
     """
     if len(args) != 2:
         raise Refusal("arguments", f"{name.upper()} takes a list and a value.")
@@ -361,7 +361,7 @@ def contains(name: str, args: list[exp.Expr], resolve: Resolve) -> Expression:
     text = cast(wanted, TEXT)
     found = str(text.value) if isinstance(text, Literal) else ""
     if sign in found or (stored and not found):
-        # No value of the list is such a text.
+        # No value of the list can be this text.
         return call("and", call("is_null", values), literal(None, BOOLEAN))
     around = literal(sign, TEXT)
     whole = call("join_text", values, around) if stored else call("join_text", around, values, around)
@@ -369,7 +369,7 @@ def contains(name: str, args: list[exp.Expr], resolve: Resolve) -> Expression:
 
 
 def _list_of(name: str, node: exp.Expr, resolve: Resolve) -> tuple[Expression, str, bool]:
-    """The text of a list, its sign, and whether it is a stored one, where the sign stands before each value."""
+    """Return the text of a list, its separator, and whether it is stored, with the separator before each value."""
     if not isinstance(node, exp.Anonymous) or node.name.lower() not in _SPLITS:
         found = resolve(node)
         if found.type != TEXT:
@@ -383,7 +383,7 @@ def _list_of(name: str, node: exp.Expr, resolve: Resolve) -> tuple[Expression, s
 
 
 def unnested(source: RelationNode, node: exp.Expr, resolve: Resolve) -> tuple[RelationNode, Expression]:
-    """The rows of a source, once for each value of a list in them, and that value."""
+    """Return the rows of a source, once for each value of a list in them, and the expression of that value."""
     values, sign, stored = _list_of("UNNEST", node, resolve)
     places = [literal(place, INTEGER) for place in range(1, MOST_VALUES + 1)]
     series = ownership.constants(

@@ -388,7 +388,10 @@ class Body:
         return call("or", missing, call("and", call("is_null", own), some))
 
     def _now(self, width: int, condition: Expression) -> Expression:
-        """Return a condition over ``width`` left columns, moved to the present number of left columns, marks included."""
+        """Return a condition over ``width`` left columns, shifted to the left columns that there are now.
+
+        Each mark is one more left column.
+        """
         by = len(self.relation.fields) - width
         return rewrite(
             condition,

@@ -2,13 +2,13 @@
 
 A refused text is changed in a few ways, those that fit the reason of its refusal first, and each result is resolved as
 if the analyst had sent it; the first that is accepted is shown. So a suggestion is accepted by construction, and like
-the refusal itself it is a function of text and public metadata. Every change states in words what is different or left
-out; a change without words keeps the meaning. Edits and tries are few, and a text that is too long or cannot be read
-gets none.
+the refusal itself it is a function of text and public metadata. Every change has a description of what is different or
+left out; a change without a description keeps the meaning. Edits and tries are few, and a text that is too long or
+cannot be read gets no suggestion.
 
-A constant that a column of declared categories never equals, a misspelt filter, is refused before it is charged. The
+A constant that a column of declared categories never equals (a misspelt filter) is refused before it is charged. The
 check reads the query's text and declarations alone. It looks at ``column = 'text'``, ``<>`` and ``IN`` where the name
-stands for one declared column, and for nothing that the query itself names so.
+stands for one declared column, and the query itself gives that name to nothing else.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from tacit.query.types import TEXT
 
 # -- constants that a column of declared categories never equals
 
-#: Constants of one query, categories of one column, and characters of a text, that are compared.
+#: Largest numbers of constants of one query, categories of one column, and characters of a text that are compared.
 _MOST_CONSTANTS: Final = 50
 _MOST_CATEGORIES: Final = 300
 _LONGEST_CONSTANT: Final = 60
-#: Likeness from which on a text is taken for a misspelt category.
+#: Similarity from which on a text is taken for a misspelt category.
 _NEAR: Final = 0.7
 
 
@@ -56,9 +56,9 @@ def check_category_constants(tree: exp.Expr, catalog: Catalog) -> None:
 
 
 def misspelt_constants(tree: exp.Expr, catalog: Catalog) -> Iterator[tuple[str, exp.Literal, str]]:
-    """Name of a column, a text that it is compared with and that is no category, and the category spelt most alike.
+    """Yield the column, the text it is compared with, which is no category, and the most similar category.
 
-    A text that is like none is let through: rows may hold values beyond the declared ones, and a filter finds them.
+    A text that is similar to no category is accepted: rows may hold undeclared values, which a filter finds.
     """
     tables = [(node.alias_or_name, catalog.table(node.name)) for node in tree.find_all(exp.Table)]
     protected = [(alias.lower(), table) for alias, table in tables if table is not None and not table.public]
@@ -87,7 +87,7 @@ def _comparisons(tree: exp.Expr) -> Iterator[tuple[exp.Column, exp.Literal]]:
 
 
 def _declared(name: str, tables: list[Table]) -> Column | None:
-    """The column of that name of all tables of the query, if they declare one list of texts for it."""
+    """Return the one column of that name in the tables of the query, if they all declare the same texts for it."""
     found = [
         column for table in dict.fromkeys(tables) for column in table.columns if column.name.lower() == name.lower()
     ]
@@ -98,15 +98,15 @@ def _declared(name: str, tables: list[Table]) -> Column | None:
 
 # -- suggestions
 
-#: Texts of at most so many characters are looked at.
+#: Longest text that suggestions are sought for, in characters.
 _LONGEST: Final = 2_000
-#: A suggestion is at most as long.
+#: Longest suggestion, in characters.
 _SHOWN: Final = 400
-#: Of a part that is left out, so many characters are shown.
+#: Most characters shown of a part that is left out.
 _LONGEST_PART: Final = 60
-#: So many changed texts are resolved.
+#: Largest number of changed texts that are resolved.
 _TRIES: Final = 12
-#: A changed tree, and what is different in it in words; none where the meaning is the same.
+#: A changed tree, and a text on what is different in it; empty where the meaning is the same.
 Changed = tuple[str, exp.Expr]
 Edit = Callable[[exp.Query, Catalog], Iterator[Changed]]
 
@@ -115,7 +115,7 @@ def nearest_query(sql: str, reason: str, catalog: Catalog, accepts: Callable[[st
     """A query near ``sql`` that is accepted, or None."""
     if len(sql) > _LONGEST or reason in _UNREAD:
         return None
-    # A sign that is taken away may have stood for a space.
+    # A removed character may have stood for a space.
     seen = set[str]() if reason == "encoding" else {" ".join(sql.split())}
     for change, text in _candidates(sql, reason, catalog):
         plain = " ".join(text.split())
@@ -129,7 +129,7 @@ def nearest_query(sql: str, reason: str, catalog: Catalog, accepts: Callable[[st
     return None
 
 
-#: Refusals of texts that are too large to look at, or empty.
+#: Reasons of refusals of texts that are empty or too large to change.
 _UNREAD: Final = ("empty", "too_long", "too_deep", "too_large", "work")
 
 
@@ -147,7 +147,7 @@ def _candidates(sql: str, reason: str, catalog: Catalog) -> Iterator[tuple[str, 
 def _edited(edit: Edit, tree: exp.Query, catalog: Catalog, lost: str) -> Iterator[tuple[str, str]]:
     try:
         for change, changed in edit(tree, catalog):
-            # A tree holds no options.
+            # A tree holds no OPTIONS.
             yield ", ".join(filter(None, (lost, change))), text_of_tree(changed)
     except Exception:  # trees of hostile text, changed by hand: a suggestion is a courtesy, and a refusal stays one
         return
@@ -161,7 +161,7 @@ _COMMENT: Final = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
 
 
 def _texts(sql: str, reason: str) -> Iterator[tuple[str, str]]:
-    """Changes of the text itself, for refusals that come before there is a tree."""
+    """Yield changes of the text itself, for refusals that come before there is a tree."""
     if reason == "several_statements":
         yield "the first statement alone", sql.split(";", 1)[0]
     elif reason == "hint":
@@ -180,7 +180,7 @@ def _texts(sql: str, reason: str) -> Iterator[tuple[str, str]]:
 
 
 def _tables(tree: exp.Expr, catalog: Catalog) -> list[tuple[str, Table]]:
-    """The tables of a text under the names that it gives them."""
+    """Return the tables of a text, by their names or aliases in it."""
     found = []
     for node in tree.find_all(exp.Table):
         table = catalog.table(node.name)
@@ -194,13 +194,13 @@ def _close(name: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
 
 
 def _instead_of(pairs: Iterable[tuple[str, str]]) -> str:
-    """Such as ``with cost for costs``."""
+    """Return a text such as ``with cost for costs``."""
     said = [f"{new} for {old}" for old, new in dict.fromkeys(pairs)]
     return f"with {' and '.join(said)}" if said else ""
 
 
 def _one_row_each(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
-    """One row for each partition of windows that stand in all of its rows."""
+    """Yield one row for each partition instead of windows that are constant in it."""
     if isinstance(tree, exp.Select) and tree.find(exp.Window) and not tree.args.get("distinct"):
         tree.set("distinct", exp.Distinct())
         yield "with one row for each partition", tree
@@ -243,7 +243,7 @@ def _known_column(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:
 
 
 def _quoted_column(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:
-    """A name of two words that was written without quotes, and read as a column and a name for it."""
+    """Yield the query with a name of two words in quotes, where it was read as a column and its alias."""
     known = {column.name.lower(): column.name for _, table in _tables(tree, catalog) for column in table.columns}
     meant = [
         (node, name)
@@ -295,12 +295,12 @@ def _unordered_below(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  #
     for node in tree.find_all(exp.Query):
         if node is not tree:
             gone |= {name.upper() for name in ("order", "limit", "offset") if node.args.pop(name, None) is not None}
-    # Without a limit the order of rows below is the order of nothing.
+    # Without a LIMIT the order of inner rows has no effect.
     yield f"without {' and '.join(sorted(gone))} below" if gone - {"ORDER"} else "", tree
 
 
 def _once(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
-    """INTERSECT and EXCEPT without ALL, and UNION by the places of columns."""
+    """Yield INTERSECT and EXCEPT without ALL, and UNION by the positions of columns."""
     said = []
     for node in tree.find_all(exp.SetOperation):
         if node.args.pop("by_name", None):
@@ -321,7 +321,7 @@ def _auto_clamped(value: exp.Expr) -> exp.Anonymous:
 
 
 def _counted(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
-    """The number of rows instead of the rows."""
+    """Yield the number of rows instead of the rows."""
     if isinstance(tree, exp.Select) and not any(tree.args.get(name) for name in ("group", "distinct", "having")):
         plain = tree.copy()
         for name in ("order", "limit", "offset", "qualify"):
@@ -331,7 +331,7 @@ def _counted(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: A
 
 
 def _over_persons(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
-    """One more aggregation around a result that has a row per person."""
+    """Yield an aggregation over a result that has a row per person."""
     inner = tree.copy()
     for name in ("order", "limit", "offset"):
         inner.args.pop(name, None)
@@ -350,7 +350,7 @@ def _around(inner: exp.Query, item: exp.Expr, with_: exp.Expr | None) -> exp.Sel
 
 
 def _grouped(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
-    """All items without an aggregate as keys."""
+    """Yield the query with all items without an aggregate as keys."""
     if isinstance(tree, exp.Select) and any(has_aggregate(item) for item in tree.expressions):
         keys = [item.unalias().copy() for item in tree.expressions if not has_aggregate(item)]
         if keys and not any(isinstance(key, exp.Star) for key in keys):
@@ -359,7 +359,7 @@ def _grouped(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: A
 
 
 def _partitioned(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:
-    """Windows partitioned by the unit."""
+    """Yield the query with its windows partitioned by the unit."""
     units = [table.unit for _, table in _tables(tree, catalog) if table.unit not in (None, ROW)]
     for node in tree.find_all(exp.Window):
         before = node.args.get("partition_by") or []
@@ -373,7 +373,7 @@ def _partitioned(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:
 
 
 def _joined_on_units(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:
-    """Joins of protected tables with an equality of their units, and plain ones where rows of no person would stay."""
+    """Yield joins of protected tables on their units, and inner joins where rows of no person would stay."""
     for select in tree.find_all(exp.Select):
         start = select.args.get("from_")
         owned: list[tuple[str, Table]] = []
@@ -410,7 +410,7 @@ def _aggregates(tree: exp.Expr) -> list[exp.Anonymous]:
 
 
 def _bounded(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
-    """Bounds that are found privately, or stated, in the aggregates of the outermost SELECT."""
+    """Yield the outermost SELECT with bounds of its aggregates that are found privately, or stated."""
     for part in tree.expressions if isinstance(tree, exp.Select) else []:
         for node in _aggregates(part):
             node.set("expressions", [arg for arg in node.expressions if not isinstance(arg, exp.Kwarg)])
@@ -419,7 +419,7 @@ def _bounded(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: A
                 value = argument.expressions[0] if _is_clamp(argument) else argument
                 argument.replace(_auto_clamped(value))
     yield "with bounds that are found privately", tree.copy()
-    # Some take stated bounds alone.
+    # Some aggregates take stated bounds alone.
     for node in [node for node in tree.find_all(exp.Anonymous) if _is_clamp(node) and len(node.expressions) == 2]:
         node.set("expressions", [node.expressions[0], exp.Literal.number(0), exp.Literal.number(100)])
     yield "with bounds of your own in place of 0 and 100", tree
@@ -430,7 +430,7 @@ def _is_clamp(node: exp.Expr) -> bool:
 
 
 def _numbers(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:
-    """Aggregates of truth values and texts as numbers; not of a column of texts, which may all be NULL as numbers."""
+    """Yield aggregates of booleans and texts cast to numbers, except text columns, which may all become NULL."""
     texts = {column.name.lower() for table in catalog.tables for column in table.columns if column.type == TEXT}
     if any(part.name.lower() in texts for node in _aggregates(tree) for part in node.find_all(exp.Column)):
         return
@@ -447,7 +447,7 @@ def _numbers(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:
 
 
 def _other_aggregate(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
-    """Another statistic of the same value, in place of the aggregates that are not released."""
+    """Yield another statistic of the same value, in place of aggregates that are not released."""
     if any(function_name(node) in STATISTICS for node in tree.find_all(exp.Anonymous)):
         return
     for name in ("MEDIAN", "AVG", "COUNT"):
@@ -464,7 +464,7 @@ def _other_aggregate(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  #
 
 
 def _rows_of_values(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
-    """A row for each value, with its number, in place of a list of values."""
+    """Yield a row for each value, with its count, in place of a list of values."""
     item = tree.expressions[0].unalias() if isinstance(tree, exp.Select) and len(tree.expressions) == 1 else None
     if not isinstance(item, exp.Anonymous) or tree.args.get("group") or function_name(item) not in LISTS_OF_VALUES:
         return
@@ -483,7 +483,7 @@ def _rows_of_values(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # 
 
 
 def _plain_arguments(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
-    """DISTINCT for COUNT alone, and fractions between 0 and 1."""
+    """Yield DISTINCT in COUNT alone, and fractions between 0 and 1."""
     renamed = []
     for node in _aggregates(tree):
         if isinstance(node.expressions[0], exp.Distinct) and function_name(node) != "count":
@@ -497,7 +497,7 @@ def _plain_arguments(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  #
 
 
 def _constants(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
-    """A written day in place of the clock."""
+    """Yield a constant date in place of the current time."""
     day = exp.Cast(this=exp.Literal.string("2024-01-01"), to=exp.DataType.build("DATE"))
     words = (
         "now", "today", "current_date", "current_timestamp", "localtimestamp", "get_current_timestamp", "getdate",
@@ -510,12 +510,12 @@ def _constants(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa:
 
 
 def _as_written_anew(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
-    """The same tree: its text has other words for what is not supported, as for BETWEEN SYMMETRIC."""
+    """Yield the same tree: its text respells what is not supported, such as BETWEEN SYMMETRIC."""
     yield "in other words", tree
 
 
 def _from_utc(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
-    """Times that are in UTC, by the clock of the zone that is named."""
+    """Yield times in UTC converted to the clock of the zone that is named."""
     alone = [node for node in tree.find_all(exp.AtTimeZone) if not isinstance(node.this, exp.AtTimeZone)]
     for node in alone:
         node.set("this", exp.AtTimeZone(this=node.this.copy(), zone=exp.Literal.string("UTC")))
@@ -524,7 +524,7 @@ def _from_utc(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: 
 
 
 def _known_part(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
-    """A part of a date that EXTRACT knows, near the one that is written."""
+    """Yield a part of a date that EXTRACT has, similar to the one that is written."""
     renamed = []
     for node in tree.find_all(exp.Extract):
         if node.name.lower() not in PARTS:
@@ -547,7 +547,7 @@ def _known_part(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa
 
 
 def _in_whole_weeks(called: exp.Anonymous) -> bool:
-    """Write a difference in weeks as one in days, by 7; where the unit stands last, the later time is first."""
+    """Rewrite a difference in weeks as one in days, divided by 7; where the unit comes last, the later time is first."""
     first, *_, last = called.expressions
     leads = "week" in first.name.lower()
     if leads or "week" in last.name.lower():
@@ -561,7 +561,7 @@ def _in_whole_weeks(called: exp.Anonymous) -> bool:
 def _known_function(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
     known, renamed = [*function_meanings(), *SQL_NAMES], []
     for node in tree.find_all(exp.Anonymous):
-        # What other databases call so is no slip of the pen.
+        # Known functions of other databases are no spelling mistakes.
         foreign = function_name(node).upper() in exp.FUNCTION_BY_NAME
         close = [] if foreign or function_name(node) in known else _close(function_name(node), known, 0.8)
         if close:
@@ -579,7 +579,7 @@ def _known_category(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:
 
 
 def _inhabited_groups(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
-    """COUNT(DISTINCT k) for the number of groups by k, and groups of some people alone."""
+    """Yield COUNT(DISTINCT k) for the number of groups by k, and groups with a sufficient noisy count alone."""
     counts = isinstance(tree, exp.Select) and [_counts_rows(item.unalias()) for item in tree.expressions] == [True]
     for at, inner in enumerate(tree.find_all(exp.Select)):
         group = inner.args.get("group")
@@ -630,7 +630,7 @@ def _floored_keys(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # no
 
 
 def _without_a_condition(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
-    """One of several conditions less."""
+    """Yield the query with one of its conditions left out."""
     for name in ("where", "having", "qualify"):
         clause = tree.args.get(name)
         if clause is None:

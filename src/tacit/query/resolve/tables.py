@@ -346,7 +346,7 @@ def _connecting(both: Scope, select: exp.Select, width: int) -> Expression:
 
 
 def _equalities(node: exp.Expr) -> list[exp.Expr]:
-    """Return equalities that hold wherever a condition is true: its conjuncts, and those shared by all parts of an OR."""
+    """Return equalities that hold wherever a condition is true: conjuncts, and those shared by all parts of an OR."""
     found: list[exp.Expr] = []
     for part in conjuncts_of(node, exp.And):
         inner = part.unnest()

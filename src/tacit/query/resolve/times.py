@@ -1,12 +1,12 @@
 """Times in SQL text: functions, intervals, formats and time zones.
 
-An INTERVAL is no value of its own: it moves a date or a timestamp, gives the width of buckets, or is compared with the
+An INTERVAL is not a value: it moves a date or a timestamp, gives the width of buckets, or is compared with the
 difference of two timestamps, which is a number of seconds.
 
 *Zones.* A TIMESTAMP has no zone; ``x AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin'`` is the clock of Berlin at the
-time x in UTC, and with the zones exchanged it is the time in UTC when the clock of Berlin shows x. Of a time that a
-clock shows twice, because it is set back, the later one is meant, and a time that it skips is counted on from the clock
-before, as PostgreSQL and DuckDB do: after a change to the offset b at the time T in UTC, the offset of x is b from T +
+time x in UTC, and with the zones exchanged it is the time in UTC when the clock of Berlin shows x. A time that a clock
+shows twice, because it is set back, means the later one, and a time that it skips is read with the offset before the
+change, as in PostgreSQL and DuckDB: after a change to the offset b at the time T in UTC, the offset of x is b from T +
 b on.
 
 The offsets of a zone are looked up while planning, in the zone database of this machine, and become a CASE over the
@@ -42,7 +42,7 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_+\-]*(/[A-Za-z0-9_+\-]+){0,2}\Z")
 _FIRST: Final = dt.datetime(1970, 1, 1)
 _LAST: Final = dt.datetime(2038, 1, 1)
 _ONE_DAY: Final = dt.timedelta(days=1)
-#: Times from which a clock is moved by so many seconds, ascending; the first holds before it too.
+#: Shifts of a clock: (time, seconds), ascending; a shift applies from its time on, the first one also before.
 _Moves = tuple[tuple[dt.datetime, int], ...]
 _UNMOVED: Final[_Moves] = ((dt.datetime.min, 0),)
 
@@ -53,7 +53,7 @@ def is_utc(zone: str) -> bool:
 
 
 def between_clocks(value: Expression, zones: Sequence[str]) -> Expression:
-    """A time led from the clock of the first zone to that of the second, from that of the third to the fourth, ….
+    """Convert a time from the clock of the first zone to that of the second, then from the third to the fourth, ….
 
     All steps together are one CASE: a CASE of a CASE would hold the inner one at every clock change of the outer.
 
@@ -71,13 +71,13 @@ def between_clocks(value: Expression, zones: Sequence[str]) -> Expression:
             moves = _one_after_another(moves, changes)
     if moves == _UNMOVED:
         return time
-    # Before it is built: calls within calls would multiply.
+    # Checked before the CASE is built: nested calls would multiply.
     limits.check_size(len(moves) * size(time), limits.MAX_EXPRESSION, "parts in one clause")
     return call("add_seconds", time, _zone_offset(time, moves))
 
 
 def between_zones(value: Expression, zones: Sequence[Expression]) -> Expression:
-    """The clock of the second zone when that of the first shows ``value``.
+    """Return what the clock of the second zone shows when that of the first shows ``value``.
 
     Raises:
         Refusal: a zone is not a name that is written out, and as :func:`between_clocks`.
@@ -89,7 +89,7 @@ def between_zones(value: Expression, zones: Sequence[Expression]) -> Expression:
 
 
 def _one_after_another(first: _Moves, second: _Moves) -> _Moves:
-    """Both moves of a time as one: where the first moves by a, the second's changes are met a earlier."""
+    """Compose two shifts: where the first shifts by a, the changes of the second apply a earlier."""
     found: list[tuple[dt.datetime, int]] = []
     for (start, by), (end, _) in zip(first, (*first[1:], (dt.datetime.max, 0)), strict=True):
         shift = dt.timedelta(seconds=by)
@@ -103,7 +103,7 @@ def _one_after_another(first: _Moves, second: _Moves) -> _Moves:
 
 @lru_cache(maxsize=64)
 def changes_of(zone: str) -> _Moves:
-    """The times in UTC from which an offset in seconds holds, the first for all times before the next.
+    """Return the UTC offsets of a zone as (time in UTC, seconds); the first also holds for all times before.
 
     Raises:
         Refusal: there is no such zone.
@@ -138,7 +138,7 @@ def changes_of(zone: str) -> _Moves:
 
 
 def _zone_offset(time: Expression, changes: _Moves) -> Expression:
-    """The offset at a time, by halving."""
+    """Return the offset at a time, as a CASE that bisects the changes."""
     if len({seconds for _, seconds in changes}) == 1:
         return literal(changes[0][1], INTEGER)
     middle = len(changes) // 2
@@ -146,18 +146,18 @@ def _zone_offset(time: Expression, changes: _Moves) -> Expression:
     return case([(before, _zone_offset(time, changes[:middle]))], _zone_offset(time, changes[middle:]))
 
 
-# -- functions of time that are made of others
+# -- functions of time that are composed of other functions
 
 
 @dataclass(frozen=True)
 class Composed:
-    """A function that is made of others: how many arguments it takes, and the expression that it stands for."""
+    """A function composed of others: its number of arguments, and a builder of its expression."""
 
     count: int | tuple[int, int]
     build: Callable[..., Expression]
 
 
-#: Parts of a date by the words of EXTRACT and DATE_PART.
+#: Functions for parts of a date, by the names that EXTRACT and DATE_PART use.
 PARTS: Final[dict[str, str]] = {
     "year": "year", "years": "year", "yr": "year", "isoyear": "isoyear",
     "quarter": "quarter", "quarters": "quarter",
@@ -170,7 +170,7 @@ PARTS: Final[dict[str, str]] = {
     "hour": "hour", "hours": "hour", "minute": "minute", "minutes": "minute", "second": "second", "seconds": "second",
 }  # fmt: skip
 _DAY, _HOUR, _MINUTE, _SECOND = 86_400_000_000, 3_600_000_000, 60_000_000, 1_000_000
-#: Where minutes and days begin, before every timestamp.
+#: Microseconds before 1970 of a beginning of minutes and days that precedes every timestamp.
 _BEFORE: Final = 62_135_596_800 * _SECOND
 
 
@@ -179,7 +179,7 @@ def _whole(number: int) -> Literal:
 
 
 def _within_minute(size: int) -> Callable[[Expression], Expression]:
-    """Seconds of the minute with their fraction, in units of ``size`` microseconds."""
+    """Return a function for the seconds of the minute with their fraction, in units of ``size`` microseconds."""
 
     def part(value: Expression) -> Expression:
         seconds = call("mul", call("second", value), _whole(_SECOND // size))
@@ -213,7 +213,7 @@ _CLOCKS: Final = (
     "A TIMESTAMP has no zone, so it has no offset from UTC either; x AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin' "
     "leads from one clock to another."
 )
-#: Parts that no date here has, with the reason or with what to write instead.
+#: Parts that dates here do not have, with the reason or with what to write instead.
 _NO_PARTS: Final = {
     "era": "Dates are of the years 1 to 9999, so the era is the same for all of them; leave it out.",
     "julian": "Count days from a date that is written out: DATE_DIFF('day', DATE '2000-01-01', x).",
@@ -222,7 +222,7 @@ _NO_PARTS: Final = {
 
 
 def part_of(part: str, value: Expression) -> Expression:
-    """EXTRACT(part FROM value)."""
+    """Return EXTRACT(part FROM value)."""
     word = part.lower()
     if word in PARTS:
         return call(PARTS[word], value)
@@ -235,7 +235,7 @@ def part_of(part: str, value: Expression) -> Expression:
 
 
 def part_of_difference(part: str, later: Expression, earlier: Expression) -> Expression:
-    """EXTRACT(part FROM later - earlier) of timestamps: whole days, and hours, minutes and seconds of the rest."""
+    """Return EXTRACT(part FROM later - earlier) of timestamps: whole days; hours, minutes and seconds of the rest."""
     word = part.lower().rstrip("s")
     if word == "epoch":
         return call("seconds_between", later, earlier)
@@ -252,7 +252,7 @@ def part_of_difference(part: str, later: Expression, earlier: Expression) -> Exp
 
 
 def part_of_age(part: str, later: Expression, earlier: Expression) -> Expression:
-    """EXTRACT(part FROM AGE(later, earlier)): complete years, or the complete months beyond them."""
+    """Return EXTRACT(part FROM AGE(later, earlier)): complete years, or the complete months beyond them."""
     word = part.lower().rstrip("s")
     if word not in ("year", "month"):
         raise Refusal(
@@ -279,7 +279,7 @@ def _place_in_month(value: Expression) -> Expression:
 
 
 class Span(NamedTuple):
-    """A length of time: months, which differ in length, days and seconds."""
+    """A length of time: months (whose length varies), days and seconds."""
 
     months: int = 0
     days: int = 0
@@ -324,7 +324,7 @@ def _times(unit: Span, count: int) -> Span:
 
 
 def interval_of(node: exp.Interval) -> Span:
-    """The length that INTERVAL writes out: ``'3' DAY``, ``'3 days'``, ``'1 day 2 hours'`` or ``'01:30:00'``."""
+    """Return the length that an INTERVAL states: ``'3' DAY``, ``'3 days'``, ``'1 day 2 hours'`` or ``'01:30:00'``."""
     text = node.this.name if isinstance(node.this, exp.Literal) else ""
     if node.args.get("unit") is not None:
         if not re.fullmatch(_AMOUNT, text):
@@ -348,7 +348,7 @@ def interval_of(node: exp.Interval) -> Span:
 
 
 def moved(value: Expression, span: Span, sign: int) -> Expression:
-    """A date or timestamp moved by a length: months first, then days, then seconds."""
+    """Return a date or timestamp moved by a length: months first, then days, then seconds."""
     if not value.type.is_temporal and value.type.kind.value != "null":
         raise Refusal("type", f"An interval can be added to a DATE or a TIMESTAMP, not to {value.type}.")
     for function, count in zip(("add_months", "add_days", "add_seconds"), span, strict=True):
@@ -358,7 +358,7 @@ def moved(value: Expression, span: Span, sign: int) -> Expression:
 
 
 def moved_by(value: Expression, unit: str, count: Expression, sign: int) -> Expression:
-    """The same by a computed number of units."""
+    """Return a date or timestamp moved by a computed number of units."""
     span = _unit(unit)
     for function, length in zip(("add_months", "add_days", "add_seconds"), span, strict=True):
         if length:
@@ -385,7 +385,7 @@ INTERVAL_CALLS: Final = frozenset(
 
 
 def interval_call(name: str, args: Sequence[exp.Expr], resolve: Resolve) -> Expression:
-    """TIME_BUCKET, DATE_BIN, DATE_ADD, DATE_SUB or DATEADD; ``resolve`` reads the arguments that are values."""
+    """Resolve TIME_BUCKET, DATE_BIN, DATE_ADD, DATE_SUB or DATEADD; ``resolve`` resolves arguments that are values."""
     if name in ("time_bucket", "date_bin"):
         return _bucketed(name, args, resolve)
     sign = -1 if name.endswith("_sub") else 1
@@ -396,10 +396,10 @@ def interval_call(name: str, args: Sequence[exp.Expr], resolve: Resolve) -> Expr
     raise Refusal("arguments", f"{name.upper()} takes a date and an interval, such as INTERVAL '3' DAY.")
 
 
-#: Units that mean the same wherever they are written without quotes: weeks begin on different days, and days of the
-#: week are counted from different ones.
+#: Units that mean the same in every database when written without quotes; weeks begin on different days, and days
+#: of the week are counted from different ones.
 _BARE_UNITS: Final = frozenset(("year", "quarter", "month", "day", "hour", "minute", "second"))
-#: Functions that other databases give the bare name of a unit, first or last.
+#: Functions to which other databases pass the bare name of a unit, first or last.
 UNIT_CALLS: Final = frozenset(
     (
         "datepart",
@@ -415,12 +415,12 @@ UNIT_CALLS: Final = frozenset(
         "datetime_diff",
     )
 )
-#: Those that some databases give it first, and others last.
+#: Functions to which some databases pass the unit first, and others last.
 _EITHER_END: Final = frozenset(("date_diff", "date_trunc"))
 
 
 def unit_call(name: str, args: Sequence[exp.Expr], resolve: Resolve) -> Expression | None:
-    """DATEPART(month, x), DATEDIFF(day, a, b), DATE_DIFF(b, a, DAY), DATE_TRUNC(x, MONTH) and their like.
+    """Resolve DATEPART(month, x), DATEDIFF(day, a, b), DATE_DIFF(b, a, DAY), DATE_TRUNC(x, MONTH) and similar calls.
 
     None where no unit stands without quotes.
 
@@ -431,7 +431,7 @@ def unit_call(name: str, args: Sequence[exp.Expr], resolve: Resolve) -> Expressi
     if name == "datename" and len(args) == 2 and first in ("month", "weekday"):
         return _in_format(name, resolve(args[1]), "%B" if first == "month" else "%A")
     leads = first in _UNIT_WORDS
-    # A unit in quotes leaves its name to a column, as in DATE_TRUNC('month', day).
+    # A unit in quotes means that the bare name is a column, as in DATE_TRUNC('month', day).
     if (not leads and last not in _UNIT_WORDS) or any(arg.is_string for arg in args[:1]):
         return None
     if leads and last in _UNIT_WORDS and name in _EITHER_END and len(args) > 1:
@@ -460,7 +460,7 @@ def unit_call(name: str, args: Sequence[exp.Expr], resolve: Resolve) -> Expressi
 
 
 def _complete_units(unit: str, later: Expression, earlier: Expression) -> Expression:
-    """TIMESTAMP_DIFF(later, earlier, unit): complete units, towards zero."""
+    """Return TIMESTAMP_DIFF(later, earlier, unit): the number of complete units, rounded towards zero."""
     sizes = {"microsecond": 1, "millisecond": 1000, "second": _SECOND, "minute": _MINUTE, "hour": _HOUR, "day": _DAY}
     if unit not in sizes or not later.type.is_temporal or not earlier.type.is_temporal:
         raise Refusal("arguments", f"TIMESTAMP_DIFF takes two timestamps and one of {', '.join(sizes).upper()}.")
@@ -547,7 +547,7 @@ def _pattern(name: str, node: Expression) -> str:
 
 
 def _signs(pattern: str) -> str:
-    """A format with per cent signs, as of MySQL's DATE_FORMAT; Spark's has letters."""
+    """Return a format with per cent directives, as in MySQL's DATE_FORMAT; refuse Spark's format of letters."""
     if "%" not in pattern:
         raise Refusal("literal", "DATE_FORMAT takes the signs of STRFTIME: write STRFTIME(x, '%Y-%m-%d').")
     return pattern
@@ -557,7 +557,7 @@ _LETTERS: Final = {"YYYY": "%Y", "MM": "%m", "DD": "%d", "HH24": "%H", "MI": "%M
 
 
 def signs_of_letters(pattern: str) -> str:
-    """A format such as DD.MM.YYYY HH24:MI:SS by the signs of STRPTIME."""
+    """Return a format such as DD.MM.YYYY HH24:MI:SS in the directives of STRPTIME."""
     signs = re.sub("|".join(_LETTERS), lambda found: _LETTERS[found[0]], pattern.upper())
     if "%" in pattern or re.search(r"(?<!%)[A-SU-Z]", signs):
         raise Refusal(
@@ -579,7 +579,7 @@ def _parse(name: str, read: Callable[[str], str], kind: SqlType, *, first: bool 
 
 
 def _read(name: str, value: Expression, pattern: str, kind: SqlType) -> Expression:
-    """A text in which every field stands at its place, put into the order of ISO 8601 and cast; NULL for any other."""
+    """Parse a text of fixed field widths: reorder it to ISO 8601 and cast it; NULL for any other text."""
     places: dict[str, tuple[int, int]] = {}
     shape, at = "", 1
     for part in format_parts(pattern):
@@ -620,7 +620,7 @@ def _read(name: str, value: Expression, pattern: str, kind: SqlType) -> Expressi
 
 
 def _to_time(name: str, kind: SqlType) -> Composed:
-    """TO_DATE and TO_TIMESTAMP: of text in a format of letters, of ISO 8601 without one, or of seconds since 1970."""
+    """Return TO_DATE or TO_TIMESTAMP: of text in a format of letters, of ISO 8601 text, or of seconds since 1970."""
 
     def made(value: Expression, pattern: Expression | None = None) -> Expression:
         if pattern is not None:
@@ -654,7 +654,7 @@ def _date_part(part: Expression, value: Expression) -> Expression:
 _UTC_NAME: Final = literal("UTC", TEXT)
 _NAMED_PARTS: Final = ("decade", "century", "millisecond", "microsecond", "yearweek")
 
-#: Functions that are made of others, by their SQL names.
+#: Functions that are composed of other functions, by SQL name.
 TIME_FUNCTIONS: Final[dict[str, Composed]] = {
     **dict.fromkeys(("date_part", "datepart"), Composed(2, _date_part)),
     "monthname": Composed(1, lambda value: _in_format("monthname", value, "%B")),
@@ -675,7 +675,7 @@ TIME_FUNCTIONS: Final[dict[str, Composed]] = {
     "unix_timestamp": Composed(1, partial(_since_1970, _SECOND)),
     "age": Composed((1, 2), _age),
     "date": Composed(1, lambda value: cast(value, DATE)),
-    # A clock that the call does not name is UTC.
+    # Where the call names no zone, the time is in UTC.
     "convert_timezone": Composed(3, lambda start, end, time: between_zones(time, (start, end))),
     "from_utc_timestamp": Composed(2, lambda time, end: between_zones(time, (_UTC_NAME, end))),
     "to_utc_timestamp": Composed(2, lambda time, start: between_zones(time, (start, _UTC_NAME))),
@@ -689,7 +689,7 @@ _COMPARISONS: Final = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
 def times_added(left: Expression, right: Expression, sign: int) -> Expression | None:
-    """A sum (``sign`` 1) or difference (-1) with a date or a time; None where it is one of numbers."""
+    """Return a sum (``sign`` 1) or difference (-1) with a date or a time; None for numbers."""
     if left.type.is_temporal and right.type.is_temporal and sign == -1:
         if left.type == DATE and right.type == DATE:
             return call("date_diff", literal("day", TEXT), right, left)
@@ -702,7 +702,7 @@ def times_added(left: Expression, right: Expression, sign: int) -> Expression | 
 
 
 def shifted(value: exp.Expr, by: exp.Interval, sign: int, resolve: Resolve) -> Expression:
-    """A time moved by an interval."""
+    """Return a time moved by an interval."""
     if isinstance(by.this, exp.Literal):
         return moved(resolve(value), interval_of(by), sign)
     if by.args.get("unit") is None:
@@ -711,7 +711,7 @@ def shifted(value: exp.Expr, by: exp.Interval, sign: int, resolve: Resolve) -> E
 
 
 def beside_interval(node: exp.Expr, function: str, resolve: Resolve) -> Expression:
-    """A difference of timestamps compared with an interval: both in seconds."""
+    """Compare a difference of timestamps with an interval, both in seconds."""
     sides: list[Expression] = []
     for side in (node.this, node.expression):
         if isinstance(side, exp.Interval):
@@ -727,7 +727,7 @@ def beside_interval(node: exp.Expr, function: str, resolve: Resolve) -> Expressi
 
 
 def _difference(node: exp.Expr, resolve: Resolve) -> tuple[Expression, Expression] | None:
-    """Both sides of a difference of times of which one is a TIMESTAMP; None for anything else."""
+    """Return both sides of a difference of times, at least one of them a TIMESTAMP; None for any other node."""
     node = node.unnest()
     if not isinstance(node, exp.Sub) or isinstance(node.expression, exp.Interval):
         return None
@@ -737,7 +737,7 @@ def _difference(node: exp.Expr, resolve: Resolve) -> tuple[Expression, Expressio
 
 
 def part_at(part: str, node: exp.Expr, resolve: Resolve) -> Expression:
-    """A part of a time, of a difference of times or of an age."""
+    """Return a part of a time, of a difference of times or of an age."""
     inner = node.unnest()
     if isinstance(inner, exp.Anonymous) and inner.name.lower() == "age" and len(inner.expressions) == 2:
         return part_of_age(part, *(resolve(side) for side in inner.expressions))
@@ -746,7 +746,7 @@ def part_at(part: str, node: exp.Expr, resolve: Resolve) -> Expression:
 
 
 def at_zone(node: exp.AtTimeZone, resolve: Resolve) -> Expression:
-    """A pair of zones leads from the clock of the first to that of the second."""
+    """Resolve AT TIME ZONE: each pair of zones converts from the clock of the first to that of the second."""
     zones: list[str] = []
     here: exp.Expr = node
     while isinstance(here, (exp.AtTimeZone, exp.Paren)):
@@ -754,7 +754,7 @@ def at_zone(node: exp.AtTimeZone, resolve: Resolve) -> Expression:
             zone = here.args["zone"]
             zones.insert(0, zone.name if isinstance(zone, exp.Literal) and zone.is_string else "")
         here = here.this
-    # A single zone makes an instant of a time; only UTC shows it unchanged.
+    # A single zone turns the time into an instant; only UTC leaves it unchanged.
     instant = zones.pop() if len(zones) % 2 else "UTC"
     if not all(zones) or not is_utc(instant):
         raise Refusal(
