@@ -1,7 +1,7 @@
 """Parser: text to a syntax tree on an allow-list, and the OPTIONS in it.
 
 Limits on the text come first, then tokens, then the parser of sqlglot in its DuckDB dialect with every table of special
-cases taken out: all functions parse as plain calls by name, and there are no statements but queries. The tree is then
+cases removed: all functions parse as plain calls by name, and queries are the only statements. The tree is then
 walked once and every node type *and every argument of it* must be on the list below, so that nothing the parser
 understood is ever silently ignored by the resolver.
 
@@ -35,32 +35,33 @@ from tacit.query.request import OPTIONS, OptionKind, QueryOption
 
 # -- options of ``select with differential_privacy``, read from tokens
 
-#: Word after SELECT WITH, in capitals, that begins a clause of options.
+#: Words after SELECT WITH, in capitals, that begin a clause of options.
 OPTION_CLAUSE: Final = "DIFFERENTIAL_PRIVACY"
-#: Choices of private keys: BigQuery's words, and Tacit's for the rule itself. PUBLIC_GROUPS insists on public keys.
+#: Rules of private group selection: BigQuery's names, and Tacit's for the rule itself; PUBLIC_GROUPS requires public
+#: keys.
 SELECTION_STRATEGIES = ("AUTO", "LAPLACE_THRESHOLD", "GAUSSIAN_THRESHOLD", "TRUNCATED_GEOMETRIC", "PUBLIC_GROUPS")
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options typed in the SQL text; None where nothing is stated.
+    """OPTIONS in the SQL text; None where nothing is stated.
 
     Args:
-        epsilon: the guarantee of the whole query.
-        delta: likewise.
-        rho: a zCDP price instead of epsilon.
+        epsilon: the epsilon of the whole query.
+        delta: the delta of the whole query.
+        rho: a zCDP cost instead of epsilon.
         max_groups: ``max_groups_contributed``, a number or AUTO.
         max_rows: ``max_rows_contributed``, the most rows of a unit that count per group, or AUTO.
-        max_rows_total: the most rows of a unit that count in all groups together, or AUTO. Not shown: the aggregation
-            says so.
+        max_rows_total: the most rows of a unit that count in all groups together, or AUTO. Not in the repr: the
+            aggregation holds it.
         group_selection: one of :data:`SELECTION_STRATEGIES`.
         within: half the width of the interval asked for, instead of epsilon.
         max_rows_joined: the most rows of a unit that enter a join which multiplies them, where that is less than the
-            tables declare. Not shown: where it decides anything, the relation itself says so.
+            tables declare. Not in the repr: where it decides anything, the relation itself holds it.
         privacy_unit: the column that ``privacy_unit_column`` names, with its table where that is written. The resolver
-            accepts the declared unit alone, so that it decides nothing. Not shown.
-        bias_share: share of the price for the estimate of what is left out. Not shown: the prices of releases say so.
-        confidence: of that interval and of DP_INTERVAL_LOW and DP_INTERVAL_HIGH.
+            accepts the declared unit alone, so that it decides nothing. Not in the repr.
+        bias_share: share of the cost for the estimate of the bias. Not in the repr: the costs of releases reflect it.
+        confidence: the confidence of that interval and of DP_INTERVAL_LOW and DP_INTERVAL_HIGH.
     """
 
     epsilon: Fraction | None = None
@@ -82,7 +83,7 @@ _PLAIN: Final = re.compile(r"[0-9]{0,30}\.?[0-9]{0,30}([eE][+-]?[0-9]{1,3})?\Z")
 
 
 def take_options(tokens: list[Token]) -> tuple[Options, list[Token]]:
-    """The options of the one SELECT that has them, and the tokens without that clause."""
+    """Return the options of the one SELECT that has them, and the tokens without that clause."""
     places = [i for i in range(len(tokens) - 2) if _starts(tokens, i)]
     if not places:
         return Options(), tokens
@@ -136,7 +137,7 @@ def _read(tokens: list[Token]) -> Options:
 
 
 def _named_column(tokens: list[Token]) -> tuple[str, ...]:
-    """A column, or table.column; quoted or not."""
+    """Return a column, or table.column, quoted or not, as its names."""
     names, dots = tokens[::2], tokens[1::2]
     plain = all(t.token_type not in (TokenType.STRING, TokenType.NUMBER, TokenType.L_PAREN) for t in names)
     if (
@@ -206,7 +207,7 @@ def _strategy(name: str, token: Token) -> str:
     return word
 
 
-#: By its name in the clause: the attribute of :class:`Options`, and how it is read.
+#: By name in the clause: the attribute of :class:`Options`, and the function that reads its value.
 _READERS: Final[dict[str, tuple[str, Callable[[str, Token], object]]]] = {
     **{option.clause: (name, _reader(option)) for name, option in OPTIONS.items() if option.clause},
     "max_rows_joined": ("max_rows_joined", _count),
@@ -216,14 +217,14 @@ _READERS: Final[dict[str, tuple[str, Callable[[str, Token], object]]]] = {
 
 # -- parser
 
-# A parser that meets text it does not know may log it; analysts' text belongs to no log.
+# A parser may log text that it does not know; analysts' text must not enter any log.
 logging.getLogger("sqlglot").addHandler(logging.NullHandler())
 logging.getLogger("sqlglot").propagate = False
 
 
 @dataclass(frozen=True)
 class Parsed:
-    """A syntax tree on the allow-list, and the options that stood in the text."""
+    """A syntax tree on the allow-list, and the OPTIONS of the text."""
 
     tree: exp.Query
     options: Options
@@ -248,17 +249,17 @@ class _Dialect(DuckDB):
     Parser = _Parser
 
     class Tokenizer(DuckDB.Tokenizer):
-        """The words and signs of DuckDB, and names between backticks."""
+        """The keywords and symbols of DuckDB, and names between backticks."""
 
         IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ['"', "`"]
 
 
 def _usable(dialect: DuckDB) -> DuckDB:
-    """The dialect, if its parser can be made.
+    """Return the dialect, if its parser can be made.
 
     Raises:
-        ImportError: a compiled sqlglot cannot be told to forget its special cases; better no start than a planner that
-            finds every query unreadable.
+        ImportError: special cases cannot be removed from a compiled sqlglot; better to fail at import than to refuse
+            every query as unreadable.
     """
     try:
         dialect.parser()
@@ -269,13 +270,13 @@ def _usable(dialect: DuckDB) -> DuckDB:
 
 _DIALECT: Final = _usable(_Dialect())
 
-#: Words that are keywords, or parts of keywords such as GROUP BY.
+#: Keywords, and parts of keywords such as GROUP BY.
 _SPECIAL_WORDS: Final = frozenset(word for key in _DIALECT.tokenizer_class.KEYWORDS for word in key.split())
 
-#: First words of statements that are not queries, so that the refusal can say so.
+#: Tokens that a query may begin with; a text that begins with another token is refused as another statement.
 _QUERY_STARTS = {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN, TokenType.VALUES}
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
-#: Signs and words without which nothing is spelled in the way of another database.
+#: Without any of these symbols and words, nothing is spelled in another database's way.
 _RESPELLED = re.compile(r"[\[`]|top|fetch|distinct|lag|lead|pivot|over|unnest", re.IGNORECASE)
 _NUMBER_AND_UNIT = re.compile(r"\s*[+-]?[0-9]+(?:\.[0-9]+)?\s*[a-zA-Z]+\s*")
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
@@ -304,7 +305,7 @@ _STRANGE = {
 
 
 def parse(sql: str) -> Parsed:
-    """Read one query.
+    """Parse one query.
 
     Raises:
         Refusal: whenever the text is not one query on the allow-list; no other exception.
@@ -345,7 +346,7 @@ def _check_tokens(tokens: list[Token]) -> None:
         raise Refusal("statement", f"Only queries are answered: write a SELECT instead of {word!r}.")
     depth = 0
     for before, token in zip([tokens[0], *tokens], tokens, strict=False):
-        # The parser would read the first number and unit of an interval and forget the rest.
+        # The parser would read the first number and unit of an interval and ignore the rest.
         one_part = before.token_type is TokenType.INTERVAL and len(_NUMBER_AND_UNIT.findall(token.text)) == 1
         if one_part and not _NUMBER_AND_UNIT.fullmatch(token.text):
             raise Refusal(
@@ -369,7 +370,7 @@ def _check_tokens(tokens: list[Token]) -> None:
 
 
 def is_bare_name(name: str) -> bool:
-    """Whether a name may be written without quotes and still be read as this name."""
+    """Whether a name may be written without quotes and is still read as this name."""
     if not name.isascii() or not name.isidentifier() or name.upper() in _SPECIAL_WORDS:
         return False
     tokens = _DIALECT.tokenize(name)
@@ -377,7 +378,7 @@ def is_bare_name(name: str) -> bool:
 
 
 def is_writable(name: str) -> bool:
-    """Whether a column may be called so without quotes wherever a query names one; ``alter`` and ``order`` not."""
+    """Whether a column of this name needs no quotes wherever a query names it; ``alter`` and ``order`` need them."""
     try:
         tree = parse(f"SELECT {name}, AVG({name}) FROM t WHERE {name} = 1 GROUP BY {name}").tree  # noqa: S608
     except Refusal:
@@ -386,7 +387,7 @@ def is_writable(name: str) -> bool:
 
 
 def _quoting(problem: SqlglotError, sql: str) -> str:
-    """What to write, where the text is SQL once the word that it stops at is a quoted name."""
+    """Return advice to quote the word that the parser stops at, if the text can then be parsed; else an empty text."""
     word = str((getattr(problem, "errors", None) or [{}])[0].get("highlight", ""))
     quoted = re.sub(rf'(?<![\w"]){re.escape(word)}(?![\w"])', f'"{word}"', sql)
     try:
@@ -420,7 +421,7 @@ def _tree(tokens: list[Token], sql: str) -> exp.Query:
 
 
 def _place(problem: SqlglotError) -> tuple[int, int] | None:
-    """Line and column, where the parser knows them."""
+    """Return line and column, where the parser knows them."""
     details = getattr(problem, "errors", None)
     if isinstance(details, list) and details:
         line, column = details[0].get("line"), details[0].get("col")
@@ -511,7 +512,7 @@ _ALLOWED: Final[dict[type[exp.Expr], frozenset[str]]] = {
     }.items()
 }  # fmt: skip
 
-#: Sentences for things people are likely to write; (type, argument or "") to (code, sentence).
+#: Refusals of constructs that people are likely to write: (type, argument or "") to (code, sentence).
 _SENTENCES: Final[dict[tuple[str, str], tuple[str, str]]] = {
     ("Select", "sample"): ("sample", "Sampling is not supported; remove USING SAMPLE."),
     ("Table", "sample"): ("sample", "Sampling is not supported; remove TABLESAMPLE."),
@@ -559,7 +560,7 @@ _CHAINS = (exp.And, exp.Or)
 
 
 def read_tree(sql: str) -> exp.Query:
-    """The tree of a text that need not be on the allow-list, without its options: to look at, not to resolve.
+    """Parse a text that need not be on the allow-list, without its OPTIONS: for inspection, not for resolution.
 
     Raises:
         Refusal: the text cannot be read.
@@ -569,12 +570,12 @@ def read_tree(sql: str) -> exp.Query:
 
 
 def text_of_tree(tree: exp.Expr) -> str:
-    """A tree as SQL text."""
+    """Return a tree as SQL text."""
     return tree.sql(dialect=_DIALECT)
 
 
 def disallowed(tree: exp.Expr) -> list[tuple[exp.Expr, str]]:
-    """The nodes outside the allow-list, each with the name of an argument where that is what is not allowed."""
+    """Return the nodes outside the allow-list, each with the name of the argument that is not allowed, if it is one."""
     found: list[tuple[exp.Expr, str]] = []
     for node, _ in _walk(tree):
         allowed = _ALLOWED.get(type(node))
@@ -612,7 +613,7 @@ def _refuse(kind: str, name: str) -> None:
 
 
 def _walk(tree: exp.Expr) -> Iterator[tuple[exp.Expr, int]]:
-    """All nodes with their depth; a chain of AND or OR is one level, since it is resolved as one node."""
+    """Yield all nodes with their depth; a chain of AND or OR is one level, since it is resolved as one node."""
     stack: list[tuple[exp.Expr, int]] = [(tree, 1)]
     while stack:
         node, depth = stack.pop()

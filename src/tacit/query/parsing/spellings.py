@@ -18,7 +18,7 @@ SELECT UNNEST(x) AS y FROM t                SELECT y FROM t, UNNEST(x) AS y(y)
   (SUM(x) FOR c IN ('a'))
 ========================================== ================================================================
 
-Nothing is decided here: tokens and nodes that are written are on the allow-list like those of the analyst.
+Nothing is allowed here: tokens and nodes written here are checked against the allow-list like those of the analyst.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from tacit.query.refusal import Refusal
 
-#: Set in the ``meta`` of a SELECT whose ORDER BY chose rows and is no order of the result below the aggregation.
+#: Key in the ``meta`` of a SELECT whose ORDER BY picks the rows of DISTINCT ON and does not order the result.
 DISTINCT_ON: Final = "distinct_on"
 
-#: Digits of a number of parts, and of a place among them.
+#: Most digits of the number of quantiles, and of a position among them.
 _LONGEST_NUMBER: Final = 9
 _AFTER_SELECT: Final = (TokenType.SELECT, TokenType.DISTINCT, TokenType.ALL)
 
 
-#: Text between brackets that is a name; a list of constants is none, and neither is one of its texts.
+#: Text between brackets that is a name; neither a list of constants nor one of its texts matches.
 _BRACKETED: Final = re.compile(r"[^\W\d][^\[\]\"'`,;]*")
-#: After these, brackets hold a place in a list.
+#: Token types after which brackets hold a position in a list.
 _OPERANDS: Final = frozenset(
     (TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.R_PAREN, TokenType.R_BRACKET)
 )
@@ -50,7 +50,7 @@ _BRACKETS: Final = (TokenType.L_BRACKET, TokenType.R_BRACKET)
 
 
 def named_tokens(tokens: list[Token], sql: str) -> list[Token]:
-    """The tokens with each name between brackets as one."""
+    """Return the tokens with each name between brackets as one token."""
     found: list[Token] = []
     place = 0
     while place < len(tokens):
@@ -67,12 +67,12 @@ def named_tokens(tokens: list[Token], sql: str) -> list[Token]:
 
 
 def _bracketed_name(tokens: list[Token], place: int, sql: str) -> int | None:
-    """The place of the bracket that ends a name which begins here; None where none does."""
+    """Return the index of the bracket that closes a name beginning at ``place``; None where no name begins."""
     if tokens[place].token_type is not TokenType.L_BRACKET:
         return None
     if place and tokens[place - 1].token_type in _OPERANDS:
         return None
-    # No further than to the next bracket, which no name holds: hostile text has many of them.
+    # Search no further than the next bracket, which no name holds: hostile text has many of them.
     closing = next((i for i in range(place + 1, len(tokens)) if tokens[i].token_type in _BRACKETS), None)
     if closing is None or not _BRACKETED.fullmatch(sql[tokens[place].end + 1 : tokens[closing].start].strip()):
         return None
@@ -80,7 +80,7 @@ def _bracketed_name(tokens: list[Token], place: int, sql: str) -> int | None:
 
 
 def respelled_tokens(tokens: list[Token]) -> list[Token]:
-    """The tokens with TOP as the parser knows it."""
+    """Return the tokens with TOP as the token that the parser knows."""
     for place in range(1, len(tokens) - 1):
         here = tokens[place]
         if (
@@ -95,7 +95,7 @@ def respelled_tokens(tokens: list[Token]) -> list[Token]:
 
 
 def split_paths(tree: exp.Expr, names: Set[str]) -> None:
-    """Split the paths of tables among ``names``, which stand between backticks as one name, as in BigQuery."""
+    """Split the paths of tables among ``names``, which are single names between backticks, as in BigQuery."""
     named = {clause.alias for clause in tree.find_all(exp.CTE)}
     for node in tree.find_all(exp.Table):
         parts = node.name.split(".")
@@ -105,7 +105,7 @@ def split_paths(tree: exp.Expr, names: Set[str]) -> None:
 
 
 def respelled_tree(tree: exp.Expr) -> exp.Expr:
-    """The tree with LIMIT where FETCH FIRST stood, and numbered rows where DISTINCT ON did."""
+    """Respell the tree, such as FETCH FIRST as LIMIT and DISTINCT ON as numbered rows; see the table above."""
     stack = [tree]
     while stack:
         node = stack.pop()
@@ -159,10 +159,10 @@ def _number_rows(select: exp.Select, distinct: exp.Distinct) -> None:
 
 
 def _group_windows(select: exp.Select) -> None:
-    """GROUP BY for windows over whole partitions, of which DISTINCT or LIMIT 1 keeps a row each.
+    """Replace windows over whole partitions, of which DISTINCT or LIMIT 1 keeps one row each, by GROUP BY.
 
-    The rows of a partition have one value in all windows and in its keys. So one row of each is left where every key
-    is listed, and nothing else that differs within the partition.
+    All rows of a partition have the same values of windows and keys. So DISTINCT leaves one row per partition where
+    every key is listed, and nothing that differs within the partition.
     """
     items = select.expressions
     found = [node for item in items for node in item.find_all(exp.Window)]
@@ -203,14 +203,14 @@ _ROW_BY_ROW: Final = frozenset(
 
 
 def function_of(node: exp.Expr) -> str:
-    """The small-letter name of a call, also of one with FILTER or WITHIN GROUP; empty for anything else."""
+    """Return the lower-case name of a call, also of one with FILTER or WITHIN GROUP; empty for any other node."""
     while isinstance(node, (exp.Filter, exp.WithinGroup)):
         node = node.this
     return node.name.lower() if isinstance(node, exp.Anonymous) else ""
 
 
 def _list_in_from(select: exp.Select) -> None:
-    """UNNEST in FROM for one in the SELECT list."""
+    """Move UNNEST from the SELECT list to FROM."""
     for item in select.expressions:
         called = item.this if isinstance(item, exp.Alias) else item
         if function_of(called) == "unnest" and len(called.expressions) == 1 and select.args.get("from_") is not None:
@@ -222,7 +222,7 @@ def _list_in_from(select: exp.Select) -> None:
 
 
 def _turn(node: exp.Subquery, pivots: list[exp.Expr]) -> None:
-    """Aggregates with FILTER for a PIVOT, which groups by all columns that it does not read."""
+    """Replace PIVOT by aggregates with FILTER, grouped by all columns that PIVOT does not read."""
     pivot, rows = pivots[0], node.this
     field = (pivot.args.get("fields") or [None])[0]
     wanted = [(v.this if isinstance(v, exp.PivotAlias) else v) for v in field.expressions] if field is not None else []
@@ -260,7 +260,7 @@ def _turn(node: exp.Subquery, pivots: list[exp.Expr]) -> None:
 
 
 def _take_default(node: exp.Window) -> None:
-    """The third argument of LAG and LEAD, in place of rows that there are not; a NULL of a row that is there stays."""
+    """Apply the third argument of LAG and LEAD where the row does not exist; a NULL of an existing row stays."""
     called = node.this
     if function_of(called) not in ("lag", "lead") or len(called.expressions) != 3:
         return
@@ -273,7 +273,7 @@ def _take_default(node: exp.Window) -> None:
 
 
 def _take_quantile(node: exp.Bracket) -> None:
-    """One of the quantiles of APPROX_QUANTILES, counted from 0 by OFFSET and from 1 by ORDINAL.
+    """Replace an item of APPROX_QUANTILES, counted from 0 by OFFSET and from 1 by ORDINAL, by one quantile.
 
     Raises:
         Refusal: neither word is there; a plain index counts from 0 in some systems and from 1 in others.
@@ -303,7 +303,7 @@ def _term(select: exp.Select, term: exp.Expr) -> exp.Expr:
 
 
 def listed_part(select: exp.Select, node: exp.Expr) -> exp.Expr:
-    """Meaning of a position of the SELECT list, or of a name that it gives."""
+    """Return the expression that a position of the SELECT list, or an alias in it, stands for."""
     items = select.expressions
     place = node.name if isinstance(node, exp.Literal) and not node.is_string else ""
     if place.isascii() and place.isdigit() and len(place) < 5 and 1 <= int(place) <= len(items):

@@ -1,7 +1,7 @@
 """Names, constants and queries as SQL text.
 
 A name stands between double quotes and a text between single ones, with the quote itself doubled; the parser knows no
-other escapes. Everything that could not be read back as the same name or the same value is refused here. A query may be
+other escapes. A name or value that would not be parsed back unchanged is refused here. A query may be
 an expression of Ibis or SQLGlot: it becomes text of DuckDB's dialect, which is parsed and checked like any other.
 """
 
@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from tacit.core.errors import InputError
 
-#: Values that a query can hold.
+#: Python types of the constants that a query can hold.
 Constant = str | int | float | bool | Decimal | dt.date | dt.datetime | None
 
 _LONGEST: Final = 63
@@ -27,15 +27,15 @@ class IbisExpression(Protocol):
     """An expression of Ibis, which is not imported here."""
 
     def to_sql(self, dialect: str | None = None) -> str:
-        """The expression as SQL."""
+        """Return the expression as SQL."""
 
 
-#: What methods that take a query accept.
+#: Types of queries that methods accept.
 Query = str | exp.Expression | IbisExpression
 
 
 def query_text(query: object, parameter: str = "sql") -> str:
-    """The SQL of a query.
+    """Return the SQL of a query.
 
     >>> query_text(exp.select("COUNT(*)").from_("visits").where("age >= 40"))
     'SELECT COUNT(*) FROM visits WHERE age >= 40'
@@ -51,7 +51,7 @@ def query_text(query: object, parameter: str = "sql") -> str:
 
 
 def name_text(name: object) -> str:
-    """The name of a table or a column, quoted.
+    """Return the name of a table or a column, quoted.
 
     >>> name_text("Ward name")
     '"Ward name"'
@@ -64,7 +64,7 @@ def name_text(name: object) -> str:
 
 
 def constant_text(value: Constant) -> str:
-    """A constant of a query.
+    """Return a constant of a query as SQL text.
 
     >>> constant_text("it's"), constant_text(-3), constant_text(None)
     ("'it''s'", '-3', 'NULL')
@@ -97,7 +97,7 @@ def _number(value: float | Decimal) -> str:
 
 
 def _printable(text: str, what: str) -> str:
-    """Text without characters that no statement may hold; the parser refuses them too."""
+    """Return the text; refuse characters that no statement may hold, as the parser does."""
     bad = next((c for c in text if ord(c) < 32 and c not in "\t\n\r"), None)
     bad = bad or next((c for c in text if 0x7F <= ord(c) < 0xA0 or 0xD800 <= ord(c) < 0xE000), None)
     if bad is not None:

@@ -9,7 +9,7 @@ resolver, never by hand.
 node            rows
 =============== =======================================================================================================
 Scan            a table; numbers that are not finite are NULL, rows without a unit are dropped, the unit is the last
-                column where no visible column is it
+                column unless it is a visible one
 Constants       the rows of a VALUES list; public
 ReleasedValue   one row with a value that another part of the query releases first; public once it is known
 ReleasedTable   rows that another part of the query releases first, likewise
@@ -58,7 +58,7 @@ from tacit.query.types import Domain, SqlType, Value
 
 @dataclass(frozen=True, slots=True)
 class SortKey(Holder):
-    """One term of a window's ORDER BY; NULLs last in either order, if not stated otherwise."""
+    """One term of a window's ORDER BY; NULLs come last in either direction, unless stated otherwise."""
 
     expression: Expression
     descending: bool
@@ -66,7 +66,7 @@ class SortKey(Holder):
 
 
 class WindowFrame(Enum):
-    """The rows of the partition that a window function reads."""
+    """The rows of the partition that a window function reads, relative to the current row."""
 
     PARTITION = "whole partition"
     RUNNING = "rows from the first to the current"
@@ -77,12 +77,12 @@ class WindowFrame(Enum):
 
 @dataclass(frozen=True, slots=True)
 class MonthsAway:
-    """An end of a frame that is so many months after the date of the current row, or before it where negative."""
+    """An end of a frame, ``count`` months after the date of the current row, or before it where negative."""
 
     count: int
 
 
-#: An end of a frame around the current row; None for no end.
+#: An end of a frame around the current row, as a distance from it; None for an unbounded end.
 FrameEnd = Fraction | MonthsAway | None
 
 
@@ -93,15 +93,15 @@ class WindowCall(Holder):
     Args:
         function: a :class:`~.algebra.UnitCall` function, or ``row_number``, ``rank``, ``dense_rank``, ``lag``,
             ``lead``, ``first_value``, ``last_value``, ``nth_value``.
-        argument: what it reads; None for ``count_rows``, ``row_number``, ``rank``, ``dense_rank``.
-        offset: how many rows away ``lag`` and ``lead`` look; which row of the frame ``nth_value`` takes, from 1.
+        argument: the expression that it reads; None for ``count_rows``, ``row_number``, ``rank``, ``dense_rank``.
+        offset: distance in rows for ``lag`` and ``lead``; position in the frame, from 1, for ``nth_value``.
         partition: expressions, among them the unit where the source is owned.
-        order: an engine completes it with all columns of the source (except for ``rank``, ``dense_rank`` and PEERS
-            frames, which treat ties alike), so that equal rows are the only ties left.
-        frame: which rows.
-        type: of the result.
-        around: where frames around the current row begin and end: rows after it (before it, where negative), or
-            ordinals or months after it in the order of the one key; None for no end.
+        order: the sort keys. An engine completes them with all columns of the source (except for ``rank``,
+            ``dense_rank`` and PEERS frames, which treat ties alike), so that equal rows are the only ties left.
+        frame: the rows that it reads.
+        type: the SQL type of the result.
+        around: both ends of a frame around the current row: the number of rows after it (before it, where negative),
+            or ordinals or months after it in the order of the one key; None for an unbounded end.
     """
 
     function: str
@@ -130,17 +130,17 @@ class Field:
     """One column of a relation.
 
     Args:
-        name: for people; None for columns that queries cannot name.
-        type: its type.
+        name: its name; None for columns that queries cannot name.
+        type: its SQL type.
         domain: public knowledge about its values.
-        identifies: what a value of it singles out: ``"unit <population>"`` for the unit itself, ``"key
-        <table>.<column>"``
+        identifies: what a value identifies: ``"unit <population>"`` for the unit itself, ``"key <table>.<column>"``
             for a unique column of a protected table, and None for anything else. Two rows with equal values of equal
             kind belong to one unit; this is what allows a join of protected tables.
         origin: ``table.column`` where it was stored, for messages; None for computed columns.
-        per_unit: whether all rows of a unit presumably share one value. Chooses limits, never safety.
-        repeats: of a scan alone: the most rows (of one unit, where the table is protected) that share a value; 1 where
-            the column is declared unique, None where nothing is known. Bounds work, never values.
+        per_unit: whether all rows of a unit presumably share one value. Chooses contribution bounds; privacy does not
+            depend on it.
+        repeats: for columns of a scan, the most rows (of one unit, where the table is protected) that share a value; 1
+            where the column is declared unique, None where nothing is known. Bounds work, never values.
     """
 
     name: str | None = field(compare=False)
@@ -154,16 +154,16 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class RelationNode:
-    """The root of the relational nodes.
+    """Base class of the relational nodes.
 
     Args:
         fields: the columns.
         unit: the slot of the unit column; None for public relations.
-        population: whose units; None for public relations.
+        population: the population of the units; None for public relations.
         max_groups: how many groups a unit counts in where a query states no number, as declared for the tables
             below (the largest of them, AUTO among them); 1 where a unit has one row.
         max_rows: how many rows of a unit count per group, likewise.
-        weight: how many nodes the tree has when shared parts are counted each time they occur.
+        weight: the number of nodes in the tree, shared parts counted each time they occur.
     """
 
     fields: tuple[Field, ...]
@@ -192,15 +192,14 @@ class Scan(RelationNode):
         table: its name.
         columns: the stored columns, in the order of the first fields.
         unit_source: the stored column that is the unit; ``"row"`` for a number per row (the last field); for a path,
-        the column
-            at its end, as the last field.
+            the column at its end, as the last field.
         path: foreign keys to follow, by inner joins on equality, from this table to the one that has the unit column.
-            Each step's ``column`` belongs to the table the step before it arrived at.
-        rows: the most rows of one unit, as declared; of a public table, how many it has. Bounds work, never values.
-        table_rows: the most rows of a protected table, as declared; for the time of a query alone.
+            Each step's ``column`` belongs to the table that the previous step references.
+        rows: the most rows of one unit, as declared; for a public table, its number of rows. Bounds work, never values.
+        table_rows: the most rows of a protected table, as declared; decides the response time of a query alone.
         text_length: the most characters of its texts, likewise.
-        max_groups_limit: ceiling of the owner on ``max_groups`` of a query; None for none.
-        max_rows_limit: likewise on ``max_rows``.
+        max_groups_limit: ceiling of the owner on ``max_groups`` of a query; None for no ceiling.
+        max_rows_limit: ceiling of the owner on ``max_rows``, likewise.
     """
 
     table: str
@@ -215,7 +214,6 @@ class Scan(RelationNode):
 
     @property
     def row_units(self) -> bool:
-        """Whether every row is its own unit."""
         return self.unit_source == "row" and self.unit is not None and self.unit >= len(self.columns)
 
 
@@ -228,7 +226,7 @@ class Constants(RelationNode):
 
 @dataclass(frozen=True, slots=True)
 class ReleasedValue(Constants):
-    """One row with a value that another part of the query releases first; NULL until it is known.
+    """One row with a value that another part of the query releases first; NULL until it is released.
 
     ``key`` names the query whose value it is (:attr:`tacit.query.query.Query.values`).
     """
@@ -238,9 +236,9 @@ class ReleasedValue(Constants):
 
 @dataclass(frozen=True, slots=True)
 class ReleasedTable(ReleasedValue):
-    """Rows that another part of the query releases first; as many rows of NULL as there may be until they are known.
+    """Rows that another part of the query releases first; until then, rows of NULL, as many as there may be.
 
-    Of rows that agree in the columns ``unique`` there is one; None where nothing is known of that.
+    No two rows agree in all of the columns ``unique``; None where no such columns are known.
     """
 
     unique: frozenset[int] | None
@@ -248,13 +246,12 @@ class ReleasedTable(ReleasedValue):
 
 @dataclass(frozen=True, slots=True)
 class OverSource(RelationNode):
-    """Rows of one relation, none of them twice."""
+    """Base class of relations with at most one row for each row of the source."""
 
     source: RelationNode
 
     @property
     def row_units(self) -> bool:
-        """Whether every row is its own unit."""
         return self.source.row_units
 
 
@@ -287,8 +284,8 @@ class Join(RelationNode):
 
     Columns are the left ones, then the right ones, then for FULL joins of owned relations the unit.
 
-    ``keeps`` says of an INNER join that the text asked for an outer one that keeps public rows of this side; they are
-    no rows here (:mod:`tacit.query.resolve.public_rows`).
+    ``keeps`` marks an INNER join that stands for an outer one, which keeps public rows of this side; these are not
+    among the rows here (:mod:`tacit.query.resolve.public_rows`).
     """
 
     left: RelationNode
@@ -299,14 +296,14 @@ class Join(RelationNode):
 
     @property
     def row_units(self) -> bool:
-        """Whether every row is its own unit: beside at most one public row, as many as there were."""
+        """Whether every row is its own unit: each is joined with at most one public row."""
         alone = self.left.row_units and self.unit == self.left.unit and self.right.is_public
         return alone and self.kind in (JoinKind.INNER, JoinKind.LEFT) and row_bounds(self.right)[1] in (0, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class ExistsColumn(OverSource):
-    """Every row of ``source`` once, and whether any row of ``other`` meets ``condition`` with it (never NULL)."""
+    """All rows of ``source``, and a BOOLEAN column: whether some row of ``other`` meets ``condition`` with the row."""
 
     other: RelationNode
     condition: Expression
@@ -338,10 +335,11 @@ class UnitCall(Holder):
         function: ``count_rows``, ``count`` (non-NULL), ``count_distinct``, ``sum``, ``avg``, ``min``, ``max``,
             ``quantile`` (continuous, as PERCENTILE_CONT), ``var_samp``, ``var_pop``, ``stddev_samp``, ``stddev_pop``,
             ``bool_and``, ``bool_or``.
-        argument: what it reads; None for ``count_rows``. NULL is ignored.
+        argument: the expression that it reads; None for ``count_rows``. NULL is ignored.
         where: the FILTER condition; rows for which it is not true are ignored.
         parameter: the fraction of ``quantile``.
-        type: of the result. A result that does not fit is NULL, as is the aggregate of no values (except counts: 0).
+        type: the SQL type of the result. A result that does not fit is NULL, as is the aggregate of no values (except
+            counts: 0).
 
     The value must be a function of the *multiset* of the group's values: an engine must not let the order of rows, the
     number of threads or other units' rows change the last bit of a sum of DOUBLE values (sum them sorted, or as
@@ -365,7 +363,7 @@ class UnitAggregate(RelationNode):
 
     @property
     def row_units(self) -> bool:
-        """Whether every row is its own unit: grouped by the unit alone, each unit has one."""
+        """Whether every row is its own unit: grouped by the unit alone, each unit has one row."""
         only = self.keys[0] if len(self.keys) == 1 else None
         return self.unit is not None and isinstance(only, Reference) and only.slot == self.source.unit
 
@@ -378,7 +376,7 @@ class UnitWindow(OverSource):
 
 
 def sources(node: RelationNode) -> tuple[RelationNode, ...]:
-    """The relations directly below."""
+    """Return the relations directly below a node."""
     match node:
         case Join():
             return (node.left, node.right)
@@ -393,9 +391,9 @@ def sources(node: RelationNode) -> tuple[RelationNode, ...]:
 
 
 def row_bounds(node: RelationNode) -> tuple[int, int | None]:
-    """The fewest and the most rows a relation can have; None where the tables decide.
+    """Return the fewest and the most rows that a relation can have; None where the tables decide.
 
-    Declarations are not believed here: a column that is called unique bounds nothing.
+    Declarations are not relied on: a column that is declared unique bounds nothing.
     """
     match node:
         case ReleasedTable():
@@ -403,7 +401,7 @@ def row_bounds(node: RelationNode) -> tuple[int, int | None]:
         case Constants():
             return len(node.rows), len(node.rows)
         case UnitAggregate() if not node.keys:
-            # An aggregate of everything has one row even over nothing.
+            # An aggregate without keys has one row even over no rows.
             return 1, 1
         case ProjectColumns() | UnitWindow() | ExistsColumn():
             return row_bounds(node.source)
@@ -427,7 +425,7 @@ def _fewer(one: int | None, other: int | None) -> int | None:
 
 
 def _most_placed(node: FilterRows) -> int | None:
-    """The number that a filter holds the number of a row to, where a window has numbered all rows; else None."""
+    """Return n for a filter ``row_number <= n`` over a window that numbers all rows; None for any other filter."""
     window, condition = node.source, node.condition
     if not (isinstance(window, UnitWindow) and isinstance(condition, Call) and condition.function == "le"):
         return None
@@ -449,24 +447,24 @@ def _joined(node: Join) -> tuple[int, int | None]:
 
 
 def reference(relation: RelationNode, slot: int) -> Reference:
-    """The expression that reads a column of a relation."""
+    """Return a reference to the column of a relation at ``slot``."""
     column = relation.fields[slot]
     return Reference(column.type, column.domain, slot, column.name or column.origin or "?")
 
 
 def visible(relation: RelationNode) -> list[tuple[str, Reference]]:
-    """The columns that queries can name, and the expressions that read them."""
+    """Return the columns that queries can name, as pairs of a name and a reference."""
     return [(c.name, reference(relation, slot)) for slot, c in enumerate(relation.fields) if c.name is not None]
 
 
 def relation_text(node: RelationNode) -> str:
-    """Canonical text: equal relations have equal texts and different ones different texts."""
+    """Return the canonical text: equal relations have equal texts and different ones different texts."""
     below = [relation_text(part) for part in sources(node)]
     return f"{type(node).__name__}[{'; '.join(_own_text(node))}]({', '.join(below)})@{node.unit}"
 
 
 def _told_apart(name: str) -> str:
-    """A name of a column in canonical text: in quotes where it may hold the signs between names."""
+    """Return a column's name for the canonical text: in quotes where it could contain the text's separators."""
     return name if name.isascii() and name.isidentifier() else repr(name)
 
 
@@ -498,24 +496,24 @@ def _own_text(node: RelationNode) -> list[str]:
 
 
 def call_text(call: UnitCall) -> str:
-    """Canonical text of an exact aggregate."""
+    """Return the canonical text of an exact aggregate."""
     return f"{call.function}({optional_text(call.argument)}|{optional_text(call.where)}|{call.parameter!r}):{call.type}"
 
 
 def walk_relations(node: RelationNode) -> Iterator[RelationNode]:
-    """A relation and all relations below it, each before those below it, from left to right."""
+    """Yield a relation and all relations below it in pre-order, from left to right."""
     yield node
     for part in sources(node):
         yield from walk_relations(part)
 
 
 def scans(node: RelationNode) -> Iterator[Scan]:
-    """The tables that a relation reads, each as often as it occurs."""
+    """Yield the scans in a relation, each as often as it occurs."""
     return (part for part in walk_relations(node) if isinstance(part, Scan))
 
 
 def scanned(node: RelationNode) -> Iterator[str]:
-    """The names of those tables, and of those that lead from them to the unit."""
+    """Yield the names of the scanned tables, and of the tables on their paths to the unit."""
     return (name for scan in scans(node) for name in (scan.table, *(hop.table for hop in scan.path)))
 
 
@@ -533,18 +531,18 @@ def is_public_throughout(node: RelationNode) -> bool:
 
 
 def released_values(node: RelationNode) -> tuple[str, ...]:
-    """The keys of the values that a relation reads and that are yet to be released."""
+    """Return the keys of the released values that a relation reads, each once."""
     return tuple(dict.fromkeys(part.key for part in walk_relations(node) if isinstance(part, ReleasedValue)))
 
 
 def bottom_up(node: RelationNode, change: Callable[[RelationNode], RelationNode]) -> RelationNode:
-    """The tree with ``change`` applied to every node, sources first."""
+    """Return the tree with ``change`` applied to every node, sources first."""
     below = [bottom_up(part, change) for part in sources(node)]
     return change(with_sources(node, below) if below else node)
 
 
 def with_sources(node: RelationNode, below: Sequence[RelationNode]) -> RelationNode:
-    """The node over other sources; itself where they are the same."""
+    """Return the node over other sources; the node itself where they are the same."""
     if all(new is old for new, old in zip(below, sources(node), strict=True)):
         return node
     match node:
@@ -561,7 +559,7 @@ def with_sources(node: RelationNode, below: Sequence[RelationNode]) -> RelationN
 
 
 def moved(slots: Mapping[int, int]) -> Change:
-    """Expressions over columns that now stand elsewhere."""
+    """Return a change of expressions that renumbers slots, old to new."""
 
     def change(part: Expression) -> Expression | None:
         if not isinstance(part, Reference):
@@ -573,7 +571,7 @@ def moved(slots: Mapping[int, int]) -> Change:
 
 
 def substituted(expressions: Sequence[Expression]) -> Change:
-    """Expressions in which each column is replaced by what computes it."""
+    """Return a change of expressions that replaces each column by the expression that computes it."""
     return lambda expression: rewrite(
         expression, lambda part: expressions[part.slot] if isinstance(part, Reference) else None
     )

@@ -5,8 +5,8 @@ node       meaning
 ========== =============================================================================================
 Reference  column ``slot`` of the relation below (for a join: left columns, then right columns)
 Literal    a constant
-Call       a function of the registry (:mod:`tacit.query.relational.functions`) by its id; also AND, OR, NOT,
-comparisons
+Call       a function of the registry (:mod:`tacit.query.relational.functions`) by its id; also AND, OR, NOT and
+           comparisons
 Cast       to another type; a value that does not fit becomes NULL
 Case       the first branch whose condition is true, else ``otherwise``
 InList     whether the operand equals one of some constants
@@ -15,8 +15,7 @@ Interval   above the final aggregation only: an end of the confidence interval o
 
 Each has a ``type`` and a ``domain`` (public knowledge about its values). The domain follows from the parts and takes no
 part in comparison. Build calls with :func:`tacit.query.relational.functions.call`, which checks arguments, converts
-types and
-folds constants; the dataclasses themselves check nothing.
+types and folds constants; the dataclasses themselves check nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from tacit.query.types import BOOLEAN, NULL, Domain, Range, SqlType, Value, fini
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """The root of the scalar nodes."""
+    """Base class of the scalar nodes."""
 
     type: SqlType
     domain: Domain = field(compare=False, repr=False)
@@ -50,12 +49,12 @@ class Expression:
 
     @property
     def values(self) -> tuple[Value | None, ...] | None:
-        """The finite public set of values, where one is known."""
+        """The finite public set of values, where one is known; else None."""
         return self.domain.values
 
     @property
     def step(self) -> Fraction | None:
-        """The grid on which the values lie, where one is known."""
+        """The grid on which the values lie, in ordinals, where one is known; else None."""
         return self.domain.step
 
 
@@ -84,7 +83,7 @@ class Call(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Cast(Expression):
-    """The operand as another type; what does not fit, does not parse or is not finite becomes NULL."""
+    """The operand as another type; a value that does not fit, does not parse or is not finite becomes NULL."""
 
     operand: Expression
 
@@ -123,12 +122,12 @@ TRUE = literal(True, BOOLEAN)
 FALSE = literal(False, BOOLEAN)
 NULL_LITERAL = literal(None, NULL)
 
-#: A change of an expression into another.
+#: A function from an expression to a changed expression.
 Change = Callable[[Expression], Expression]
 
 
 def children(node: Expression) -> tuple[Expression, ...]:
-    """The direct parts of an expression, in order."""
+    """Return the direct parts of an expression, in order."""
     match node:
         case Call():
             return node.args
@@ -143,7 +142,7 @@ def children(node: Expression) -> tuple[Expression, ...]:
 
 
 def walk(node: Expression) -> Iterator[Expression]:
-    """An expression and all its parts, each before its own parts."""
+    """Yield an expression and all its parts in pre-order."""
     stack = [node]
     while stack:
         here = stack.pop()
@@ -152,7 +151,7 @@ def walk(node: Expression) -> Iterator[Expression]:
 
 
 def references(node: Expression) -> tuple[Reference, ...]:
-    """The columns an expression reads, each slot once, in order of appearance."""
+    """Return references to the columns an expression reads, each slot once, in order of appearance."""
     seen: dict[int, Reference] = {}
     for part in walk(node):
         if isinstance(part, Reference):
@@ -161,7 +160,7 @@ def references(node: Expression) -> tuple[Reference, ...]:
 
 
 def depth(node: Expression) -> int:
-    """Number of levels of an expression."""
+    """Return the number of levels of an expression."""
     deepest = 0
     stack = [(node, 1)]
     while stack:
@@ -172,19 +171,19 @@ def depth(node: Expression) -> int:
 
 
 def size(node: Expression) -> int:
-    """Number of nodes of an expression."""
+    """Return the number of nodes of an expression."""
     return sum(1 for _ in walk(node))
 
 
 def rewrite(node: Expression, change: Callable[[Expression], Expression | None]) -> Expression:
-    """A copy in which each node for which ``change`` returns something is replaced by that, from the top."""
+    """Return a copy in which, from the top, each node that ``change`` returns a node for is replaced by that."""
     new = change(node)
     if new is not None:
         return new
     match node:
         case Call():
             args = tuple(rewrite(part, change) for part in node.args)
-            # Unchanged parts are not copied: queries are rewritten by several rules, and most leave most alone.
+            # Unchanged parts are not copied: several rules rewrite each query, and most leave most parts alone.
             same = all(map(operator.is_, args, node.args))
             return node if same else replace(node, args=args)
         case Cast() | Interval():
@@ -199,17 +198,17 @@ def rewrite(node: Expression, change: Callable[[Expression], Expression | None])
 
 
 class Holder:
-    """A record that holds expressions: in its fields, in tuples there, or in further records of this kind."""
+    """A record that holds expressions: in its fields, in tuples there, or in further holders."""
 
     __slots__ = ()
 
     def held(self) -> Iterator[Expression]:
-        """The expressions, in order."""
+        """Yield the expressions, in order."""
         for each in fields(self):  # type: ignore[arg-type]  # all of them are dataclasses
             yield from _held(getattr(self, each.name))
 
     def changed(self, change: Change) -> Self:
-        """The same with changed expressions."""
+        """Return the record with ``change`` applied to its expressions."""
         known = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
         return replace(self, **{name: _changed(value, change) for name, value in known.items()})  # type: ignore[type-var]
 
@@ -233,12 +232,12 @@ def _changed(value: Any, change: Change) -> Any:
 
 
 def shift(node: Expression, by: int) -> Expression:
-    """The same expression over columns that stand ``by`` slots further right."""
+    """Return the same expression over columns that stand ``by`` slots further right."""
     return rewrite(node, lambda part: replace(part, slot=part.slot + by) if isinstance(part, Reference) else None)
 
 
 def text_of(node: Expression) -> str:
-    """Canonical text: equal expressions have equal texts and different ones different texts."""
+    """Return the canonical text: equal expressions have equal texts and different ones different texts."""
     match node:
         case Reference():
             return f"${node.slot}:{node.type}"
@@ -266,5 +265,5 @@ def _constant(value: Value | None) -> str:
 
 
 def optional_text(expression: Expression | None) -> str:
-    """Canonical text, or a dash where there is no expression."""
+    """Return the canonical text, or a dash for None."""
     return "-" if expression is None else text_of(expression)

@@ -1,14 +1,14 @@
 """Narrowing: knowledge about columns and keys that follows from conditions in the text.
 
-Rows that are left after a condition make it true, so ``month BETWEEN 1 AND 3`` leaves three months, ``country IN (…)``
-the countries it lists whatever is declared, and ``cost < 50`` a range up to 50. The condition is part of the text and
+Rows that remain after a condition meet it, so ``month BETWEEN 1 AND 3`` leaves three months, ``country IN (…)`` the
+countries it lists whatever is declared, and ``cost < 50`` a range up to 50. The condition is part of the text and
 the knowledge is a function of it, so it is public. It is used as declared bounds are: to choose clamps, and which keys
 are listed; a key that is not listed here cannot be the key of a row that is left.
 
 Derived ranges: whether the range of a value follows from several columns, or from the most rows of a person.
 
 The range of a plain column is declared by the owner. That of a computed value follows from the ranges of its parts by
-interval arithmetic, which supposes all parts at their worst ends at once: the difference of two dates within two years
+interval arithmetic, which assumes all parts at their worst ends at once: the difference of two dates within two years
 has a range of four years, and a person's number of rows has one of ``unit_rows``. Such ranges are safe and much wider
 than the values, so an aggregate over one searches narrower bounds (:mod:`tacit.query.planning.auto_bounds`) unless the
 query states some by CLAMP or by a condition.
@@ -54,22 +54,22 @@ from tacit.query.types import Domain, Range, SqlType, Value, finite, ordinal
 
 # -- narrowing
 
-#: Comparisons, and what each becomes when its sides change places.
+#: Comparisons, and the equivalent comparison with the two sides exchanged.
 _MIRRORED: Final = {"eq": "eq", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
-#: Evaluations that narrowing one column by one condition may take; beyond, it stays as it was.
+#: Most evaluations for narrowing one column by one condition; beyond, the column keeps its domain.
 _MOST_TRIED: Final = 20_000
 
 
 def conjuncts(condition: Expression) -> tuple[Expression, ...]:
-    """The parts of a condition that must all be true."""
+    """Return the operands of a chain of AND, which must all be true."""
     if isinstance(condition, Call) and condition.function == "and":
         return tuple(part for arg in condition.args for part in conjuncts(arg))
     return (condition,)
 
 
 def narrowed_fields(fields: tuple[Field, ...], condition: Expression) -> tuple[Field, ...]:
-    """Columns of the rows for which ``condition`` is true."""
+    """Return the columns of the rows for which ``condition`` is true, with narrower domains."""
     known = list(fields)
     for part in conjuncts(condition):
         slots = {column.slot for column in references(part)}
@@ -81,7 +81,7 @@ def narrowed_fields(fields: tuple[Field, ...], condition: Expression) -> tuple[F
 
 
 def _narrowed(domain: Domain, kind: SqlType, condition: Expression, slot: int) -> Domain:
-    """Domain of column ``slot`` where a condition that reads it alone is true."""
+    """Return the domain of column ``slot`` where a condition that reads it alone is true."""
     listed = _listed(condition)
     values = domain.values
     if domain.nullable and _asks_for_null(condition):
@@ -93,10 +93,10 @@ def _narrowed(domain: Domain, kind: SqlType, condition: Expression, slot: int) -
     if values is not None and len(values) * size(condition) <= _MOST_TRIED:
         left = [value for value in values if _holds(condition, slot, value)]
         if not left:
-            # A condition that nothing meets is left to the data.
+            # A condition that no public value meets does not narrow the domain.
             return domain
         found = replace(finite(left, kind, nullable=nullable, growth=domain.growth), null_is_key=outer)
-        # NULL has no place, and an aggregate of nothing but NULLs keeps its bounds.
+        # NULL has no ordinal, and an aggregate of NULLs alone keeps its bounds.
         return replace(found, range=domain.range) if left == [None] else found
     if domain.values is not None and not nullable:
         domain = replace(domain, values=tuple(value for value in domain.values if value is not None))
@@ -111,7 +111,7 @@ def _with_null(values: tuple[Value | None, ...] | None) -> tuple[Value | None, .
 
 
 def _asks_for_null(condition: Expression) -> bool:
-    """Whether a condition on one column is ``IS NULL``, or a choice of conditions with that among them."""
+    """Whether a condition on one column is ``IS NULL``, or an OR with that among its operands."""
     if not isinstance(condition, Call):
         return False
     if condition.function == "or":
@@ -124,7 +124,7 @@ def _holds(condition: Expression, slot: int, value: Value | None) -> bool:
 
 
 def _compared(condition: Expression) -> tuple[str, Value] | None:
-    """The comparison of a plain column with a constant of its type, the column first."""
+    """Return the comparison of a plain column with a constant of its type, the column first; None for others."""
     if not isinstance(condition, Call) or condition.function not in _MIRRORED:
         return None
     one, other = condition.args
@@ -145,12 +145,12 @@ def _cut(known: Range, kind: SqlType, name: str, value: Value) -> Range:
     if name in ("eq", "le", "lt"):
         most = place - step if name == "lt" else place
         high = most if high is None else min(high, most)
-    # A condition that nothing meets is left to the data.
+    # A condition that no value in the range meets does not narrow the range.
     return known if low is not None and high is not None and low > high else Range(low, high)
 
 
 def _listed(condition: Expression) -> tuple[Value | None, ...] | None:
-    """The values that a condition on one column lists for it, if it is IN, =, IS NULL, or a choice of these."""
+    """Return the values that IN, =, IS NULL, or an OR of these lists for one column; None for other conditions."""
     if isinstance(condition, InList) and isinstance(condition.operand, Reference):
         return tuple(item.value for item in condition.items if item.value is not None)
     if not isinstance(condition, Call):
@@ -169,7 +169,7 @@ def _listed(condition: Expression) -> tuple[Value | None, ...] | None:
 
 
 def true_of_all(node: RelationNode) -> list[Expression]:
-    """Conditions over the columns of a relation that all of its rows meet."""
+    """Return conditions over the columns of a relation that all of its rows meet."""
     match node:
         case FilterRows():
             return [*conjuncts(node.condition), *true_of_all(node.source)]
@@ -190,7 +190,7 @@ def true_of_all(node: RelationNode) -> list[Expression]:
 
 
 def _lifted(conditions: Sequence[Expression], computed: Sequence[Expression]) -> list[Expression]:
-    """Conditions over what is computed instead of over the columns it is computed from; others are left out."""
+    """Rewrite conditions over the columns of a source to conditions over expressions of them; drop the others."""
     found = [
         _over(condition, {expression: slot for slot, expression in enumerate(computed)}) for condition in conditions
     ]
@@ -198,7 +198,7 @@ def _lifted(conditions: Sequence[Expression], computed: Sequence[Expression]) ->
 
 
 def _over(condition: Expression, slots: dict[Expression, int]) -> Expression | None:
-    """A condition that reads given expressions alone, each as a column; None where it reads anything else."""
+    """Return a condition over these expressions as columns; None where it reads anything else."""
     others = False
 
     def change(part: Expression) -> Expression | None:
@@ -218,13 +218,13 @@ def narrowed_keys(
     conditions: Sequence[Expression],
     allows: Callable[[int], bool],
 ) -> tuple[Value | None, ...] | None:
-    """Values of a key that rows can have which meet all conditions; None where they are not public.
+    """Return the values of a key in rows that meet all conditions; None where they are not public.
 
     Args:
         key: an expression over some relation.
         values: its public values, None where there are none.
         conditions: true of all rows; see :func:`true_of_all`.
-        allows: whether so many evaluations may be made.
+        allows: whether this number of evaluations may be made.
     """
     about = [part for part in (_over(condition, {key: 0}) for condition in conditions) if part is not None]
     about = [part for part in about if references(part)]
@@ -235,25 +235,25 @@ def narrowed_keys(
         known = [listed for listed in lists if listed is not None]
         if not known:
             return None
-        # The other conditions are tried on each value of the first list.
+        # The remaining conditions are tested on each value of the first list.
         values = tuple(dict.fromkeys(known[0]))
     if not allows(len(values) * sum(map(size, about))):
         return values
     left = tuple(value for value in values if all(evaluate(part, [value]) is True for part in about))
-    # Conditions that no key meets are left to the data.
+    # Conditions that no key meets do not narrow the list.
     return left or values
 
 
 # -- derived ranges
 
-#: Functions of several columns whose range supposes the worst ends of all of them.
+#: Functions of several columns whose range assumes the worst ends of all of them at once.
 _COMBINING: Final = frozenset({"add", "sub", "mul", "div", "int_div", "date_diff", "power"})
-#: Aggregates and windows inside a person whose range follows from the most rows that a person may have.
+#: Aggregates and windows within a person whose range follows from the most rows that a person may have.
 _COUNTING: Final = frozenset({"count_rows", "count", "count_distinct", "sum", "row_number", "rank", "dense_rank"})
 
 
 def is_derived(source: RelationNode, value: Expression) -> bool:
-    """Whether the range of a value over ``source`` is derived, and neither declared nor stated in the query."""
+    """Whether the range of a value over ``source`` is derived, neither declared nor stated in the query."""
     match value:
         case Reference():
             return _is_derived_column(source, value.slot, value.range)
@@ -272,7 +272,7 @@ def is_derived(source: RelationNode, value: Expression) -> bool:
 
 
 def _is_derived_column(source: RelationNode, slot: int, known: Range) -> bool:
-    """As :func:`is_derived`, of a column; where the ``known`` range is narrower than its own, a condition states it."""
+    """As :func:`is_derived`, for a column; a ``known`` range narrower than the column's comes from a condition."""
     match source:
         case FilterRows() | FirstRows() | ExistsColumn() if slot < len(source.source.fields):
             return _is_derived_column(source.source, slot, known)
@@ -304,7 +304,7 @@ def _is_derived_column(source: RelationNode, slot: int, known: Range) -> bool:
 
 
 def _is_as_wide(known: Range, own: Range) -> bool:
-    """Whether a range is that of the column itself; rounding may have moved the ends a little."""
+    """Whether a range is that of the column itself, up to rounding of its ends."""
     if own.ends is None or known.ends is None:
         return own.ends is None and known.ends is None
     return 100 * (known.ends[1] - known.ends[0]) >= 99 * (own.ends[1] - own.ends[0])

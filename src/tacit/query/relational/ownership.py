@@ -73,18 +73,18 @@ _TWO_PERSONS = (
 
 
 def scan(catalog: Catalog, table: Table) -> Scan:
-    """A table of the catalog, with its unit."""
+    """Return the scan of a table of the catalog, with its unit."""
     names = tuple(c.name for c in table.columns)
     path = () if table.public else catalog.path_to_unit(table)
     fields: list[Field] = []
     for c in table.columns:
         read, domain, label = c.name.lower(), c.domain, None
-        # Where nothing is declared of a public table, it is known as it was read.
+        # A public table without declarations is known by the values that were read.
         domain, counted = (domain, None) if table.size is None else (
             table.size.domains.get(read, domain), table.size.repeats.get(read)
         )  # fmt: skip
         if path and read == path[0].column.lower():
-            # Rows in which it is NULL lead to no unit and are not read.
+            # Rows in which the foreign key is NULL lead to no unit and are not read.
             label, domain = f"key {path[0].table}.{path[0].references}".lower(), replace(domain, nullable=False)
         elif c.unique and not table.public:
             label = f"key {table.name}.{c.name}".lower()
@@ -103,7 +103,7 @@ def scan(catalog: Catalog, table: Table) -> Scan:
 
 
 def _unit_column(catalog: Catalog, table: Table, fields: list[Field]) -> tuple[str, int]:
-    """Where the unit is: a visible column, or a last column that queries cannot name."""
+    """Return the stored unit column and its slot; where queries cannot name it, append it as a last field."""
     label = f"unit {table.population}"
     if table.unit == ROW:
         fields.append(Field(None, INTEGER, Domain(nullable=False), None, None))
@@ -121,12 +121,12 @@ def _unit_column(catalog: Catalog, table: Table, fields: list[Field]) -> tuple[s
 
 
 def constants(rows: Sequence[Sequence[Literal]], fields: tuple[Field, ...]) -> Constants:
-    """A VALUES list."""
+    """Return a VALUES list as a public relation."""
     return Constants(fields, None, None, 1, 1, 1, tuple(tuple(row) for row in rows))
 
 
 def keep(source: RelationNode, condition: Expression) -> RelationNode:
-    """Rows for which the condition is true."""
+    """Return the rows for which the condition is true."""
     if condition.type not in (BOOLEAN, NULL):
         raise Refusal(
             "type", f"WHERE and HAVING need a condition, not {condition.type}; compare the value with something."
@@ -138,7 +138,7 @@ def keep(source: RelationNode, condition: Expression) -> RelationNode:
 
 
 def compute(source: RelationNode, outputs: Sequence[tuple[str | None, Expression]]) -> RelationNode:
-    """One column per expression; the unit is carried along, hidden where it is not among them."""
+    """Return one column per expression; the unit is carried along, hidden where it is not among them."""
     limits.check_size(len(outputs), limits.MAX_COLUMNS, "columns")
     listed = [(name, literal(None, INTEGER) if e.type == NULL else e) for name, e in outputs]
     unit = source.unit
@@ -162,7 +162,7 @@ def _field(source: RelationNode, name: str | None, expression: Expression) -> Fi
 
 
 def join(left: RelationNode, right: RelationNode, kind: JoinKind, condition: Expression) -> RelationNode:
-    """Pairs that meet the condition; the table of semantics decides who owns them."""
+    """Return the pairs of rows that meet the condition; the table of semantics decides who owns them."""
     if condition.type not in (BOOLEAN, NULL):
         raise Refusal("type", f"A join condition must be true or false, not {condition.type}.")
     width = len(left.fields)
@@ -197,7 +197,7 @@ def join(left: RelationNode, right: RelationNode, kind: JoinKind, condition: Exp
 
 
 def join_beside(left: RelationNode, right: RelationNode, kind: JoinKind, condition: Expression) -> RelationNode:
-    """As :func:`join`; where the text asks to keep public rows without a match, without them and marked so."""
+    """As :func:`join`, but an outer join that keeps public rows becomes an inner one, marked by ``keeps``."""
     beside_right = kind is JoinKind.LEFT and left.is_public and not right.is_public
     beside_left = kind is JoinKind.RIGHT and right.is_public and not left.is_public
     if not beside_right and not beside_left:
@@ -207,16 +207,16 @@ def join_beside(left: RelationNode, right: RelationNode, kind: JoinKind, conditi
 
 
 def attach(source: RelationNode, value: RelationNode) -> RelationNode:
-    """Every row with the value of a public relation of one column and at most one row, NULL where it has none."""
+    """Return every row with the value of a public relation of one column and at most one row, or with NULL."""
     fewest, most = row_bounds(value)
     if not is_public_throughout(value) or len(value.fields) != 1 or most is None or most > 1:
         raise AssertionError("a value is one public row of one column")
-    # Where there is a row for certain, nothing can be unmatched; engines are faster without the query.
+    # A value that always has a row leaves no row unmatched; engines are faster with an inner join.
     return join(source, value, JoinKind.INNER if fewest else JoinKind.LEFT, TRUE)
 
 
 def mark(source: RelationNode, other: RelationNode, condition: Expression) -> RelationNode:
-    """Whether any row of ``other`` meets the condition with a row of ``source``, as a last column."""
+    """Append a BOOLEAN column: whether any row of ``other`` meets the condition with a row of ``source``."""
     if other.unit is not None:
         if source.unit is None:
             raise Refusal(
@@ -231,7 +231,7 @@ def mark(source: RelationNode, other: RelationNode, condition: Expression) -> Re
 
 
 def stack(parts: Sequence[RelationNode]) -> RelationNode:
-    """UNION ALL: the visible columns side by side in one type, and the unit in one place."""
+    """Return UNION ALL: the visible columns matched by position in one type, and the unit in one slot."""
     if len({part.population for part in parts}) > 1:
         raise Refusal("union", "UNION ALL needs all of its parts about the same persons, or all of them public.")
     visible = [[i for i, column in enumerate(part.fields) if column.name is not None] for part in parts]
@@ -260,7 +260,7 @@ def _kinds(parts: Sequence[RelationNode], visible: list[list[int]]) -> list[SqlT
 
 
 def _aligned(part: RelationNode, slots: list[int], kinds: list[SqlType]) -> RelationNode:
-    """The visible columns in common types, then the unit as a last column of its own."""
+    """Return the visible columns in common types, then the unit as a separate last column."""
     outputs: list[tuple[str | None, Expression]] = [
         (part.fields[slot].name, cast(reference(part, slot), kind)) for slot, kind in zip(slots, kinds, strict=True)
     ]
@@ -277,14 +277,14 @@ def _stacked(columns: list[Field]) -> Field:
     labels = {column.identifies for column in columns}
     label = first.identifies if len(labels) == 1 else None
     domain = union((c.domain for c in columns), first.type)
-    # The unit in all parts is one value in all rows of a unit; other columns may differ from part to part.
+    # The unit has one value in all rows of a unit, in every part; other columns may differ from part to part.
     return Field(first.name, first.type, domain, label, first.origin, (label or "").startswith("unit "))
 
 
 def complete_keys(
     source: RelationNode, keys: Sequence[tuple[str | None, Expression]]
 ) -> list[tuple[str | None, Expression]]:
-    """The keys of a grouping inside units: those given, and the unit itself (hidden) where it is not among them."""
+    """Return the keys of a grouping inside units: those given, and the unit (hidden) where it is not among them."""
     listed = list(keys)
     if source.unit is not None and not any(isinstance(e, Reference) and e.slot == source.unit for _, e in listed):
         listed.append((None, reference(source, source.unit)))
@@ -294,7 +294,7 @@ def complete_keys(
 def group(
     source: RelationNode, keys: Sequence[tuple[str | None, Expression]], calls: Sequence[tuple[UnitCall, Domain]]
 ) -> RelationNode:
-    """GROUP BY inside units, or of public data: columns are the completed keys, then the calls."""
+    """Return GROUP BY inside units, or of public data: columns are the completed keys, then the calls."""
     if source.unit is not None and not any(identifies_unit(source, e) for _, e in keys):
         raise AssertionError("a grouping without the unit is a final aggregation")
     listed = complete_keys(source, keys)
@@ -316,7 +316,7 @@ def group(
 
 
 def window(source: RelationNode, calls: Sequence[tuple[WindowCall, Domain]]) -> RelationNode:
-    """Windows inside units (or over public data), as last columns."""
+    """Append columns of windows inside units (or over public data)."""
     unit = source.unit
     if any(call.around is not None for call, _ in calls):
         raise Refusal(
@@ -352,7 +352,7 @@ def identifies_unit(source: RelationNode, expression: Expression) -> bool:
 
 
 def _same_person(left: RelationNode, right: RelationNode, condition: Expression) -> Expression:
-    """The condition with an equality of the units in it, or a refusal if the analyst did not say as much."""
+    """Return the condition with an equality of the units added; refuse one that does not equate units or keys."""
     if left.population != right.population:
         raise Refusal("population", "The tables are about different persons; they cannot be joined in one query.")
     if left.unit is None or right.unit is None:
@@ -377,7 +377,7 @@ def _same_person(left: RelationNode, right: RelationNode, condition: Expression)
 
 
 def _equated(part: Expression, width: int) -> tuple[int, int] | None:
-    """The slots (left, right) that a comparison equates, if it is one of two plain columns."""
+    """Return the slots (left, right) that a comparison of two plain columns equates; None for other expressions."""
     if not isinstance(part, Call) or part.function != "eq":
         return None
     slots = sorted(arg.slot for arg in part.args if isinstance(arg, Reference))
@@ -389,11 +389,11 @@ def _equated(part: Expression, width: int) -> tuple[int, int] | None:
 def _met(
     side: RelationNode, other: RelationNode, pairs: Sequence[tuple[int, int] | None], *, outer: bool
 ) -> tuple[Field, ...]:
-    """The columns of one side of a join; ``pairs`` are the slots (of ``other``, of ``side``) that it equates.
+    """Return the columns of one side of a join; ``pairs`` are the slots (of ``other``, of ``side``) that it equates.
 
-    Where columns that a unit has once decide which row of this side is met, a unit meets one row of a public table by
-    its unique column, and an outer join gives all rows of a unit the same NULLs. The text says that an outer join
-    keeps rows without a match, so NULL is a public key of this side.
+    Where columns with one value per unit decide which row of this side matches, a unit matches one row of a public
+    table by its unique column, and an outer join gives all rows of a unit the same NULLs. That an outer join keeps rows
+    without a match follows from the text, so NULL is a public key of this side.
     """
     known = [pair for pair in pairs if pair is not None]
     decided = len(known) == len(pairs) and all(other.fields[slot].per_unit for slot, _ in known)
@@ -412,7 +412,7 @@ def _met(
 def _with_public_values(
     fields: tuple[Field, ...], left: RelationNode, right: RelationNode, pairs: Sequence[tuple[int, int]]
 ) -> tuple[Field, ...]:
-    """A column that must equal one of a public relation has its values, where nothing else is known of it."""
+    """Give a column that must equal a public column the values of that column, where nothing else is known of it."""
     known = list(fields)
     for one, other in pairs:
         for slot, partner, side in ((one, other + len(left.fields), right), (other + len(left.fields), one, left)):

@@ -200,7 +200,7 @@ def _instead_of(pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def _one_row_each(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
-    """Yield one row for each partition instead of windows that are constant in it."""
+    """Yield the query with DISTINCT: one row per partition, where windows have one value in all of its rows."""
     if isinstance(tree, exp.Select) and tree.find(exp.Window) and not tree.args.get("distinct"):
         tree.set("distinct", exp.Distinct())
         yield "with one row for each partition", tree
@@ -547,7 +547,7 @@ def _known_part(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa
 
 
 def _in_whole_weeks(called: exp.Anonymous) -> bool:
-    """Rewrite a difference in weeks as one in days, divided by 7; where the unit comes last, the later time is first."""
+    """Rewrite a difference in weeks as one in days, divided by 7, and return whether that was done."""
     first, *_, last = called.expressions
     leads = "week" in first.name.lower()
     if leads or "week" in last.name.lower():

@@ -75,17 +75,17 @@ Time = dt.date | dt.datetime
 #: Units of DATE_TRUNC, coarse to fine; those from ``hour`` on need a TIMESTAMP.
 TRUNC_UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 _FINE = ("hour", "minute", "second")
-#: Units of DATE_DIFF: how many boundaries of the unit lie between.
+#: Units of DATE_DIFF, which counts the boundaries of the unit in between.
 DIFF_UNITS = ("year", "quarter", "month", "day", "hour", "minute", "second")
 _MONTHS = {"year": 12, "quarter": 3, "month": 1}
 _SECONDS = {"day": 86_400, "hour": 3600, "minute": 60, "second": 1}
-#: The largest shift a query may write, in its unit.
+#: Largest shift that a query may write, in its unit.
 MAX_SHIFT = 10**6
 _MICROSECOND = Fraction(1, 10**6)
 
 
 def truncate(unit: str, value: Time) -> Time:
-    """The start of the unit that contains a time, in the same type."""
+    """Return the start of the unit that contains a time, in the same type."""
     day = value.date() if isinstance(value, dt.datetime) else value
     if unit in _FINE and isinstance(value, dt.datetime):
         minute = 0 if unit == "hour" else value.minute
@@ -104,7 +104,7 @@ def truncate(unit: str, value: Time) -> Time:
 
 
 def next_truncated(unit: str, value: Time) -> Time | None:
-    """The start of the unit after one that starts at ``value``; None beyond the year 9999."""
+    """Return the start of the unit after the one that starts at ``value``; None beyond the year 9999."""
     try:
         if unit in _SECONDS:
             return value + dt.timedelta(seconds=_SECONDS[unit])
@@ -303,9 +303,9 @@ MONTHS: Final = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
 )  # fmt: skip
-#: From Monday on, as ``isodow`` counts.
+#: Weekdays from Monday on, in the order of ``isodow``.
 DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-#: Signs that stand for a number: the part of a date by its name in the registry, and its digits.
+#: Directives for numbers: the id of the function of the part, and its number of digits.
 NUMBERS: Final[dict[str, tuple[str, int]]] = {
     "Y": ("year", 4), "m": ("month", 2), "d": ("day", 2), "H": ("hour", 2), "M": ("minute", 2), "S": ("second", 2),
     "j": ("dayofyear", 3), "V": ("week", 2), "G": ("isoyear", 4), "u": ("isodow", 1), "w": ("dayofweek", 1),
@@ -318,7 +318,7 @@ _SHORT: Final = 3
 
 
 class FormatPart(NamedTuple):
-    """A piece of a format: a text as it stands (``sign`` is empty), or a sign."""
+    """A piece of a format: a directive, or a literal text (``sign`` is empty)."""
 
     sign: str
     text: str = ""
@@ -326,10 +326,10 @@ class FormatPart(NamedTuple):
 
 
 def format_parts(pattern: str) -> tuple[FormatPart, ...]:
-    """The pieces of a format.
+    """Split a format into its pieces.
 
     Raises:
-        Refusal: a sign that is not in the table above.
+        Refusal: a directive that is not in the table above.
     """
     pattern = pattern.replace("%F", "%Y-%m-%d").replace("%T", "%H:%M:%S")
     parts: list[FormatPart] = []
@@ -348,12 +348,12 @@ def format_parts(pattern: str) -> tuple[FormatPart, ...]:
 
 
 def has_clock(parts: Sequence[FormatPart]) -> bool:
-    """Whether a format shows a time of the day."""
+    """Whether a format shows the time of day."""
     return any(part.sign in _CLOCK for part in parts)
 
 
 def number_of(sign: str, value: Time) -> int:
-    """The number for which a sign stands."""
+    """Return the number that a directive shows."""
     hour, day = getattr(value, "hour", 0), value.isocalendar()
     return {
         "Y": value.year, "m": value.month, "d": value.day, "H": hour, "M": getattr(value, "minute", 0),
@@ -370,7 +370,7 @@ _SPANS: Final = {
 
 
 def possible_texts(parts: Sequence[FormatPart], years: tuple[int, int] | None, most: int) -> list[str] | None:
-    """Every text that a format can give, some for no day among them; None if there are more than ``most``.
+    """Return every text that a format can give, also impossible dates; None if there are more than ``most``.
 
     ``years`` are the first and the last; None where they are not known.
     """
@@ -398,7 +398,7 @@ def possible_texts(parts: Sequence[FormatPart], years: tuple[int, int] | None, m
 
 
 def formatted(value: Time, pattern: str) -> str:
-    """The text of a time in a format."""
+    """Return a time formatted by a pattern."""
     return "".join(_text(part, value) for part in format_parts(pattern))
 
 
@@ -424,12 +424,12 @@ def _format_signature(name: str, args: Args) -> tuple[Args, SqlType]:
 
 
 def _growth(args: Args) -> int:
-    # A sign of two letters becomes nine at most.
+    # A directive of two letters becomes at most nine.
     pattern = args[1].value if isinstance(args[1], Literal) else ""
     return 1 + len(str(pattern)) * 5 // 64
 
 
-#: Parts of dates: what they are, their meaning and range, and further SQL names.
+#: Parts of dates: description, meaning, range, and further SQL names.
 _PARTS: Final[dict[str, tuple[str, Callable[..., int], Callable[[Args], Range], str]]] = {
     "year": ("year", lambda t: t.year, _years_by(lambda t: t.year), ""),
     "isoyear": ("year of the ISO week", lambda t: t.isocalendar().year, _years_by(lambda t: t.isocalendar().year), ""),

@@ -184,7 +184,7 @@ def _greatest(args: Args) -> Range:
 
 
 def _monotone(compute: Callable[[float], float]) -> Callable[[Args], Range]:
-    """The range of an increasing function, widened by a relative 2^-40 for the rounding of the library."""
+    """Return the range rule of an increasing function, widened by a relative 2^-40 for the library's rounding."""
 
     def rule(args: Args) -> Range:
         slack = Fraction(1, 2**40)
@@ -299,7 +299,7 @@ def _clamp_step(args: Args, kind: SqlType) -> Fraction | None:
 
 # -- conditions in three-valued logic
 
-#: Runs of % in one LIKE pattern, and its characters: matching takes time in proportion to both and to the text.
+#: Most runs of % in one LIKE pattern, and most characters: matching time is proportional to both and to the text.
 MAX_WILDCARDS = 6
 MAX_PATTERN = 200
 
@@ -330,7 +330,7 @@ def _first(*args: Value | None) -> Value | None:
 
 
 def _like(value: str, pattern: str) -> bool:
-    """Each text between two % is looked for from where the one before it was found, so nothing is tried twice."""
+    """Match LIKE: each text between two % is sought after the end of the previous one, so nothing is tried twice."""
     first, *others = re.split("%+", pattern)
     if not others:
         return len(value) == len(first) and _fits(value, first, 0)
@@ -347,7 +347,7 @@ def _like(value: str, pattern: str) -> bool:
 
 
 def _fits(value: str, part: str, place: int) -> bool:
-    """Whether a text without %, in which _ is any character, stands at some place."""
+    """Whether a text without %, in which _ is any character, matches at ``place``."""
     if "_" not in part:
         return value.startswith(part, place)
     return len(value) - place >= len(part) and all(

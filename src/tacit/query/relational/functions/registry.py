@@ -8,7 +8,8 @@ to          from
 BOOLEAN     numbers (not 0), TEXT (true t yes y 1, false f no n 0)
 INTEGER     BOOLEAN, DECIMAL and TEXT (half away from zero), DOUBLE (half to even)
 DECIMAL     INTEGER, DECIMAL and TEXT (half away from zero), DOUBLE (its product with 10^s, half away from zero),
-BOOLEAN DOUBLE      numbers, BOOLEAN, TEXT
+            BOOLEAN
+DOUBLE      numbers, BOOLEAN, TEXT
 TEXT        everything but DOUBLE, whose text differs from engine to engine
 DATE        TIMESTAMP (its day), TEXT (``YYYY-MM-DD``)
 TIMESTAMP   DATE (midnight), TEXT (``YYYY-MM-DD``, optionally ``HH:MM[:SS[.ffffff]][Z]`` after a space or T)
@@ -68,9 +69,10 @@ from tacit.query.types import (
 # -- registry of functions
 
 Args = tuple[Expression, ...]
-#: The arguments converted to what the function wants, and the type of its result; gets its name too. Raises Refusal.
+#: Rule of a function: converts its arguments and gives the type of its result, from its name and arguments.
+#: Raises Refusal.
 Signature = Callable[[str, Args], tuple[Args, SqlType]]
-#: One argument converted to what the function wants; gets the function's name too. Raises Refusal.
+#: Converts one argument as the function requires, from the function's name and the argument. Raises Refusal.
 Reader = Callable[[str, Expression], Expression]
 
 
@@ -92,8 +94,8 @@ class Function:
 
     Args:
         name: its id, and unless it is ``inner`` its SQL name.
-        summary: what it computes, in a few words.
-        count: how many arguments it takes, or the fewest and the most.
+        summary: a phrase that describes its result.
+        count: the number of arguments, or the fewest and the most.
         signature: checks and converts arguments, and gives the type of the result.
         evaluate: its meaning; gets converted arguments, none of them None where ``strict``. May return a value that the
             result type cannot hold; that counts as NULL.
@@ -103,10 +105,10 @@ class Function:
         strict: whether NULL in gives NULL out.
         partial: whether it gives NULL for some arguments that are not NULL.
         never_null: whether the result is never NULL.
-        cost: for one row, in plain operators; see :mod:`tacit.query.planning.work`.
+        cost: work for one row, in plain operators; see :mod:`tacit.query.planning.work`.
         also: further SQL names, separated by spaces.
         inner: whether queries cannot call it by its id.
-        sign: how messages call it, if not by its id.
+        sign: its name in messages, if not its id.
     """
 
     name: str
@@ -127,18 +129,18 @@ class Function:
 
     @property
     def called(self) -> str:
-        """Its name in messages."""
+        """Name of the function in messages."""
         return self.sign or self.name.upper()
 
 
 #: Every function by id.
 REGISTRY: Final[dict[str, Function]] = {}
-#: The id of every function by each of its SQL names.
+#: Id of every function, by each of its SQL names.
 BY_SQL_NAME: Final[dict[str, str]] = {}
 
 
 def register(*functions: Function) -> None:
-    """Enter functions; ids and SQL names are unique."""
+    """Register functions; ids and SQL names are unique."""
     for function in functions:
         names = [*[function.name] * (not function.inner), *function.also.split()]
         if function.name in REGISTRY or BY_SQL_NAME.keys() & names:
@@ -169,12 +171,12 @@ _SOURCES = {
 
 
 def can_cast(source: SqlType, target: SqlType) -> bool:
-    """Whether the table above has this cast."""
+    """Whether the table above allows this cast."""
     return source.kind in (Kind.NULL, target.kind) or source.kind in _SOURCES.get(target.kind, set())
 
 
 def cast_value(value: Value | None, source: SqlType, target: SqlType) -> Value | None:
-    """The value as another type, or None."""
+    """Return the value as another type, or None where it cannot be cast."""
     if value is None:
         return None
     if source == target:
@@ -196,13 +198,13 @@ def cast_value(value: Value | None, source: SqlType, target: SqlType) -> Value |
 
 
 def round_half_away(value: Fraction) -> int:
-    """The nearest whole number, ties away from zero."""
+    """Return the nearest whole number, ties away from zero."""
     whole = math.floor(abs(value) + Fraction(1, 2))
     return whole if value >= 0 else -whole
 
 
 def text_of_value(value: Value, kind: SqlType) -> str:
-    """The text of a value, the same on every engine."""
+    """Return the text of a value, the same on every engine."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if kind.kind is Kind.DECIMAL and isinstance(value, (int, Fraction)):
@@ -263,12 +265,12 @@ def _to_time(value: Value, target: SqlType) -> Value | None:
 
 # -- shared rules about argument types
 
-#: Microseconds of a day: what one day is worth when a DATE becomes a TIMESTAMP.
+#: Microseconds in a day, the factor from the ordinal of a DATE to that of a TIMESTAMP.
 DAY = Fraction(86_400_000_000)
 
 
 def coerce(node: Expression, kind: SqlType) -> Expression:
-    """An implicit conversion: NULL to anything, a number to a wider one, DATE to TIMESTAMP, text constants to dates."""
+    """Convert implicitly: NULL to any type, a number to a wider one, DATE to TIMESTAMP, a text constant to a date."""
     if node.type == kind:
         return node
     if isinstance(node, Literal):
@@ -282,10 +284,10 @@ def coerce(node: Expression, kind: SqlType) -> Expression:
 
 
 def coerce_all(nodes: Sequence[Expression], where: str) -> tuple[Args, SqlType]:
-    """All of them in their common type.
+    """Return all nodes converted to their common type, and that type.
 
-    Numbers become INTEGER or DECIMAL where they presumably fit and DOUBLE otherwise; a text constant beside a date is
-    read as one.
+    Numbers become INTEGER or DECIMAL where they presumably fit and DOUBLE otherwise; a text constant becomes a date
+    where another node is one.
     """
     kinds = {node.type for node in nodes if node.type.kind is not Kind.NULL}
     if not kinds:
@@ -302,10 +304,10 @@ def coerce_all(nodes: Sequence[Expression], where: str) -> tuple[Args, SqlType]:
 
 
 def compared(nodes: Sequence[Expression]) -> Args:
-    """Values that are compared with each other, those of other types than numbers and conditions read as such.
+    """Return the operands of a comparison; a text compared with numbers or conditions is converted to their type.
 
-    A text beside a number is read as a number, one beside a condition as a condition, NULL where it is none; a
-    condition beside a number is 1 or 0.
+    A text that is compared with a number is read as a number, and with a condition as a condition, NULL where it cannot
+    be read so; a condition that is compared with a number is 1 or 0.
     """
     kinds = {node.type for node in nodes if node.type.kind is not Kind.NULL}
     others = kinds - {TEXT}
@@ -319,7 +321,7 @@ def compared(nodes: Sequence[Expression]) -> Args:
 
 
 def _check_digits(nodes: Sequence[Expression]) -> None:
-    """Refuse whole numbers that a DOUBLE does not hold: it would be equal to its neighbours too."""
+    """Refuse whole numbers that a DOUBLE cannot represent: they would be equal to neighbouring numbers."""
     for value in (node.value for node in nodes if isinstance(node, Literal)):
         whole = isinstance(value, int) or (isinstance(value, str) and re.fullmatch(r"\s*[+-]?[0-9]{1,40}\s*", value))
         if whole and float(int(value)) != int(value):  # type: ignore[arg-type]
@@ -376,7 +378,7 @@ def _quoted(node: Literal) -> str:
 
 
 def fits_decimal(span: Range, scale: int) -> bool:
-    """Whether a presumed range fits DECIMAL of that scale."""
+    """Whether a presumed range fits DECIMAL of this scale."""
     if scale > MAX_SCALE or span.ends is None:
         return False
     limit = Fraction(10) ** (DECIMAL_DIGITS - scale)
@@ -384,7 +386,7 @@ def fits_decimal(span: Range, scale: int) -> bool:
 
 
 def fixed_range(low: int, high: int) -> Callable[[Args], Range]:
-    """A rule for ranges: results lie between two numbers, whatever the arguments are."""
+    """Return a range rule whose results lie in [low, high] for all arguments."""
     return lambda args: Range(Fraction(low), Fraction(high))  # noqa: ARG005 - one shape for all rules
 
 
@@ -398,7 +400,7 @@ def check_count(name: str, given: int, count: int | tuple[int, int]) -> None:
 
 
 def takes(*readers: Reader, result: SqlType) -> Signature:
-    """A signature in which each argument is read by itself, those beyond the last reader by the last."""
+    """Return a signature with one reader per argument; the last reader also reads all further arguments."""
 
     def signature(name: str, args: Args) -> tuple[Args, SqlType]:
         return tuple(readers[min(i, len(readers) - 1)](name, arg) for i, arg in enumerate(args)), result
@@ -414,7 +416,7 @@ def a_number(name: str, arg: Expression) -> Expression:
 
 
 def a_double(name: str, arg: Expression) -> Expression:
-    """A number as DOUBLE."""
+    """Return a number converted to DOUBLE."""
     return coerce(a_number(name, arg), DOUBLE)
 
 
@@ -435,7 +437,7 @@ def a_time(name: str, arg: Expression) -> Expression:
 
 
 def a_timestamp(name: str, arg: Expression) -> Expression:
-    """A time as TIMESTAMP."""
+    """Return a time converted to TIMESTAMP."""
     return coerce(a_time(name, arg), TIMESTAMP)
 
 
@@ -447,19 +449,19 @@ def a_condition(name: str, arg: Expression) -> Expression:
 
 
 def anything(name: str, arg: Expression) -> Expression:  # noqa: ARG001 - one shape for all readers
-    """An argument as it is."""
+    """Return an argument of any type unchanged."""
     return arg
 
 
 def constant_int(name: str, arg: Expression, low: int, high: int, what: str) -> int:
-    """A whole number written in the query, within limits."""
+    """Return a whole number that is written in the query, within limits."""
     if not isinstance(arg, Literal) or type(arg.value) is not int or not low <= arg.value <= high:
         raise Refusal("arguments", f"{name}: {what} must be a whole number between {low} and {high}, written out.")
     return arg.value
 
 
 def constant_text(name: str, arg: Expression, what: str, longest: int = 256, least: int = 0) -> str:
-    """A text written in the query, of limited length."""
+    """Return a text that is written in the query, of limited length."""
     if not isinstance(arg, Literal) or not isinstance(arg.value, str) or not least <= len(arg.value) <= longest:
         many = f"{least} to {longest}" if least else f"at most {longest}"
         raise Refusal("arguments", f"{name}: {what} must be a text of {many} characters, written out.")
@@ -467,7 +469,7 @@ def constant_text(name: str, arg: Expression, what: str, longest: int = 256, lea
 
 
 def whole(low: int, high: int, what: str) -> Reader:
-    """A reader of a :func:`constant_int`."""
+    """Return a reader that requires a :func:`constant_int`."""
 
     def read(name: str, arg: Expression) -> Expression:
         constant_int(name, arg, low, high, what)
@@ -477,7 +479,7 @@ def whole(low: int, high: int, what: str) -> Reader:
 
 
 def written(what: str, longest: int = 256, least: int = 0) -> Reader:
-    """A reader of a :func:`constant_text`."""
+    """Return a reader that requires a :func:`constant_text`."""
 
     def read(name: str, arg: Expression) -> Expression:
         constant_text(name, arg, what, longest, least)
@@ -488,14 +490,14 @@ def written(what: str, longest: int = 256, least: int = 0) -> Reader:
 
 # -- checked constructors of expressions
 
-#: Finite images are computed while building up to this many combinations; keys.py enumerates further where it matters.
+#: Finite images are computed while building up to this many combinations; public_values enumerates further for keys.
 IMAGE_LIMIT = 32
-#: Copies of stored text that one value may hold.
+#: Most copies of stored text that one value may hold.
 MAX_GROWTH = 64
 
 
 def call(name: str, *args: Expression) -> Expression:
-    """The function ``name`` of some arguments.
+    """Return the checked call of the function ``name``.
 
     Raises:
         Refusal: when there is no such function, or the arguments are of the wrong number or type.
@@ -512,12 +514,12 @@ def call(name: str, *args: Expression) -> Expression:
 
 
 def all_of(conditions: Sequence[Expression]) -> Expression:
-    """The conjunction of conditions; TRUE for none."""
+    """Return the conjunction of conditions; TRUE for none."""
     return TRUE if not conditions else conditions[0] if len(conditions) == 1 else call("and", *conditions)
 
 
 def cast(operand: Expression, kind: SqlType) -> Expression:
-    """``operand`` as another type; the operand itself when it already has it."""
+    """Return ``operand`` as another type; the operand itself when it already has it."""
     if operand.type == kind:
         return operand
     if not can_cast(operand.type, kind):
@@ -540,7 +542,7 @@ def cast(operand: Expression, kind: SqlType) -> Expression:
 
 
 def case(branches: Sequence[tuple[Expression, Expression]], otherwise: Expression) -> Expression:
-    """CASE with searched conditions; branch values become one type."""
+    """Return CASE with searched conditions; branch values are converted to one type."""
     for when, _ in branches:
         if when.type not in (BOOLEAN,) and when.type.kind is not Kind.NULL:
             raise Refusal("type", f"A condition of CASE must be true or false, not {when.type}.")
@@ -556,7 +558,7 @@ def case(branches: Sequence[tuple[Expression, Expression]], otherwise: Expressio
 
 
 def in_list(operand: Expression, items: Sequence[Expression]) -> Expression:
-    """``operand IN (items)``: one node where all items are constants, else a disjunction."""
+    """Return ``operand IN (items)``: one node where all items are constants, else a disjunction."""
     if not items:
         raise Refusal("arguments", "IN needs at least one value in its list.")
     operand, *items = compared((operand, *items))
@@ -572,7 +574,7 @@ def in_list(operand: Expression, items: Sequence[Expression]) -> Expression:
 
 
 def applied(function: Function, kind: SqlType, row: Sequence[Value | None]) -> Value | None:
-    """The value of a function of some type for converted arguments."""
+    """Return the value of a function with this result type for converted arguments."""
     if function.strict and None in row:
         return None
     return as_value(function.evaluate(*row), kind)
@@ -590,7 +592,7 @@ def _domain(function: Function, args: tuple[Expression, ...], kind: SqlType) -> 
 
 
 def _follows(function: Function, args: tuple[Expression, ...]) -> bool:
-    """Whether a row without a match may give NULL because its arguments are."""
+    """Whether NULL in rows without a match may make the result NULL, so that NULL is a public key of it."""
     if function.name == "coalesce" and not all(arg.nullable for arg in args):
         return False
     return any(arg.domain.null_is_key for arg in args)
@@ -608,7 +610,10 @@ def _image(
     nullable: bool,
     growth: int = 1,
 ) -> Domain:
-    """All results over declared values; NULL inputs that were not declared add results, but not the key NULL."""
+    """Return the domain of all results over declared values.
+
+    NULL inputs that were not declared add results, but not the key NULL.
+    """
     declared = [arg.values or () for arg in args]
     possible = [
         values + ((None,) if arg.nullable and None not in values else ())
@@ -644,7 +649,7 @@ def _outward(known: Range, target: SqlType) -> Range:
 
 
 def evaluate(node: Expression, row: Sequence[Value | None]) -> Value | None:
-    """The value of an expression over a row of canonical Python values; None for NULL. Never raises on values."""
+    """Return the value of an expression over a row of canonical Python values; NULL is None. Never raises on values."""
     match node:
         case Reference():
             return row[node.slot]

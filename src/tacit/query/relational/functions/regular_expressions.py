@@ -6,14 +6,14 @@ opposites, of ASCII; ``\t \n \r``; a backslash before any sign; groups ``( )`` a
 outermost alternatives; ``(?i)`` at the very beginning, which ignores the case of ASCII letters. Back-references,
 look-around, lazy quantifiers and word boundaries are refused: they have no automaton, or no one meaning.
 
-*Meaning.* Whether some part of the text fits. Nothing depends on which part is found, so the difference between the
+*Meaning.* Whether some part of the text matches. Nothing depends on which part it is, so the difference between the
 leftmost and the longest match does not matter.
 
-*Time.* The expression becomes an automaton without choices, of at most :data:`MAX_STATES` states, before any data is
-read, or is refused. It takes one step per character. Java's own matcher, which goes back, took 9 s for ``a*a*a*a*b`` on
-one text of 121 letters, and that would tell what a person's text is. Python and Spark run this automaton; DuckDB (RE2)
-and PostgreSQL (whose matcher builds the same automaton step by step when no part is asked for) get the expression
-written anew from its tree, with sets and anchors spelled out.
+*Time.* The expression becomes a deterministic automaton of at most :data:`MAX_STATES` states before any data is read,
+or is refused. It takes one step per character. Java's own matcher, which backtracks, took 9 s for ``a*a*a*a*b`` on one
+text of 121 letters, and that time would reveal a person's text. Python and Spark run this automaton; DuckDB (RE2) and
+PostgreSQL (whose matcher builds the same automaton step by step when no group is extracted) get the expression
+rewritten from its tree, with sets and anchors spelled out.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from tacit.query.relational.functions.text import replacement_growth
 from tacit.query.types import BOOLEAN, TEXT
 
 MAX_STATES: Final = 200
-#: States times classes of characters, and places of the automaton with choices: planning takes time by their product.
+#: Most states times classes of characters, and most states of the nondeterministic automaton: planning takes time
+#: proportional to their product.
 _MAX_CELLS: Final = 2000
 _MAX_PLACES: Final = 600
 _MAX_REPEAT: Final = 100
@@ -86,25 +87,25 @@ _NAMED: Final = {
 
 
 class OneCharacter(NamedTuple):
-    """OneCharacter character of a set."""
+    """One character of a set."""
 
     members: Set
 
 
 class Sequel(NamedTuple):
-    """Parts one after another."""
+    """Concatenation of parts."""
 
     parts: tuple[PatternNode, ...]
 
 
 class Alternatives(NamedTuple):
-    """OneCharacter of several."""
+    """Alternation: one of several parts."""
 
     choices: tuple[PatternNode, ...]
 
 
 class Repetition(NamedTuple):
-    """A part so many times; ``most`` None for any number."""
+    """A part repeated ``least`` to ``most`` times; ``most`` is None for any number."""
 
     part: PatternNode
     least: int
@@ -115,7 +116,7 @@ PatternNode = OneCharacter | Sequel | Alternatives | Repetition
 
 
 class OuterAlternative(NamedTuple):
-    """An outermost alternative, and whether it must begin and end with the text."""
+    """An outermost alternative, and whether it is anchored at the begin and the end of the text."""
 
     begins: bool
     node: PatternNode
@@ -131,7 +132,7 @@ def _refused(why: str) -> Refusal:
 
 
 class _Reader:
-    """Reads a pattern by recursive descent."""
+    """Recursive-descent parser of a pattern."""
 
     def __init__(self, text: str, *, ignore_case: bool) -> None:
         self.text = text
@@ -285,7 +286,7 @@ class _Reader:
 
 @lru_cache(maxsize=256)
 def read(pattern: str) -> tuple[OuterAlternative, ...]:
-    """The outermost alternatives of a pattern.
+    """Parse a pattern into its outermost alternatives.
 
     Raises:
         Refusal: it is not in the common subset.
@@ -297,12 +298,12 @@ def read(pattern: str) -> tuple[OuterAlternative, ...]:
 
 
 def is_anchored(pattern: str) -> bool:
-    """Whether every alternative must begin and end with the text, so that a part that fits is the whole."""
+    """Whether every alternative is anchored at both ends of the text, so that only the whole text can match."""
     return all(branch.begins and branch.ends for branch in read(pattern))
 
 
 def from_escaped(pattern: str, escape: str, ignore_case: bool) -> str:
-    """A pattern of LIKE with a sign of escape as a regular expression for the whole text."""
+    """Return a LIKE pattern with an escape character as a regular expression for the whole text."""
     pieces, signs = [], iter(pattern)
     for char in signs:
         if char == escape:
@@ -326,7 +327,7 @@ class Automaton:
     Args:
         starts: the first code point of each class, ascending; the first is 0.
         steps: for each state, the next one by class; state 0 is the first.
-        accepts: states in which a text that ends here fits.
+        accepts: the accepting states, for texts that end there.
     """
 
     starts: tuple[int, ...]
@@ -334,7 +335,7 @@ class Automaton:
     accepts: frozenset[int]
 
     def fits(self, text: str) -> bool:
-        """Whether some part of a text fits."""
+        """Whether some part of a text matches."""
         state = 0
         for char in text:
             state = self.steps[state][bisect_right(self.starts, ord(char)) - 1]
@@ -342,7 +343,7 @@ class Automaton:
 
 
 class _Net:
-    """Automaton with choices: edges by sets of characters, and free ones."""
+    """Nondeterministic automaton: edges labelled with sets of characters, and free (empty) edges."""
 
     def __init__(self) -> None:
         self.edges: list[list[tuple[Set, int]]] = []
@@ -356,7 +357,7 @@ class _Net:
         return len(self.edges) - 1
 
     def add(self, node: PatternNode, begin: int) -> int:
-        """The place after a part that begins at ``begin``."""
+        """Add a part from the state ``begin``, and return the state after it."""
         match node:
             case OneCharacter(members):
                 end = self.place()
@@ -389,7 +390,7 @@ class _Net:
                 return end
 
     def closure(self, places: Iterable[int]) -> frozenset[int]:
-        """All places that are reached freely."""
+        """Return all states that are reachable by free edges."""
         found, stack = set(places), list(places)
         while stack:
             for after in self.free[stack.pop()]:
@@ -401,7 +402,7 @@ class _Net:
 
 @lru_cache(maxsize=256)
 def automaton(pattern: str) -> Automaton:
-    """The automaton of "some part of the text fits".
+    """Return the automaton that accepts texts of which some part matches.
 
     Raises:
         Refusal: the pattern is not in the common subset, or its automaton is too large.
@@ -429,7 +430,7 @@ def _determined(net: _Net, first: frozenset[int], starts: tuple[int, ...], ends:
     done = frozenset(ends[:1])
 
     def settled(places: frozenset[int]) -> frozenset[int]:
-        # Once a part has fitted, nothing that follows matters.
+        # Once a part has matched, the rest of the text does not matter.
         return done if ends[0] in places else places
 
     known = {settled(first): 0}
@@ -458,7 +459,7 @@ def _holds(members: Set, point: int) -> bool:
 
 
 def written(pattern: str, point: Callable[[int], str], first: int = 0) -> str:
-    """The pattern for RE2 or PostgreSQL; ``point`` spells a code point inside a set, ``first`` is the least."""
+    """Write the pattern for RE2 or PostgreSQL; ``point`` spells a code point in a set, ``first`` is the least one."""
     branches = []
     for begins, node, ends in read(pattern):
         branches.append(f"{'^' if begins else ''}{_written(node, point, first)}{'$' if ends else ''}")
@@ -486,9 +487,9 @@ def _written(node: PatternNode, point: Callable[[int], str], first: int) -> str:
 
 
 def run_of(pattern: str) -> OneCharacter | Repetition | None:
-    """The one set, or its repetition by +, that a pattern is; None for any other.
+    """Return the set, or the set repeated by +, that makes up a whole pattern; None for any other pattern.
 
-    Where such a run begins and ends is the same by every rule of matching, and no engine goes back over it.
+    Such a run begins and ends at the same positions by every rule of matching, and no engine backtracks over it.
     """
     branches = read(pattern)
     node = branches[0].node
@@ -509,7 +510,7 @@ def _extract(value: str, pattern: str) -> str:
 
 
 def _first_run(value: str, pattern: str, begin: int) -> tuple[int, int]:
-    """Where the first run from some place on begins and ends; both the end of the text if there is none."""
+    """Return the begin and end of the first run from ``begin`` on; both are the end of the text if there is none."""
     run = run_of(pattern)
     members = run.members if isinstance(run, OneCharacter) else run.part.members  # type: ignore[union-attr]
     while begin < len(value) and not _holds(members, ord(value[begin])):

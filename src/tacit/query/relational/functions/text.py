@@ -20,14 +20,14 @@ from tacit.query.relational.functions.registry import (
 )
 from tacit.query.types import BOOLEAN, INTEGER, TEXT, Range
 
-#: The longest text that padding may produce, and the farthest position a query may name.
+#: Longest text that padding may produce, and farthest position that a query may state.
 MAX_LENGTH = 1000
-#: The most copies of a text that REPEAT makes.
+#: Most copies of a text that REPEAT makes.
 MAX_REPEAT = 64
 
 
 def _each(convert: Callable[[str], str]) -> Callable[[str], str]:
-    """Case mapping that keeps the length: characters whose other case is several characters stay as they are."""
+    """Return a case mapping that keeps the length: a character whose other case is several characters is kept."""
     return lambda value: "".join(new if len(new := convert(char)) == 1 else char for char in value)
 
 
@@ -62,7 +62,7 @@ def _joined_growth(args: Args) -> int:
 
 
 def replacement_growth(args: Args) -> int:
-    """Growth of a text in which others are replaced by the third argument, a constant."""
+    """Return the growth of a text in which parts are replaced by the third argument, a constant."""
     return args[0].domain.growth * max(1, len(_text_of(args[2])))
 
 
