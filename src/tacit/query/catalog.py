@@ -19,8 +19,8 @@ way. So:
 * the type is one whose values have one written form on every engine: INTEGER, DECIMAL, TEXT, DATE or BOOLEAN.
   DOUBLE is none (2^53 and 2^53 + 1 are one number), and TIMESTAMP is none (zones and fractions of a second differ from
   store to store);
-* ``unit = "row"`` stands alone: a row has no name, so nothing says whether a row here and a row, or an id, there are
-  one person.
+* ``unit = "row"`` does not mix with other units: a row has no identifier, so nothing tells whether a row of one table
+  and a row, or an id, of another are one person.
 
 ``docs/semantics.md`` section 1 has the argument.
 """

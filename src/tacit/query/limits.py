@@ -1,6 +1,6 @@
 """Public limits on the size of a query.
 
-All are properties of the text, so refusing by them says nothing about data. They are generous for people and small
+All are properties of the text, so refusing by them reveals nothing about data. They are generous for people and small
 enough that no text can make planning slow or deep: the parser is recursive, and every tree below it is walked
 recursively.
 """

@@ -1,11 +1,11 @@
 """Release: exact integers become noisy ones.
 
-:func:`release` takes a plan and what an engine measured for it, chooses private keys, adds the noise of the plan's
-own mechanisms, and returns what may be shown. It checks shapes and clamps nothing: the engine has bounded every unit
+:func:`release` takes a plan and the exact measurements of an engine, chooses private keys, adds the noise of the plan's
+mechanisms, and returns a :class:`NoisyRelease`. It checks shapes and clamps nothing: the engine has bounded every unit
 already. Integers that do not fit the plan are an :class:`~tacit.core.errors.InternalError`, opaque to analysts.
 
-The order of everything that comes out is public: the product of the public keys, or the order of their types for
-private keys.
+The order of the released groups is public: the product of the public keys, or the order of their types for private
+keys.
 """
 
 from __future__ import annotations

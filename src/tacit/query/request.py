@@ -1,4 +1,4 @@
-"""Request: a query, its price or accuracy, its account and its options.
+"""Request: a query, its cost or accuracy, its account and its options.
 
 ==========  ============================== ========================================================================
 account     cost                           charge for the whole query

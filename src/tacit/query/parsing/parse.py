@@ -570,7 +570,6 @@ def read_tree(sql: str) -> exp.Query:
 
 
 def text_of_tree(tree: exp.Expr) -> str:
-    """Return a tree as SQL text."""
     return tree.sql(dialect=_DIALECT)
 
 

@@ -13,13 +13,13 @@ Scan            a table; numbers that are not finite are NULL, rows without a un
 Constants       the rows of a VALUES list; public
 ReleasedValue   one row with a value that another part of the query releases first; public once it is known
 ReleasedTable   rows that another part of the query releases first, likewise
-Filter          those for which the condition is true
-Project         one column per expression
+FilterRows      those for which the condition is true
+ProjectColumns  one column per expression
 Join            pairs for which the condition is true, and for LEFT, RIGHT, FULL the unmatched rows with NULLs. The
                 unit of a FULL join is the last column, ``COALESCE(left unit, right unit)``
-Mark            those of the source, and a last BOOLEAN column: whether some row of the other relation meets the
+ExistsColumn    those of the source, and a last BOOLEAN column: whether some row of the other relation meets the
                 condition
-FirstRows       of each unit the first few, in an order that is decided by a keyed hash of the unit and the row
+FirstRows       the first few of each unit, in the order of a keyed hash of the unit and the row
 UnionAll        those of all sources
 UnitAggregate   one per distinct keys; over owned data the keys include the unit, so every group is one person's
 UnitWindow      those of the source, and one column per window; over owned data every partition is one person's
@@ -447,7 +447,6 @@ def _joined(node: Join) -> tuple[int, int | None]:
 
 
 def reference(relation: RelationNode, slot: int) -> Reference:
-    """Return a reference to the column of a relation at ``slot``."""
     column = relation.fields[slot]
     return Reference(column.type, column.domain, slot, column.name or column.origin or "?")
 

@@ -9,8 +9,8 @@ constructor    why it stays true
 scan           by declaration; rows without a unit are dropped
 keep, compute  act on one row at a time; the unit column is carried along
 join           with public data: each row is one owned row and public ones. Of two owned relations: both sides of a row
-               have the same unit (enforced by an equality of the units beside the analyst's condition), and whether an
-               outer row is unmatched depends on rows of its own unit alone
+               have the same unit (enforced by an equality of the units added to the analyst's condition), and whether
+               an outer row is unmatched depends on rows of its own unit alone
 join_beside    an inner join
 attach         a join with public data
 mark           likewise: only rows of the same unit, or public ones, are looked at

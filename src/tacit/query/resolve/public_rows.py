@@ -4,9 +4,9 @@ A released relation is a final aggregation and steps on its cells. Joined with p
 released relation, it stays one; so does a UNION of several. All parts of it are about one population, whose account is
 charged for them together.
 
-Released rows are sorted and cut when they are shown. Public rows are numbered by a window, in the order that is asked
-for and then by all of their columns, so that which rows a LIMIT keeps follows from the rows alone, on every engine; a
-filter on the number cuts them wherever the query stands.
+Released rows are sorted and cut in post-processing. Public rows are numbered by a window, in the order of ORDER BY and
+then of all of their columns, so that which rows a LIMIT keeps follows from the rows alone, on every engine; a filter on
+the number cuts them, in a subquery as well as at the top.
 
 Public rows that an outer join keeps although no row of a person matches them:
 
@@ -101,7 +101,6 @@ class ReleasedRelation:
         return Query(self.final, self.steps, self.columns, Options())
 
     def reference(self, slot: int) -> Reference:
-        """Return a reference to the column at ``slot``."""
         column = self.columns[slot]
         return Reference(column.type, column.domain, slot, column.name)
 

@@ -622,7 +622,7 @@ class FinalGroups(ReleasedBuilder):
         return index, made.type, Domain(nullable=made.kind not in NEVER_NULL)
 
     def is_noisy(self, expression: Expression) -> bool:
-        """Whether the expression reads a column other than the keys."""
+        """Whether the expression reads an aggregate: keys and GROUPING carry no noise."""
         return any(part.slot >= self.first for part in references(expression))
 
     def _released(self, where: list[Step]) -> tuple[FinalAggregation, tuple[Step, ...], int]:

@@ -2,16 +2,15 @@
 
 *JSON.* ``x ->> 'key'``, JSON_EXTRACT_STRING, JSON_VALUE and their like read a member of a text. The databases disagree
 about numbers, repeated keys, escapes and texts that are not JSON, and PostgreSQL fails at them. So a member is read by
-functions of text that are total and the same everywhere: where ``"key":`` first stands, what is before it must be the
-beginning of an object with whole members, whose values hold at most three levels of brackets, and what is behind it a
-value. A string or number is given as it is written, and so is true or false. NULL is given for null, objects and lists,
-strings with a backslash, and a key that stands inside of another member before.
+functions of text that are total and the same on every engine: the text before the first ``"key":`` must be the
+beginning of an object with whole members, whose values hold at most three levels of brackets, and the text after it
+must be a value. Strings, numbers, true and false are returned as written. The result is NULL for null, objects and
+lists, strings with a backslash, and a key that first occurs inside another member.
 
-*Lists* are texts that a sign divides. A list is ``STRING_SPLIT(x, ',')``, or a column whose source holds lists: that is
-a text in which U+001F stands before each value. A list is no value of its own: LIST_CONTAINS asks whether a text is
-among its values, and UNNEST has a row for each of the first :data:`MOST_VALUES` ones. These are rows of the person
-whose row the list is in, by a join with a public series, so ownership and the bound on work are those of any join with
-public rows.
+*Lists* are texts with a separator. A list is ``STRING_SPLIT(x, ',')``, or a column whose source holds lists: a text in
+which U+001F precedes each value. A list is not a value: LIST_CONTAINS tests whether a text is among its values, and
+UNNEST returns a row for each of the first :data:`MOST_VALUES` values. These rows belong to the person whose row holds
+the list, by a join with a public series, so ownership and the bound on work are those of any join with public rows.
 """
 
 from __future__ import annotations

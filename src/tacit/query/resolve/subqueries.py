@@ -6,13 +6,13 @@ it has at most one row must follow from its text, because an error that depends 
 one that depends on persons; where it has none, the value is NULL. It may also be released, by a separate part of the
 query.
 
-A subquery may be tied to the query around it by equalities.
+A subquery may be correlated with the outer query by equalities.
 ``(SELECT AVG(w.cost) FROM visits w WHERE w.patient_id = v.patient_id)`` stands for one value per row. The rows inside
-are grouped by the columns that the equalities name, and each row outside meets the group of its own values by a LEFT
+are grouped by the columns in the equalities, and each outer row is joined with the group of its own values by a LEFT
 JOIN; there is at most one, so that no row is multiplied. Over protected rows one of the equalities is that of the units
 (or of a declared key), so that every group lies inside one person and rows of two persons never meet.
 
-Where no group is met, aggregates are NULL and counts 0. A subquery without an aggregate is accepted where its
+Where no group matches, aggregates are NULL and counts 0. A subquery without an aggregate is accepted where its
 equalities name a column that is declared unique; should the declaration be wrong, the least of the values is taken,
 which is a function of the same person's rows like any other.
 """
