@@ -123,7 +123,7 @@ _NAMES = {
 
 
 def parse_type(name: str, step: Fraction | None = None, parameter: str = "type") -> SqlType:
-    """The type that a project file names: ``text``, ``integer``, ``decimal`` (its scale from ``step``) and so on."""
+    """Return the type that a project file names: ``text``, ``integer``, ``decimal`` (scale from ``step``) and so on."""
     word = name.strip().lower()
     if word in ("decimal", "numeric"):
         return decimal(_scale_of(step, parameter))
@@ -235,7 +235,7 @@ def from_ordinal(place: Fraction, kind: SqlType) -> Value | None:
 
 
 def sort_key(value: Value | None, kind: SqlType) -> tuple[bool, Any, str]:
-    """A key that sorts values of one type in their order, NULL last.
+    """Return a key that sorts values of one type in their order, NULL last.
 
     Keys are values rather than ordinals: comparing Fractions takes fifty times as long, and there may be many keys.
     """
@@ -380,7 +380,7 @@ def with_null_key(domain: Domain) -> Domain:
 
 
 def finite(values: Iterable[Value | None], kind: SqlType, *, nullable: bool, growth: int = 1) -> Domain:
-    """The domain of a known finite set: sorted, each value once, with its range."""
+    """Return the domain of a known finite set: values sorted, each once, with their range."""
     members = tuple(sorted(set(values), key=lambda value: sort_key(value, kind)))
     known = members if len(members) <= MAX_VALUES else None
     places = [ordinal(v, kind) for v in members if v is not None] if kind.is_ordered else []
@@ -390,7 +390,7 @@ def finite(values: Iterable[Value | None], kind: SqlType, *, nullable: bool, gro
 
 @cache
 def truth(*, nullable: bool) -> Domain:
-    """The domain of a condition."""
+    """Return the domain of a condition: true and false, and NULL where ``nullable``."""
     return finite((False, True), BOOLEAN, nullable=nullable)
 
 

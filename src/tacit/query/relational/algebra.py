@@ -303,7 +303,7 @@ class Join(RelationNode):
 
 @dataclass(frozen=True, slots=True)
 class ExistsColumn(OverSource):
-    """All rows of ``source``, and a BOOLEAN column: whether some row of ``other`` meets ``condition`` with the row."""
+    """Each row of ``source`` once, and whether some row of ``other`` meets ``condition`` with it (never NULL)."""
 
     other: RelationNode
     condition: Expression

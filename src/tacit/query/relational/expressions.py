@@ -113,7 +113,7 @@ class Interval(Expression):
 
 
 def literal(value: Value | None, kind: SqlType) -> Literal:
-    """A constant with its one-point domain; text counts towards growth by its length."""
+    """Return a constant with its one-point domain; text counts towards growth by its length."""
     growth = 1 + len(value) // 64 if isinstance(value, str) else 1
     return Literal(kind, finite((value,), kind, nullable=value is None, growth=growth), value)
 

@@ -332,7 +332,7 @@ _PER_GROUP, _PER_ROW = "contribution_bounds_per_group", "contribution_bounds_per
 
 
 def read_aggregate(node: exp.Expr, scalars: Scalars) -> AggregateCall:
-    """The aggregate that a node calls; ``scalars`` resolves its arguments."""
+    """Resolve a call of an aggregate; ``scalars`` resolves its arguments."""
     where: Expression | None = None
     if isinstance(node, exp.Filter):
         where = scalars.condition(node.expression.this)
@@ -670,7 +670,7 @@ _PLACED = {
 
 
 def named_windows(select: exp.Select) -> dict[str, exp.Window]:
-    """The windows of a WINDOW clause by lower-case name."""
+    """Return the windows of a WINDOW clause by lower-case name."""
     found: dict[str, exp.Window] = {}
     for node in select.args.get("windows") or []:
         name = node.name.lower()

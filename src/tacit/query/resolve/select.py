@@ -117,7 +117,7 @@ TermSets = list[list[exp.Expr]]
 
 
 def written_sets(group: exp.Group) -> TermSets:
-    """The grouping sets of a GROUP BY, each with the terms as they stand in the text."""
+    """Return the grouping sets of a GROUP BY, each as the terms in the text."""
     suffixes = [name for name in ("rollup", "cube") if group.args.get(name)]
     if suffixes:
         mixed = any(isinstance(term, exp.Rollup | exp.Cube | exp.GroupingSets) for term in group.expressions)
@@ -159,7 +159,7 @@ def _cube(elements: TermSets) -> TermSets:
 
 
 def _element(term: exp.Expr) -> list[exp.Expr]:
-    """The keys of one element: a list in parentheses counts as one."""
+    """Return the keys of one element of ROLLUP or CUBE: a list in parentheses is one element."""
     return list(term.expressions) if isinstance(term, exp.Tuple) else [term]
 
 

@@ -112,7 +112,7 @@ Edit = Callable[[exp.Query, Catalog], Iterator[Changed]]
 
 
 def nearest_query(sql: str, reason: str, catalog: Catalog, accepts: Callable[[str], bool]) -> Proposal | None:
-    """A query near ``sql`` that is accepted, or None."""
+    """Return an accepted query near ``sql``, or None."""
     if len(sql) > _LONGEST or reason in _UNREAD:
         return None
     # A removed character may have stood for a space.

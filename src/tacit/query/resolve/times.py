@@ -170,7 +170,7 @@ PARTS: Final[dict[str, str]] = {
     "hour": "hour", "hours": "hour", "minute": "minute", "minutes": "minute", "second": "second", "seconds": "second",
 }  # fmt: skip
 _DAY, _HOUR, _MINUTE, _SECOND = 86_400_000_000, 3_600_000_000, 60_000_000, 1_000_000
-#: Microseconds before 1970 of a beginning of minutes and days that precedes every timestamp.
+#: Microseconds from the year 1 to 1970: minutes and days begin there, before every timestamp.
 _BEFORE: Final = 62_135_596_800 * _SECOND
 
 
