@@ -159,7 +159,7 @@ def _cube(elements: TermSets) -> TermSets:
 
 
 def _element(term: exp.Expr) -> list[exp.Expr]:
-    """Return the keys of one element of ROLLUP or CUBE: a list in parentheses is one element."""
+    """Return the keys of one element of a GROUP BY: a list in parentheses is one element."""
     return list(term.expressions) if isinstance(term, exp.Tuple) else [term]
 
 
