@@ -128,7 +128,7 @@ class Block:
         return moved if single and moved.at(1, final.group_count) == self.sensitivity else None
 
     def at_level(self, moved: Sensitivity, merged: int, keys: str, scale: int) -> Block:
-        """Return the block of sums over ``merged`` groups each, times ``scale``; one unit moves the sums by ``moved``."""
+        """Return the block of sums over ``merged`` groups each, times ``scale``; one unit moves them by ``moved``."""
         many = f"; a cell here adds up {merged} groups" if merged > 1 else ""
         many += f"; all times {scale}, so that noise is on a fine grid" if scale > 1 else ""
         return replace(self, name=f"{self.name} by {keys}", sensitivity=moved.scaled(scale), reason=self.reason + many)
