@@ -145,7 +145,7 @@ class ErrorTerms(NamedTuple):
         return self.total is None or self.total.copies == 1
 
     def law(self, measure: int) -> NoiseLaw:
-        """Return the law of the noise of a measurement in such a cell."""
+        """Return the law of the noise of a measurement in one cell."""
         release = self.priced.release_of(measure)
         return release.law(measure) if self.total is None else release.set_law(measure, *self.total)
 

@@ -185,7 +185,7 @@ class GeometricMeans(Moments):
                 "bounds",
                 f"GEOMETRIC_MEAN needs bounds above 0 for {names_of(asked.value)}: write CLAMP(x, lo, hi) with lo > 0.",
             )
-        # Farther than the bounds, where the measurement clips and counts what it clips; at 0 there is no logarithm.
+        # Wider than the bounds, so that the measurement clips and counts clipped values; above 0 for the logarithm.
         ends = (literal(float(low) / 2, DOUBLE), literal(2 * float(high), DOUBLE))
         logarithm = call("ln", call("clamp", cast(asked.value, DOUBLE), *ends))
         within = log_bounds(low)[0], log_bounds(high)[1]
@@ -340,7 +340,7 @@ class MeanEstimate(_Moments):
         return self.value_beside(total.numerator * count.denominator, total.denominator * count.numerator, "nearest")
 
     def value_beside(self, top: int, bottom: int, direction: Direction) -> Value | None:
-        """The value ``top / bottom`` steps from the centre (``bottom`` above 0), cut to the bounds."""
+        """Return the value ``top / bottom`` steps from the centre (``bottom`` above 0), cut to the bounds."""
         place = min(max(self.centre * bottom + top, self.bounds[0] * bottom), self.bounds[1] * bottom)
         return value_of_ratio(place * self.step.numerator, bottom * self.step.denominator, self.type, direction)
 

@@ -253,8 +253,8 @@ class NoisyTree:
     def minimum(self, *, beta: Number) -> Leaves:
         """Return the leaf of the least value.
 
-        The estimate is the first leaf such that it and the leaves before it certainly contain a value; a single small value
-        is not detected, as privacy requires.
+        The estimate is the first leaf such that it and the leaves before it certainly contain a value; a single small
+        value is not detected, as privacy requires.
         """
         slack = self._slack(Fraction(0), exact_probability(beta, "beta") / 2)
         noisy = _roomy(self._sums[0])
@@ -377,7 +377,6 @@ class RankChoice:
 
     @property
     def event(self) -> RepeatedEvent:
-        """Privacy event of the draws."""
         return RepeatedEvent(ExponentialEvent(self.epsilon, relation=self.relation), self.draws, relation=self.relation)
 
     @property
@@ -509,7 +508,7 @@ class LeafGrid:
     step: Fraction
 
     def ends(self, index: int) -> tuple[Fraction, Fraction]:
-        """The smallest and the largest value of a leaf."""
+        """Return the smallest and the largest value of a leaf."""
         first = self.low + index * self.leaf
         return first * self.step, min(first + self.leaf - 1, self.high) * self.step
 
@@ -675,7 +674,6 @@ class Common(Cell):
 
     @cached_property
     def events(self) -> frozenset[Event]:  # type: ignore[override]
-        """The one event for all counts of the group."""
         return frozenset((self.event,))
 
     @cached_property

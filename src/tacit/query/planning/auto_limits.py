@@ -19,14 +19,14 @@ a unit that is in one group, or has one row in each, has the limit 1, and a quer
 ``max_rows``.
 
 Why a total: rows of a unit in all groups together are at most ``max_groups`` times ``max_rows``, usually many times
-fewer, and Laplace noise follows the total. Gaussian noise, private keys, grouping sets, people counted beside rows and
-distinct values or quantiles in groups use the pair.
+fewer, and Laplace noise is proportional to the total. With Gaussian noise, private keys, grouping sets, counts of both
+people and rows, distinct values or quantiles in groups, the pair is searched.
 
 *``max_rows_total``*, a bound on the rows of one unit in all groups together, stated or found. Where a unit has more
-rows than the bound T, they are shared out among its groups in proportion (by :mod:`tacit.engines.sql.bounding`): group
+rows than the bound T, they are divided among its groups in proportion (by :mod:`tacit.engines.sql.bounding`): group
 g keeps b_g of its rows, and the b_g add up to T, so that one unit moves counts by at most T in l1. Where ``max_groups``
-and ``max_rows`` are stated as well, all three hold, and noise follows whichever costs least. It bounds counts of rows
-and values, sums, and what means and variances are made of; people are counted once in a group, in at most T groups.
+and ``max_rows`` are stated as well, all three hold, and the noise follows the tightest bound. It bounds counts of rows
+and values, sums, and the sums behind means and variances; people are counted once in a group, in at most T groups.
 
 Proofs: ``auto_limits.proof.md``, ``total_bound.proof.md``.
 """
@@ -644,7 +644,7 @@ def bounded_in_all(final: FinalAggregation, most: int, groups: int, rows: int) -
     groups = min(groups, most, final.group_count or most) if final.keys else 1
     rows = min(rows, most)
     measures = tuple(_of_rows(measure, rows) for measure in final.measures)
-    # The product of the other limits already implies the total: no rows to share out.
+    # The product of max_groups and max_rows already implies the total: no rows to divide.
     total = None if groups * rows <= most else most
     return replace(final, measures=measures, max_groups=groups, max_total=total)
 

@@ -17,7 +17,7 @@ DISTINCT_SUM    the same set                                               the g
                                                                            over the union
 SUM             Σ q(x)                                                     ``clamp``
 CENTRED_SUM     Σ (q(x) - centre), times rows/n (rounded) if n > rows      ``clamp``
-CENTRED_SQUARES Σ (q(x) - centre)², likewise                               ``clamp``
+CENTRED_SQUARES Σ (q(x) - centre)², times rows/n (rounded) if n > rows     ``clamp``
 LEAVES          one count per leaf of width ``leaf`` over [low, high], of  [0, rows] in each leaf and in all together
                 at most ``rows`` values kept by keyed hash
 PLACES          the same counts, for quantiles: as many leaves as the      likewise
@@ -68,7 +68,7 @@ MAX_LEAVES = 1024
 MAX_PLACES = 1 << 20
 #: A DOUBLE is rounded to a power of two about this many times finer than the largest value that counts.
 _RELATIVE_GRID = 2**20
-#: Row values that have no bounds of their own are clamped here, in steps, before a total is clamped to stated bounds.
+#: Row values without bounds are clamped to this, in steps, before their total is clamped to stated bounds.
 UNBOUNDED = 2**52
 
 
@@ -214,11 +214,11 @@ class Measure:
     def sensitivity(
         self, *, max_groups: int, relation: Neighbouring | str = ADD_REMOVE, groups: int | None = None
     ) -> Sensitivity:
-        """Bound how far one unit moves the vector of all groups.
+        """Bound the change of the vector of all groups by one unit.
 
-        A unit's counts in one group of LEAVES or CATEGORIES add up to at most ``rows``, so all of them in one place is
-        the worst case under add/remove; two units that replace one another may sit in different leaves of one group, so
-        leaves count as groups of their own and their number gives no relief.
+        A unit's counts in one group of LEAVES or CATEGORIES add up to at most ``rows``, so under add/remove the worst
+        case is that all of them are in one leaf. A unit and its replacement may be in different leaves of one group, so
+        under replace-one each leaf counts as a group, and a small number of groups does not tighten the bound.
         """
         # A public number of groups tightens the bound only if a unit cannot spread within a group.
         known = None if self.kind.traits.spread else groups
@@ -263,7 +263,7 @@ def sum_measure(
 ) -> Measure:
     """Return a sum of a value in ``bounds``: plain, centred, of squares or of distinct values.
 
-    ``total`` is the clamp of a SUM per group. A sum of distinct values is centred if a mean is computed from it.
+    ``total`` gives the bounds of a SUM per group. A sum of distinct values is centred if a mean is computed from it.
     """
     low, high = (-UNBOUNDED, UNBOUNDED) if bounds is None else (quantise(bounds[0], step), quantise(bounds[1], step))
     centre = 0 if kind is MeasureKind.SUM or not centred else (low + high) // 2
@@ -375,7 +375,7 @@ class ContributionLimit:
         return (self.found or 1) if isinstance(asked, str) else asked
 
     def among(self, groups: int | None) -> int:
-        """Return the number in force among ``groups`` public groups; None for private groups."""
+        """Return the number in force, at most ``groups``, the number of public groups; None for private groups."""
         return self.number if groups is None else min(self.number, max(groups, 1))
 
     def stating(self, number: ContributionNumber | None, source: RelationNode) -> ContributionLimit:

@@ -465,7 +465,7 @@ def _laplace_tail_up(scale: Fraction, terms: int, start: int) -> Fraction:
     """P(|sum of two or three| >= ``start``) for ``start`` >= 1, rounded up.
 
     A sum of m noises has P(d) = (1-q)^(2m) Σ_k C(k+m-1, m-1) C(k+d+m-1, m-1) q^(2k+d) for d >= 0, a polynomial in d
-    times q^d; what follows is its sum from ``start`` on, with u = 1 - q.
+    times q^d; the code is its sum from ``start`` on, with u = 1 - q.
     """
     low, q = exp_bounds(-1 / scale)
     u, one = 1 - low, 1 + low
@@ -640,7 +640,7 @@ def _transform(kind: str, scale: Fraction, weight: int, cell: float, places: int
         steps = np.arange((half - 1) // weight + 1, dtype=np.float64)
         law[:half:weight] = noise.masses(steps)
     else:
-        # The last integer in each cell; a tie goes towards 0, alike on both sides.
+        # The last integer in each cell; ties are rounded towards 0, symmetrically.
         last = np.floor((np.arange(half) + 0.5) * (cell / weight))
         beyond = noise.beyond(last)
         law[0] = 1 - 2 * beyond[0]

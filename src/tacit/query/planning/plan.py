@@ -483,7 +483,7 @@ def by_part(plan: Plan, words: Callable[[Plan], str]) -> str:
 
 
 def protected_scans(plan: Plan) -> list[Scan]:
-    """The scans of protected tables that a plan reads."""
+    """Return the scans of protected tables that a plan reads."""
     return [scan for part in plan.parts for scan in scans(part.final.source) if not scan.is_public]
 
 

@@ -17,7 +17,7 @@ error is c_i/√ρ_i (or c_i/√μ_i²), so the share of ρ goes with the square
 those currencies): an aggregate of weight 2 has half the relative error of one of weight 1. Shares are rationals and add
 up to exactly 1. A release that no data can change has share 0.
 
-*Grouping sets.* The finest groups, by all keys of all sets, are bounded once, and every other group is the sum of its
+*Grouping sets.* The finest groups, by all keys of all sets, are bounded once, and each coarser group is a sum of
 finest groups (:mod:`tacit.query.postprocess.result`), so that totals are consistent. Either the finest groups get
 noise, and a total over m groups has the noise of m cells; or sums of finest groups by some of the keys get noise, and
 all groups are estimated from these sums (:mod:`tacit.mechanisms.residual_basis`), whichever has the smaller variance

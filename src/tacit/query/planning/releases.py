@@ -528,11 +528,10 @@ class Release:
 
     @property
     def is_constant(self) -> bool:
-        """Whether no data can change what is released."""
+        """Whether no data can change the release."""
         return not (self.epsilon or self.rho or self.mu)
 
     def noise(self) -> QueryMechanism:
-        """The mechanism that adds the noise."""
         return self._noise
 
     @cached_property
@@ -629,7 +628,6 @@ class KeySelection:
 
     @property
     def event(self) -> Event:
-        """Event of the selection."""
         return self.mechanism().event
 
 
@@ -656,7 +654,7 @@ class Priced:
     asked: Asked | None = None
     bias: LossPricing | None = field(default=None, repr=False)
     limits: Priced | None = field(default=None, repr=False)
-    # It follows from the query, and decides nothing that the releases do not say.
+    # Follows from the query; the releases contain its effect on the noise.
     sets: Sets = field(default=(), repr=False, compare=False)
 
     @cached_property

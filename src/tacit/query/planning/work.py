@@ -400,7 +400,7 @@ class WholeSizes:
 
 
 def rows_inside(source: RelationNode) -> int | None:
-    """Return the most rows of one unit that an aggregate or window within the unit may read; None if unknown.
+    """Return the most rows of one unit that an aggregate or window within the unit is assumed to read; None if unknown.
 
     ``max_rows`` bounds what is released; it does not limit rows that are only counted within a unit.
     """

@@ -301,7 +301,7 @@ class BoundingBias:
         total = sum((most * sum(self.noisy[cell] for cell in cells) for most, cells in used), _ZERO)
         terms = [NoiseTerm(self.law.kind, self.law.scale, most, len(cells)) for most, cells in used]
         bound = max(total + sum_error(terms, chance), _ZERO)
-        # People in the first bucket beyond ``last``: at most half of those from ``last`` on.
+        # People beyond ``last``: at most half of those from ``last`` on.
         people = min(self._from(buckets[last:], chance) / 2, self._from(buckets[last + 1 :], chance))
         for bucket in range(last + 1, len(buckets)):
             bound += people * (self.table.most(bucket) - (self.table.most(bucket - 1) if bucket > last + 1 else 0))

@@ -238,7 +238,7 @@ class CellConfidence:
         return known[1]
 
     def at(self, beta: Fraction) -> CellConfidence:
-        """Return the same at another failure probability, for cells that divide theirs."""
+        """Return the confidence at another failure probability, for cells that divide theirs among several tests."""
         if beta not in self._others:
             self._others[beta] = CellConfidence(self.laws, beta, self.biases)
         return self._others[beta]
@@ -505,7 +505,7 @@ def _pairs(top: Affine, bottom: Affine, level: CellConfidence) -> tuple[tuple[_P
         return None
     found: Counter[_Pair] = Counter()
     if len(set(sources)) == len(sources) and all(laws[measure].cells is None for measure in measures):
-        # No two measurements are read off one vector: draws are sums of noises of their own.
+        # No two measurements are read off one vector: the noises of any two draws are independent.
         for draw, weight in top.weights.items():
             other = bottom.weights.get(draw)
             if other is not None:
