@@ -42,7 +42,7 @@ AGGREGATES: Final[dict[str, AggregateEntry]] = {
     **associations.ENTRIES,
     **ranks.ENTRIES,
 }
-#: The aggregate and the reading of each SQL name.
+#: The aggregate of each SQL name, and how its arguments are read.
 SQL_NAMES: Final[dict[str, SqlName]] = {n: how for entry in AGGREGATES.values() for n, how in entry.names.items()}
 #: Released kinds whose cells are never NULL.
 NEVER_NULL: Final = (COUNT_ROWS, COUNT_VALUES, COUNT_UNITS)
@@ -50,12 +50,12 @@ _BY_KIND: Final = {kind: entry for entry in AGGREGATES.values() for kind in entr
 
 
 def entry_of(kind: str) -> AggregateEntry:
-    """The entry of a released kind."""
+    """Return the entry of a released kind."""
     return _BY_KIND[kind]
 
 
 def unit_call(asked: AggregateCall, rows: int | None) -> tuple[UnitCall, Domain]:
-    """The exact aggregate inside a unit's group of at most ``rows`` rows, with the presumed domain of its value."""
+    """Return the exact aggregate over a unit's group of at most ``rows`` rows, with the domain of its value."""
     if asked.auto:
         raise Refusal("bounds", "AUTO bounds are found for the aggregate that gets noise; here nothing needs bounds.")
     if asked.per_group is not None or asked.per_row is not None:
@@ -72,7 +72,7 @@ def unit_call(asked: AggregateCall, rows: int | None) -> tuple[UnitCall, Domain]
     if asked.function == "quantile" and not asked.value.type.is_numeric:
         raise Refusal("type", "A quantile inside one person's rows needs a number.")
     kind, span = entry.unit(asked.argument, rows)
-    # The smallest and largest of long texts are long texts.
+    # MIN and MAX of long texts are long texts.
     growth = 1 if asked.argument is None or kind != asked.argument.type else asked.argument.domain.growth
     step = kind.step
     if asked.function == "sum":
@@ -91,7 +91,7 @@ def expected_error(
     suppose: int | None,
     total: TotalOf | None = None,
 ) -> ExpectedError:
-    """The error of a cell of ``aggregate``, exceeded with chance at most ``beta``; of a group where it is no total."""
+    """Return the error of a cell, exceeded with probability at most ``beta``; of a released group without ``total``."""
     family = entry_of(aggregate.kind).released
     bound = family.error(aggregate, ErrorTerms(final, priced, beta, suppose, total))
     supposing = suppose if len(aggregate.measures) > 1 else None

@@ -1,16 +1,16 @@
 """Released covariances, correlations and regressions: measurements, expected errors and estimates.
 
-All come from noisy sums of two values, their squares and their products. With n pairs, in the units of the values and
-counted from their public centres: a = Σu, b = Σv, p = Σuv, x = Σu², y = Σv². About any point (α, β), Σ(u-α)(v-β) = p -
-αb - βa + αβn, and with A = a - αn, B = b - βn
+All are functions of noisy sums of two values, their squares and their products. With n pairs, in the units of the
+values and relative to their public centres: a = Σu, b = Σv, p = Σuv, x = Σu², y = Σv². About any point (α, β),
+Σ(u-α)(v-β) = p - αb - βa + αβn, and with A = a - αn, B = b - βn
 
     N = Σ(u-ū)(v-v̄) = (p - αb - βa + αβn) - AB/n,    X = Σ(u-ū)² = (x - 2αa + α²n) - A²/n,    Y likewise;
 
 covariance N/n or N/(n-1), correlation N/√(XY), slope N/X, intercept v̄ - slope·ū.
 
-*Intervals.* All draws are within their half-widths together (union bound). At every point of that box the identity
-above holds for the same α and β, so these may be the noisy means; A and B are then as small as the noise, and N and X
-are linear in the sums up to AB/n and A²/n. Interval arithmetic encloses the rest; a correlation is cut to [-1, 1].
+*Intervals.* All draws are within their half-widths jointly (union bound). At every point of that box the identity
+above holds for any fixed α and β, such as the noisy means; A and B are then as small as the noise, and N and X are
+linear in the sums up to AB/n and A²/n. Interval arithmetic encloses the rest; a correlation is cut to [-1, 1].
 ``associations.proof.md`` has the steps.
 """
 
@@ -71,7 +71,7 @@ _ZERO, _ONE = Fraction(0), Fraction(1)
 
 
 class PairSums(NamedTuple):
-    """Sums over pairs, counted from the centres; squares that a form does not need are None."""
+    """Sums over n pairs, relative to the centres; squares that a statistic does not need are None."""
 
     n: Fraction
     a: Fraction
@@ -82,7 +82,7 @@ class PairSums(NamedTuple):
 
 
 class _Spans(NamedTuple):
-    """Enclosures of N, X and Y, of the means, and the counts there may be."""
+    """Enclosures of the count n, of N, X and Y, and of both means."""
 
     counts: tuple[Fraction, Fraction]
     n: Range
@@ -94,12 +94,12 @@ class _Spans(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SumsEstimate(Cell):
-    """A function of several noisy sums.
+    """Cell of a function of several noisy sums.
 
     Args:
         form: the name of the aggregate.
         draws: of the sums, in their order.
-        units: the value of one step of each.
+        units: the value of one step of each sum.
         type: of the result.
     """
 
@@ -110,7 +110,6 @@ class SumsEstimate(Cell):
 
     @cached_property
     def events(self) -> frozenset[Event]:  # type: ignore[override]
-        """Every draw."""
         return frozenset(self.draws)
 
     def _widths(self, level: CellConfidence) -> list[Fraction]:
@@ -118,7 +117,7 @@ class SumsEstimate(Cell):
         return [level.half_width(draw.measure) * unit for draw, unit in zip(self.draws, self.units, strict=True)]
 
     def _possible(self) -> Range:
-        """Where the truth lies, whatever was left out."""
+        """Return the range of the truth for any bias."""
         return UNKNOWN
 
     def _widened(self, known: Domain, biases: Sequence[MeasureBias]) -> Domain:
@@ -129,13 +128,13 @@ class SumsEstimate(Cell):
 
 @dataclass(frozen=True, eq=False)
 class Association(SumsEstimate):
-    """A statistic of pairs.
+    """Cell of a statistic of pairs.
 
     Args:
         sums: noisy, in the units of the values.
         centres: of u and of v.
         reach: the largest distances of u and v from their centres.
-        bounds: between which the truth lies; None where nothing is known.
+        bounds: public bounds of the truth; None if there are none.
     """
 
     sums: PairSums
@@ -149,7 +148,7 @@ class Association(SumsEstimate):
 
     @cached_property
     def value(self) -> Value | None:  # type: ignore[override]
-        """The estimate; None where the noisy count is too small, or what it divides by is not above 0."""
+        """The estimate; None if the noisy count is too small, or a divisor is not above 0."""
         n, a, b, p, x, y = self.sums
         if n < self._least:
             return None
@@ -198,7 +197,7 @@ class Association(SumsEstimate):
         n, a, b, p, x, y = self.sums
         widths = self._widths(level)
         wn, wa, wb, wp = widths[:4]
-        # A count is a whole number, so the ends may be moved to the next one inside.
+        # A count is an integer, so the ends may be rounded inwards.
         few = Fraction(max(math.ceil(n - wn), self._least))
         many = max(Fraction(math.floor(n + wn)), few)
         about = max(n, _ONE)
@@ -254,7 +253,7 @@ def _positive(*spans: Range) -> bool:
 
 
 def _quotient(top: Range, bottom: Range) -> Range:
-    """By numbers that are not negative; nothing is known but a sign where they may be 0."""
+    """Enclose quotients by non-negative numbers; if the divisor may be 0, only the sign is known."""
     if _positive(bottom):
         return top.divided_by(bottom)
     low = _ZERO if top.low is not None and top.low >= 0 else None
@@ -262,7 +261,7 @@ def _quotient(top: Range, bottom: Range) -> Range:
 
 
 def _correlation(spans: _Spans) -> Range:
-    """N/√(XY), cut to [-1, 1], the root rounded outwards."""
+    """Return N/√(XY), cut to [-1, 1], with the root rounded outwards."""
     if not _positive(spans.x, spans.y):
         return _quotient(spans.n, Range(_ZERO, _ONE)).clamped(-_ONE, _ONE) if spans.n.ends else Range(-_ONE, _ONE)
     product = spans.x * spans.y
@@ -276,10 +275,10 @@ def _correlation(spans: _Spans) -> Range:
 def association_error(
     form: str, pairs: int, noises: Sequence[Fraction], reach: tuple[Fraction, Fraction], centre: Fraction
 ) -> Fraction | None:
-    """The error of a form for so many pairs, where each sum is off by at most its noise.
+    """Return the error of a statistic for a number of pairs, where the error of each sum is at most its noise.
 
-    Covariances: whatever the values are. The others suppose values that are spread evenly over their bounds, about
-    their centre; ``centre`` is that of u. None where nothing is known.
+    The error of covariances holds for any values. The others suppose values that are spread evenly over their bounds,
+    about their centre; ``centre`` is that of u. None if no bound is known.
     """
     v, a, b, p = noises[:4]
     far_u, far_v = reach
@@ -311,10 +310,10 @@ def association_error(
 
 
 class Covariances(Family):
-    """Covariances and sums of products of two values: ``associations.proof.md``."""
+    """Covariances and sums of products of two values; see ``associations.proof.md``."""
 
     def measured(self, asked: AggregateCall, source: RelationNode, final: Measuring) -> Aggregate:  # noqa: ARG002
-        """The number of pairs, the sums of both values, of their product, and the squares that are divided by."""
+        """Add the number of pairs, the sums of both values and of their product, and the squares of divisors."""
         if asked.second is None:
             raise InternalError(f"{asked.function} reads pairs")
         released = asked.function
@@ -345,7 +344,7 @@ class Covariances(Family):
         return Aggregate(released, tuple(indices), None, DOUBLE, known, asked.label)
 
     def error(self, aggregate: Aggregate, at: ErrorTerms) -> Fraction | None:
-        """For a supposed number of pairs, and evenly spread values where the spread matters."""
+        """Return the error for a supposed number of pairs, and evenly spread values where the spread matters."""
         if at.suppose is None:
             return None
         measures = [at.final.measures[index] for index in aggregate.measures]
@@ -357,7 +356,7 @@ class Covariances(Family):
         return association_error(aggregate.kind, at.suppose, noises, _reach(measures), _centre(measures[1]))
 
     def column(self, aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Column:  # noqa: ARG002
-        """Functions of the released sums."""
+        """Return cells of functions of the released sums."""
         measures = [released.plan.final.measures[index] for index in aggregate.measures]
         units = tuple(part.unit_of_value for part in measures)
         sums = [noisy_steps(released, index) for index in aggregate.measures]
@@ -382,7 +381,7 @@ class Correlations(Covariances):
 _SQUARES: Final = {
     "regr_slope": 1, "regr_intercept": 1, "corr": 2, "regr_r2": 2,
 }  # fmt: skip
-#: Products of whole numbers up to here cannot overflow.
+#: Largest product of integers that is computed without a cast to DOUBLE.
 _WHOLE_PRODUCTS: Final = 2**62
 
 
@@ -396,7 +395,7 @@ def _reach(measures: Sequence[Measure]) -> tuple[Fraction, Fraction]:
 
 
 def from_centre(side: Expression, bounds: Bounds, measure: Measure) -> Expression:
-    """The clamped value less its centre."""
+    """Return the expression of the clamped value minus its centre."""
     ends = [_constant_of(end, side) for end in bounds]
     return call("sub", call("clamp", side, *ends), _constant_of(_centre(measure), side))
 

@@ -1,7 +1,7 @@
 """COUNT and SUM, also of distinct values: one released integer times a step.
 
-The value is the released number itself, so that cells add up without bias; a count may come out negative. The interval
-is cut to what is publicly possible (a count is not negative) and always contains the value.
+The value is the released number itself, so that cells add up without bias; a count may be negative. The interval is cut
+to the public range of the truth (a count is not negative) and always contains the value.
 """
 
 from __future__ import annotations
@@ -73,15 +73,15 @@ if TYPE_CHECKING:
 
 
 class OneNumber(Family):
-    """Aggregates that are one released integer times a step."""
+    """Aggregates with one released integer times a step as their value."""
 
     def error(self, aggregate: Aggregate, at: ErrorTerms) -> Fraction | None:
-        """That of the one noise."""
+        """Return the error of the one noise."""
         index = aggregate.measures[0]
         return at.law(index).error(at.beta) * at.final.measures[index].unit_of_value
 
     def column(self, aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Column:
-        """The released numbers themselves."""
+        """Return cells of the released numbers."""
         index = aggregate.measures[0]
         low, high = measure.clamp
         # A sum of contributions that are not negative is not negative, whatever the noise.
@@ -101,13 +101,13 @@ class OneNumber(Family):
 
 
 def _shown_parts(aggregate: Aggregate, measure: Measure, released: CellNumbers) -> list[Fraction] | None:
-    """The released groups as they are shown, where totals add them up and rounding could tell the sums apart."""
+    """Return the shown values of released groups if rounding may make totals differ from their sums; None otherwise."""
     finest, index, kind = released.finest or released, aggregate.measures[0], aggregate.type
     if kind.step is None or finest.laws[index].unit == 1:
         return None
     cells = finest.laws[index].cells
     if cells is not None:
-        # In whole steps of the type, so that a total of many groups is not off by the rounding of all of them.
+        # In whole steps of the type, so that rounding errors of many groups do not add up in a total.
         worth = finest.laws[index].unit * measure.step / kind.step
         numbers = noisy_numbers(finest, index).reshape(cells.basis.sizes)
         rounded = rounded_table(numbers * worth.numerator, worth.denominator)
@@ -122,7 +122,6 @@ class Counts(OneNumber):
     """COUNT of rows, of values, of units and of distinct values."""
 
     def measured(self, asked: AggregateCall, source: RelationNode, final: Measuring) -> Aggregate:
-        """One count."""
         clamp = _count_clamp(asked)
         kind, measure_kind, argument = COUNT_ROWS, MeasureKind.ROWS, asked.argument
         if asked.function == "count" and argument is not None:
@@ -173,7 +172,6 @@ class Sums(OneNumber):
     """SUM of a bounded value."""
 
     def measured(self, asked: AggregateCall, source: RelationNode, final: Measuring) -> Aggregate:  # noqa: ARG002
-        """One sum."""
         argument = asked.value
         bounds = provisional(argument) if asked.auto else asked.per_row or argument.range.ends
         if bounds is None and asked.per_group is None:
@@ -191,7 +189,7 @@ _ZERO: Final = Fraction(0)
 
 
 def distinct_value(asked: AggregateCall) -> tuple[Expression, Bounds, Fraction]:
-    """The value whose distinct values are added up, its bounds and its step."""
+    """Return the argument of SUM or AVG of distinct values, its bounds and its step."""
     argument, shown = asked.value, asked.function.partition("_")[0].upper()
     if asked.per_group is not None or asked.per_row is not None:
         raise Refusal(
@@ -216,7 +214,7 @@ class DistinctSums(OneNumber):
     """SUM of distinct values."""
 
     def measured(self, asked: AggregateCall, source: RelationNode, final: Measuring) -> Aggregate:  # noqa: ARG002
-        """One sum over the union of values."""
+        """Add one sum over the union of values."""
         argument, bounds, step = distinct_value(asked)
         kind, rows = MeasureKind.DISTINCT_SUM, final.rows
         made = sum_measure(kind, argument, asked.where, bounds=bounds, step=step, rows=rows, centred=False)
@@ -231,16 +229,16 @@ APART: Final = (
 
 @dataclass(frozen=True, eq=False)
 class Direct(Cell):
-    """One released integer.
+    """Cell of one released integer.
 
     Args:
         noisy: the released number, in steps.
-        draw: whose noise it carries.
-        step: what one step is worth.
-        possible: where the truth lies, whatever the noise.
+        draw: of its noise.
+        step: value of one step.
+        possible: public range of the truth, which holds for any noise.
         type: of the value.
         parts: the draws of the release that add up to its noise; empty for a draw of the release itself.
-        shown: the value of a total, the sum of its parts as they are shown; None for the number itself, rounded.
+        shown: the value of a total, the sum of its groups as they are shown; None to show the number itself, rounded.
     """
 
     noisy: Fraction
@@ -254,7 +252,6 @@ class Direct(Cell):
 
     @cached_property
     def value(self) -> Value | None:  # type: ignore[override]
-        """The number of steps times the step."""
         if self.shown is not None:
             return value_at(self.shown, self.type)
         noisy, step = self.noisy, self.step
@@ -262,7 +259,6 @@ class Direct(Cell):
 
     @cached_property
     def events(self) -> frozenset[Event]:  # type: ignore[override]
-        """Its one draw."""
         return frozenset((self.draw,))
 
     @property
@@ -274,7 +270,7 @@ class Direct(Cell):
 
     @classmethod
     def column_ends(cls, cells: Sequence[Direct], level: CellConfidence) -> list[Ends]:
-        """As :meth:`ends`: (noisy ± width)·step in integers, cut where rounding has happened, which changes nothing."""
+        """Return :meth:`ends` of each cell: (noisy ± width)·step in integers, rounded and then cut, in either order."""
         found: list[Ends] = []
         last: Direct | None = None
         for cell in cells:
@@ -297,7 +293,7 @@ class Direct(Cell):
         return found
 
     def _is_like(self, other: Direct) -> bool:
-        """Whether both are of one column, which shares what is public."""
+        """Whether both cells are of one column, and so share their public parameters."""
         same = self.step is other.step and self.possible is other.possible
         return same and self.draw.measure == other.draw.measure
 
@@ -318,12 +314,12 @@ class Direct(Cell):
 
 
 def number_of_rows(argument: Expression | None, rows: int | None) -> tuple[SqlType, Range]:  # noqa: ARG001
-    """Count of rows."""
+    """Return the type and range of a count of rows."""
     return INTEGER, Range(_ZERO, None if rows is None else Fraction(rows))
 
 
 def number_of_values(argument: Expression, rows: int | None) -> tuple[SqlType, Range]:
-    """Count of distinct values."""
+    """Return the type and range of a count of distinct values."""
     known = [
         number for number in (rows, None if argument.values is None else len(argument.values)) if number is not None
     ]
@@ -331,14 +327,13 @@ def number_of_values(argument: Expression, rows: int | None) -> tuple[SqlType, R
 
 
 def total(argument: Expression, rows: int | None) -> tuple[SqlType, Range]:
-    """Sum of values."""
+    """Return the type and range of a sum of values."""
     kind, total = argument.type, argument.range * Range(Fraction(1), None if rows is None else Fraction(rows))
     exact = kind.kind is not Kind.DECIMAL or fits_decimal(total, kind.scale)
     return kind if exact else DOUBLE, total
 
 
 def sum_of(places: list[Fraction], _: Fraction | None = None) -> Fraction:
-    """Sum of places."""
     return sum(places, _ZERO)
 
 

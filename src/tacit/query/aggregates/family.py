@@ -1,9 +1,9 @@
-"""Family of aggregates: an aggregate as asked, its entry in the table, and the interface of its released form.
+"""Family of aggregates: the call of an aggregate, its entry in the table, and the interface of its released form.
 
-*Expected error* of a released cell, from public parameters. Counts and sums have one error whatever the data. Averages
-and variances divide by the number of values, so their error is stated for a number that is *supposed*; quantiles are
-off by so many values in rank, and the most common category by so many values in count. All errors are about the
-bounded, quantised truth: the effect of clamping and of dropped groups is no noise and is not in them.
+*Expected error* of a released cell, from public parameters. Counts and sums have one error for any data. Averages and
+variances divide by the number of values, so their error is stated for a *supposed* number; the error of quantiles is a
+number of values in rank, that of the most common category a number of values in count. All errors are relative to the
+bounded, quantised truth: the bias of clamping and of dropped groups is not noise and is not included.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ZERO: Final = Fraction(0)
 
 @dataclass(frozen=True)
 class AggregateCall:
-    """One aggregate as asked.
+    """A call of an aggregate in the query.
 
     Args:
         function: a key of :data:`AGGREGATES`.
@@ -53,9 +53,9 @@ class AggregateCall:
         parameter: the fraction of a quantile, or the rank of ``mode``.
         per_group: stated bounds on the contribution of one unit to one group.
         per_row: stated bounds on single values.
-        auto: whether bounds are to be found privately: the argument was written ``CLAMP(x, AUTO)`` and is x.
-        second: the other expression of a statistic of pairs.
-        discrete: whether a quantile is one of the values' own type.
+        auto: whether bounds are searched privately: the argument was written ``CLAMP(x, AUTO)`` and is x.
+        second: the second expression of a statistic of pairs.
+        discrete: whether a quantile is one of the values and has their type.
     """
 
     function: str
@@ -70,7 +70,7 @@ class AggregateCall:
 
     @property
     def label(self) -> str:
-        """Text of the call, for people."""
+        """Text of the call."""
         read = [self.argument] if self.second is None else [self.argument, self.second]
         return f"{self.function}({', '.join('*' if part is None else getattr(part, 'name', '…') for part in read)})"
 
@@ -90,23 +90,23 @@ class Measuring(Protocol):
         """The most rows of a unit that count in a group."""
 
     def measure(self, measure: Measure, *, stated: bool = False) -> int:
-        """The index of a measurement; equal ones are taken once. ``stated``: its clamp does not follow ``rows``."""
+        """Return the index of a measurement; equal ones share it. ``stated``: its clamp does not follow ``rows``."""
 
     def categories(self, argument: Expression) -> tuple[Value | None, ...] | None:
-        """The public values of an expression, if they are known."""
+        """Return the public values of an expression, if they are known."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedError:
-    """The error of one cell of an aggregate.
+    """The expected error of one cell of an aggregate.
 
     Args:
         label: of the aggregate.
-        bound: exceeded with probability at most 1 - confidence; None when it depends on numbers that are not known
-            beforehand.
-        kind: ``"value"``, ``"rank"`` (so many values before or after in order), ``"count"`` (so many values fewer
-            than the most common has) or ``"even"`` (in value, for values that are spread evenly over their bounds).
-        supposing: the number of values in a group for which it holds; None when it holds for any.
+        bound: exceeded with probability at most 1 - confidence; None if it depends on numbers that are not known before
+            the query runs.
+        kind: unit of the bound: ``"value"``, ``"rank"`` (values before or after in order), ``"count"`` (values fewer
+            than the most common value has) or ``"even"`` (in value, for values spread evenly over their bounds).
+        supposing: the number of values in a group for which the bound holds; None if it holds for any number.
         power: ``bound`` is to be multiplied by this power of the larger of the AUTO bounds, which are not found yet.
     """
 
@@ -117,7 +117,7 @@ class ExpectedError:
     power: int = 0
 
     def meaning(self, bound: str) -> str:
-        """The error in words, with the bound as it is shown."""
+        """Describe the error, with the bound as formatted text."""
         words = {
             "value": f"within {bound}",
             "rank": f"within {bound} values in rank",
@@ -128,9 +128,10 @@ class ExpectedError:
 
 
 class ErrorTerms(NamedTuple):
-    """The public parameters on which an error depends.
+    """The public parameters of an expected error.
 
-    ``suppose`` is a number of values in a group, ``total`` the sum that a cell is; None for a released group.
+    ``suppose`` is a number of values in a group; ``total`` is the sum of groups that a cell is; None for a released
+    group.
     """
 
     final: FinalAggregation
@@ -141,21 +142,20 @@ class ErrorTerms(NamedTuple):
 
     @property
     def is_one_group(self) -> bool:
-        """Whether a cell is one released group."""
         return self.total is None or self.total.copies == 1
 
     def law(self, measure: int) -> NoiseLaw:
-        """The noise of a measurement in such a cell."""
+        """Return the law of the noise of a measurement in one cell."""
         release = self.priced.release_of(measure)
         return release.law(measure) if self.total is None else release.set_law(measure, *self.total)
 
 
-#: The cell of each group, for one aggregate.
+#: Function from group index to cell, for one aggregate.
 Column = Callable[[int], Cell]
 
 
 class Family(ABC):
-    """Aggregates that are released in one way: their measurements, expected error and estimate.
+    """Aggregates that are released in the same way: their measurements, expected error and estimate.
 
     Args:
         error_kind: the unit of errors; see :class:`ExpectedError`.
@@ -165,26 +165,26 @@ class Family(ABC):
 
     @abstractmethod
     def measured(self, asked: AggregateCall, source: RelationNode, final: Measuring) -> Aggregate:
-        """The released column for an aggregate: its measurements, entered into the final aggregation."""
+        """Add the measurements of an aggregate to the final aggregation, and return its released column."""
 
     @abstractmethod
     def error(self, aggregate: Aggregate, at: ErrorTerms) -> Fraction | None:
-        """The error of one cell that is exceeded with probability at most ``beta``; None where it is not known."""
+        """Return the error of one cell exceeded with probability at most ``beta``; None if it is not known."""
 
     @abstractmethod
     def column(self, aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Column:
-        """The estimates of an aggregate; ``measure`` is the last of its measurements."""
+        """Return a function from group to estimate; ``measure`` is the last of the aggregate's measurements."""
 
 
 def noisy_steps(released: CellNumbers, measure: int) -> list[Fraction]:
-    """Released numbers in steps of their measurement."""
+    """Return the released numbers of a measurement in steps."""
     unit = released.laws[measure].unit
     numbers = noisy_numbers(released, measure).tolist()
     return [Fraction(number) for number in numbers] if unit == 1 else [int(number) * unit for number in numbers]
 
 
 def noisy_numbers(released: CellNumbers, measure: int) -> NDArray[Any]:
-    """Released integers of a measurement without a tree."""
+    """Return the released integers of a measurement that has no tree."""
     noisy = released.noisy[measure]
     if not isinstance(noisy, np.ndarray):
         raise InternalError("a tree where numbers were planned")
@@ -192,7 +192,7 @@ def noisy_numbers(released: CellNumbers, measure: int) -> NDArray[Any]:
 
 
 def no_bounds(asked: AggregateCall, argument: Expression, *, stated: bool = False) -> Refusal:
-    """The refusal of an aggregate whose value has no bounds; ``stated``: it takes no others."""
+    """Return the refusal of an aggregate whose value has no bounds; ``stated``: only CLAMP can give them."""
     others = (
         ""
         if stated
@@ -206,14 +206,14 @@ def no_bounds(asked: AggregateCall, argument: Expression, *, stated: bool = Fals
 
 
 def names_of(argument: Expression) -> str:
-    """Columns of an expression, those without bounds if there are any."""
+    """Return the names of the columns of an expression; if some have no bounds, only those."""
     unbounded = [part.name for part in references(argument) if not part.range.is_bounded]
     named = unbounded or [part.name for part in references(argument)]
     return ", ".join(dict.fromkeys(named)) or "the expression"
 
 
 def value_bounds(asked: AggregateCall, argument: Expression) -> Bounds:
-    """Bounds of the values: stated, declared, or provisional ones while AUTO looks for them."""
+    """Return the bounds of the values: stated, declared, or provisional ones until AUTO finds them."""
     if asked.auto:
         return provisional(argument)
     bounds = asked.per_row or asked.per_group or argument.range.ends
@@ -223,34 +223,34 @@ def value_bounds(asked: AggregateCall, argument: Expression) -> Bounds:
 
 
 def value_grid(asked: AggregateCall, argument: Expression, bounds: Bounds) -> Fraction:
-    """Step of the values."""
+    """Return the step of the values."""
     return Fraction(1) if asked.auto else grid_step(argument.step, argument.type, bounds)
 
 
 # -- entries of the table
 
 
-#: Type and range of an aggregate of an expression over at most so many rows of one unit.
+#: Function from an expression and the most rows of one unit to the type and range of the aggregate.
 UnitResult = Callable[[Any, int | None], tuple[SqlType, Range]]
 
 
 def between_the_values(argument: Expression, rows: int | None) -> tuple[SqlType, Range]:  # noqa: ARG001
-    """Mean or quantile."""
+    """Return the type and range of a mean or quantile."""
     return DOUBLE, argument.range
 
 
-#: Value of an aggregate of places of released cells, with its parameter.
+#: Function from the places of released cells, and a parameter, to the value of the aggregate.
 Fold = Callable[[list[Fraction], Fraction | None], Fraction | None]
 
 
 class SpreadForm(NamedTuple):
-    """Which form of variance: divided by one value fewer, or not; its root, or not."""
+    """Form of a variance: whether it is divided by n - 1, and whether its root is taken."""
 
     sample: bool
     root: bool
 
     def largest(self, width: Fraction) -> Fraction:
-        """The largest that it is for values within ``width`` of each other; for a root, a bound on that."""
+        """Return the largest variance of values within ``width`` of each other, or a bound on the deviation."""
         return width if self.root else width**2 / (2 if self.sample else 4)
 
 
@@ -259,10 +259,11 @@ class SqlName(NamedTuple):
 
     Args:
         function: a key of :data:`AGGREGATES`.
-        arguments: how many it takes.
-        parameter: a fixed one; or the meaning of the last argument: the ``"fraction"`` of a quantile, also of a
-            ``"discrete"`` one, into how many ``"parts"`` quantiles divide the values, or the ``"condition"`` of counted
-            rows. Statistics of pairs read the ``"pair"``, or its ``"first"`` or ``"second"`` value.
+        arguments: number of arguments.
+        parameter: a fixed parameter; or the meaning of the last argument: the ``"fraction"`` of a quantile or of a
+            ``"discrete"`` one, the number of ``"parts"`` into which quantiles divide the values, or the
+            ``"condition"`` of counted rows. Statistics of pairs read the ``"pair"``, or its ``"first"`` or ``"second"``
+            value.
     """
 
     function: str
@@ -272,24 +273,24 @@ class SqlName(NamedTuple):
 
 @dataclass(frozen=True)
 class AggregateEntry:
-    """One aggregate.
+    """Entry of an aggregate in the table.
 
     Args:
         names: its SQL names.
-        unit: the type and range of its exact form, from the argument and the most rows; None where there is none.
+        unit: type and range of its exact form, from the argument and the most rows; None if it has no exact form.
         fold: its value over the places of released cells; None for counts.
         kinds: its released kinds.
-        family: how it is released; None where it is not.
+        family: the family that releases it; None if it is not released.
         takes: ``"any"``, ``"number"`` or ``"condition"``.
         bounded: whether its released form clamps values to bounds, which AUTO can find.
         counts: whether it is a number of rows, which is never NULL.
         linear: whether the fold is a weighted sum.
-        spread: the form of a variance.
+        spread: the form of a variance; None for other aggregates.
         sorts: whether its exact form collects a group's values and sorts them.
-        power: its error grows at most with this power of AUTO bounds.
+        power: the largest power of AUTO bounds with which its error grows.
         pairs: whether it reads two values.
         adds_up: whether the aggregate of a total follows from released groups.
-        refusal: the sentence where it has no exact form, or is not released.
+        refusal: the message if it has no exact form, or is not released.
     """
 
     names: Mapping[str, SqlName]
@@ -310,7 +311,7 @@ class AggregateEntry:
 
     @property
     def released(self) -> Family:
-        """The family of aggregates that are released like it.
+        """The family that releases it.
 
         Raises:
             Refusal: it is not released.

@@ -14,21 +14,20 @@ In steps around the public centre, with n the count, s the sum, t the squares:
 * population variance = t/n - (s/n)², for n >= 1, cut to [0, (range/2)²];
 * sample variance = that times n/(n-1), for n >= 2.
 
-A noisy count below 1 (below 2 for the sample forms) gives NULL, as SQL does for an empty group; the interval then
-still says what the group's mean could be. Intervals are the exact extremes of the formula over the box of integers
-that the events leave.
+A noisy count below 1 (below 2 for the sample forms) gives NULL, as SQL does for an empty group; the interval then still
+contains the possible means of the group. Intervals are the exact extremes of the formula over the box of integers that
+the events allow.
 
-*AVG from a count and a sum with noises of their own.* One test of their quotient
-(:mod:`tacit.query.postprocess.cells`).
+*AVG from a count and a sum with separate noises.* One test of their quotient (:mod:`tacit.query.postprocess.cells`).
 
 *AVG from two jointly released totals with Laplace noise.*
 
 The mean's place between the bounds is r = (A - B)/(A + B), from -1 to 1, so that A(1-r) = B(1+r). For the true r the
-noisy difference A′(1-r) - B′(1+r) is pure noise, X(1-r) - Y(1+r). The interval holds every r for which that noise would
-be no larger than noise of chance β explains: one test, at one fixed if unknown place.
+noisy difference A′(1-r) - B′(1+r) is pure noise, X(1-r) - Y(1+r). The interval contains every r for which that noise
+would be no larger than its 1-β quantile: one test, at one fixed but unknown place.
 
 ``intervals.proof.md`` shows that P(|aX + bY| > w + (a+b)/2) <= P(|aL + bM| > w) for continuous Laplace L, M of the same
-scale, and that this grows with a and with b. So the noise for all r of a narrow cell is bounded by the largest weights
+scale, and that this increases in a and in b. So the noise for all r of a narrow cell is bounded by the largest weights
 in the cell, and
 
     P(|aL + bM| > w) = (b²·exp(-w/(b·scale)) - a²·exp(-w/(a·scale)))/(b² - a²) for a < b.
@@ -41,10 +40,9 @@ In units of a public H, which no value exceeds in distance from the centre: with
     t - 2μs + (μ² - ν)n = 0
 
 so that the same combination of the released numbers is noise alone: T - 2μS + (μ² - ν)N for the noises of t, s and n.
-The interval holds every ν for which some μ that the count and the sum leave possible makes this noise no larger than
-noise of chance β explains: one test at one fixed if unknown (μ, ν), and a small part of β for μ. Places are cut into
-cells as those of quotients; cells may be of any width, since each is given at least what its places need
-(``intervals.proof.md``).
+The interval contains every ν for which this noise is no larger than its 1-β quantile at some μ that the count and the
+sum allow: one test at one fixed but unknown (μ, ν), and a small part of β for μ. As for quotients, the places are cut
+into cells, of any width: each cell uses a noise bound that holds at all its places (``intervals.proof.md``).
 """
 
 from __future__ import annotations
@@ -130,7 +128,7 @@ class Moments(Family):
         self.spread = spread
 
     def measured(self, asked: AggregateCall, source: RelationNode, final: Measuring) -> Aggregate:  # noqa: ARG002
-        """Two measurements for a mean, three for a variance."""
+        """Add two measurements for a mean, three for a variance."""
         argument, spread = asked.value, self.spread
         bounds = value_bounds(asked, argument)
         step = value_grid(asked, argument, bounds)
@@ -143,7 +141,7 @@ class Moments(Family):
         return Aggregate(asked.function, tuple(indices), None, DOUBLE, None if asked.auto else known, asked.label)
 
     def error(self, aggregate: Aggregate, at: ErrorTerms) -> Fraction | None:
-        """By the formulas above, for a supposed number of values."""
+        """Return the error by the formulas of the module, for a supposed number of values."""
         beta, suppose = at.beta, at.suppose
         if suppose is None:
             return None
@@ -170,24 +168,24 @@ class Moments(Family):
         return sqrt_bounds(squared)[1] if spread.root else squared
 
     def column(self, aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Column:
-        """Quotients of released numbers."""
+        """Return cells of quotients of released numbers."""
         if self.spread is None:
             return _means(aggregate, measure, released)
         return _spreads(aggregate, measure, released, self.spread)
 
 
 class GeometricMeans(Moments):
-    """GEOMETRIC_MEAN: e to the average of logarithms, of values whose bounds are above 0."""
+    """GEOMETRIC_MEAN: the exponential of the average of logarithms, of values whose bounds are above 0."""
 
     def measured(self, asked: AggregateCall, source: RelationNode, final: Measuring) -> Aggregate:
-        """Those of the average of logarithms."""
+        """Add the measurements of the average of logarithms."""
         low, high = value_bounds(asked, asked.value)
         if asked.auto or low <= 0:
             raise Refusal(
                 "bounds",
                 f"GEOMETRIC_MEAN needs bounds above 0 for {names_of(asked.value)}: write CLAMP(x, lo, hi) with lo > 0.",
             )
-        # Farther than the bounds, where the measurement clips and counts what it clips; at 0 there is no logarithm.
+        # Wider than the bounds, so that the measurement clips and counts clipped values; above 0 for the logarithm.
         ends = (literal(float(low) / 2, DOUBLE), literal(2 * float(high), DOUBLE))
         logarithm = call("ln", call("clamp", cast(asked.value, DOUBLE), *ends))
         within = log_bounds(low)[0], log_bounds(high)[1]
@@ -195,12 +193,12 @@ class GeometricMeans(Moments):
         return replace(made, bounds=(low, high), label=asked.label)
 
     def error(self, aggregate: Aggregate, at: ErrorTerms) -> Fraction | None:
-        """Of two numbers up to ``high`` whose logarithms are at most e apart: high·(1 - exp(-e))."""
+        """Return high·(1 - exp(-e)): the error of a number up to ``high`` whose logarithm is off by at most e."""
         apart = super().error(aggregate, at)
         return None if apart is None or aggregate.bounds is None else aggregate.bounds[1] * (1 - exp_bounds(-apart)[0])
 
     def column(self, aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Column:
-        """Each average of logarithms, back on the scale of the values."""
+        """Return the exponentials of the averages of logarithms."""
         averages = super().column(aggregate, measure, released)
         return lambda group: Exponential(averages(group))
 
@@ -245,10 +243,10 @@ def _spreads(aggregate: Aggregate, measure: Measure, released: CellNumbers, spre
 
 
 class DistinctMeans(Moments):
-    """AVG of distinct values: their number and their centred sum, released apart."""
+    """AVG of distinct values: their number and their centred sum, released separately."""
 
     def measured(self, asked: AggregateCall, source: RelationNode, final: Measuring) -> Aggregate:  # noqa: ARG002
-        """Two measurements of the same union of values."""
+        """Add two measurements of the same union of values."""
         argument, bounds, step = distinct_value(asked)
         count = count_measure(MeasureKind.DISTINCT, argument, asked.where, rows=final.rows)
         total = sum_measure(MeasureKind.DISTINCT_SUM, argument, asked.where, bounds=bounds, step=step, rows=final.rows)
@@ -260,20 +258,19 @@ class DistinctMeans(Moments):
 
 
 def width(argument: Expression, rows: int | None) -> tuple[SqlType, Range]:  # noqa: ARG001
-    """Standard deviation."""
+    """Return the type and range of a standard deviation."""
     ends = argument.range.ends
     return DOUBLE, UNKNOWN if ends is None else Range(_ZERO, ends[1] - ends[0])
 
 
 def squared_width(argument: Expression, rows: int | None) -> tuple[SqlType, Range]:
-    """Variance."""
+    """Return the type and range of a variance."""
     widest = width(argument, rows)[1].high
     # The sample variance is largest for two values at the ends: width²/2.
     return DOUBLE, UNKNOWN if widest is None else Range(_ZERO, widest**2 / 2)
 
 
 def mean_of(places: list[Fraction], _: Fraction | None = None) -> Fraction:
-    """Mean of places."""
     return sum(places, _ZERO) / len(places)
 
 
@@ -285,7 +282,7 @@ _Span = tuple[Fraction, Fraction]
 
 @dataclass(frozen=True, eq=False)
 class _Moments(Cell):
-    """Common parts of means and spreads: a noisy count, a noisy centred sum, and the step they are counted in."""
+    """Common fields of means and variances: a noisy count, a noisy centred sum, and their step."""
 
     noisy_count: Fraction
     noisy_sum: Fraction
@@ -304,7 +301,7 @@ class _Moments(Cell):
     def _estimate(self) -> Fraction | None: ...
 
     def _box(self, level: CellConfidence, least: int) -> tuple[_Span, _Span]:
-        """The counts from ``least`` up, and the sums, that the events leave possible."""
+        """Return the ranges of the count, from ``least`` on, and of the sum that the events leave possible."""
         width = level.half_width(self.count_draw.measure)
         # A count is a whole number, so the ends may be moved to the next one inside.
         fewest, most = math.ceil(self.noisy_count - width), math.floor(self.noisy_count + width)
@@ -318,7 +315,7 @@ class _Moments(Cell):
 
 @dataclass(frozen=True, eq=False)
 class MeanEstimate(_Moments):
-    """AVG.
+    """Cell of AVG.
 
     Args:
         centre: the public midpoint, in steps.
@@ -331,7 +328,7 @@ class MeanEstimate(_Moments):
 
     @cached_property
     def events(self) -> frozenset[Event]:  # type: ignore[override]
-        """Count and sum."""
+        """Draws of the count and the sum."""
         return frozenset((self.count_draw, self.sum_draw))
 
     @cached_property
@@ -343,7 +340,7 @@ class MeanEstimate(_Moments):
         return self.value_beside(total.numerator * count.denominator, total.denominator * count.numerator, "nearest")
 
     def value_beside(self, top: int, bottom: int, direction: Direction) -> Value | None:
-        """The value ``top / bottom`` steps from the centre (``bottom`` above 0), cut to the bounds."""
+        """Return the value ``top / bottom`` steps from the centre (``bottom`` above 0), cut to the bounds."""
         place = min(max(self.centre * bottom + top, self.bounds[0] * bottom), self.bounds[1] * bottom)
         return value_of_ratio(place * self.step.numerator, bottom * self.step.denominator, self.type, direction)
 
@@ -352,7 +349,7 @@ class MeanEstimate(_Moments):
 
     @classmethod
     def column_ends(cls, cells: Sequence[MeanEstimate], level: CellConfidence) -> list[Ends]:
-        """As :meth:`ends`, in integers: s/n is extreme at corners of the box, and rounding keeps the order."""
+        """Return :meth:`ends` of each cell in integers: s/n is extreme at corners of the box; rounding is monotone."""
         found: list[Ends] = []
         for cell in cells:
             width, slack = level.half_width(cell.count_draw.measure), level.half_width(cell.sum_draw.measure)
@@ -379,9 +376,10 @@ class MeanEstimate(_Moments):
         return Domain(Range(self._place(low), self._place(high)), self._maybe_null(level, 1), None, None)
 
     def _widened(self, known: Domain, biases: Sequence[MeasureBias]) -> Domain:
-        """The mean of n values, and of so many more that are at most h from the centre: 2h·more/(n + more) apart.
+        """Widen by the largest effect of the bias on a mean.
 
-        Values that were moved to a bound add to the sum without being more; see ``bias.proof.md``.
+        ``more`` values beyond n, each at most h from the centre, shift the mean by at most 2h·more/(n + more). Clipped
+        values add to the sum but not to the count; see ``bias.proof.md``.
         """
         bias, more = biases[self.sum_draw.measure], biases[self.count_draw.measure].up_of(self.noisy_count)
         if known.range.ends is None or bias.is_nothing:
@@ -407,12 +405,12 @@ class QuotientMean(MeanEstimate):
 
     @cached_property
     def events(self) -> frozenset[Event]:  # type: ignore[override]
-        """The one test."""
+        """The event of the quotient test."""
         return frozenset(((self.count_draw, self.sum_draw),))
 
     @classmethod
     def column_ends(cls, cells: Sequence[MeanEstimate], level: CellConfidence) -> list[Ends]:
-        """As :meth:`ends`, cell by cell."""
+        """Return :meth:`ends` of each cell."""
         return [cell.ends(level) for cell in cells]
 
     def _enclose(self, level: CellConfidence) -> Domain:
@@ -420,23 +418,23 @@ class QuotientMean(MeanEstimate):
         count = Affine({self.count_draw: one}, self.noisy_count, one, not_negative=True)
         span = ratio_range(Affine({self.sum_draw: one}, self.noisy_sum, one), count, level)
         if span is None or span.low is None or span.high is None:
-            # Without noise on one side there is nothing to test; count and sum share the chance.
+            # Without noise on one side there is no test; count and sum share the failure probability.
             return super()._enclose(level.at(level.beta / 2))
-        # Whether the group has any value at all is not part of the event.
+        # The event does not decide whether the group has any value.
         return Domain(Range(self._place(span.low), self._place(span.high)), True, None, None)
 
 
 @dataclass(frozen=True, eq=False)
 class Spread(_Moments):
-    """VARIANCE or STDDEV.
+    """Cell of VARIANCE or STDDEV.
 
     Args:
         noisy_squares: the noisy sum of centred squares, in squared steps.
-        squares_draw: its noise.
-        most: the largest population variance there can be, in squared steps.
+        squares_draw: the draw of its noise.
+        most: the largest possible population variance, in squared steps.
         sample: whether to divide by n - 1.
         root: whether to take the square root.
-        joint: whether the joint law of the three noises is known, so that one test does for all.
+        joint: whether the joint law of the three noises is known, so that one test covers them.
     """
 
     noisy_squares: Fraction
@@ -448,7 +446,7 @@ class Spread(_Moments):
 
     @cached_property
     def events(self) -> frozenset[Event]:  # type: ignore[override]
-        """The one test; else count, sum and squares."""
+        """The event of the joint test, or else the draws of count, sum and squares."""
         draws = self.count_draw, self.sum_draw, self.squares_draw
         return frozenset((draws,)) if self.joint else frozenset(draws)
 
@@ -468,7 +466,7 @@ class Spread(_Moments):
         return min(max(variance, Fraction(0)), self.most)
 
     def _scaled(self, variance: Fraction) -> _Span:
-        """The result for a variance in squared steps: itself, or enclosures of its root."""
+        """Return the result for a variance in squared steps twice, or lower and upper bounds of its root."""
         square = variance * self.step**2
         return sqrt_bounds(square) if self.root and square else (square, square)
 
@@ -488,7 +486,7 @@ class Spread(_Moments):
         fewest, most = math.ceil(count - test.count_error), math.floor(count + test.count_error)
         spans = []
         if fewest < test.fewest:
-            # A group that may be small is tested by a box; which of the two tests is made depends on the true count.
+            # A group that may be small is tested by a box; the true count decides which of the two tests applies.
             spans.append(self._boxed(level.at(test.box_beta)).range)
         if most >= test.fewest or not spans:
             found = test.variances((count, self.noisy_sum / reach, self.noisy_squares / reach**2))
@@ -513,9 +511,9 @@ class Spread(_Moments):
 
 
 def _population_extremes(counts: _Span, sums: _Span, squares: _Span) -> _Span:
-    """The least and largest t·u - (s·u)² over the box, with u = 1/n.
+    """Return the least and the largest t·u - (s·u)² over the box, with u = 1/n.
 
-    It rises with t and falls with |s|. In u it is concave, so the least is at an end and the largest at an end or at
+    It rises with t and falls with |s|. It is concave in u, so the least is at an end and the largest at an end or at
     the vertex u = t/(2s²).
     """
     largest_sum = max(abs(sums[0]), abs(sums[1]))
@@ -534,13 +532,13 @@ def _population_extremes(counts: _Span, sums: _Span, squares: _Span) -> _Span:
 
 #: Cells of equal width into which [0, 1] is cut; each enlarges the interval by at most its width, relatively.
 _MEAN_CELLS = 32
-#: Rows that are looked at together.
+#: Number of rows that are processed together.
 _AT_ONCE = 16_384
 
 
 @dataclass(frozen=True, slots=True)
 class PlaceEvent:
-    """The event that the test of a mean's true place goes well."""
+    """The event that the test of a mean accepts its true place between the bounds."""
 
     measure: int
     group: int
@@ -548,7 +546,7 @@ class PlaceEvent:
 
 @dataclass(frozen=True, eq=False)
 class JointMean(MeanEstimate):
-    """AVG from two totals.
+    """Cell of AVG from two jointly released totals.
 
     Args:
         half: h, the largest distance from the centre, in steps.
@@ -561,12 +559,11 @@ class JointMean(MeanEstimate):
 
     @cached_property
     def events(self) -> frozenset[Event]:  # type: ignore[override]
-        """The one test."""
         return frozenset((PlaceEvent(self.sum_draw.measure, self.sum_draw.group),))
 
     @classmethod
     def column_ends(cls, cells: Sequence[JointMean], level: CellConfidence) -> list[Ends]:  # type: ignore[override]
-        """As :meth:`ends`, with the places of all cells found at once."""
+        """Return :meth:`ends` of each cell, with the places of all cells computed together."""
         found: list[Ends] = []
         for cell, (low, high) in zip(cells, _places(cells, level), strict=True):
             ends = (cell._value_at(low, "down"), cell._value_at(high, "up"))
@@ -574,7 +571,7 @@ class JointMean(MeanEstimate):
         return found
 
     def _ratios(self) -> tuple[float, float]:
-        """The released place, and one over the total; of no meaning where the total is not above 0."""
+        """Return the released place r and 1/total; (0, 0) if the total is not above 0."""
         count, total = self.noisy_count, self.noisy_sum
         whole = self.half * count.numerator
         if whole <= 0:
@@ -589,14 +586,14 @@ class JointMean(MeanEstimate):
     def _enclose(self, level: CellConfidence) -> Domain:
         ((low, high),) = _places([self], level)
         span = Range(*(self._place(Fraction(end) * self.half) for end in (low, high)))
-        # Whether the group has any value at all is not part of the event.
+        # The event does not decide whether the group has any value.
         return Domain(span, True, None, None)
 
 
 def _places(cells: Sequence[JointMean], level: CellConfidence) -> list[tuple[float, float]]:
-    """The least and the largest r with |difference - r·total| at most the half-width of its cell, a little outwards.
+    """Return the least and largest r with |difference - r·total| <= the half-width of its cell, rounded outwards.
 
-    Totals beyond what any group can have leave no place; the nearest end of the bounds is all there is to say.
+    Totals that no group can have leave no place; then both ends are the nearest end of the bounds.
     """
     near = np.arange(_MEAN_CELLS) / _MEAN_CELLS
     far = near + 1 / _MEAN_CELLS
@@ -643,7 +640,7 @@ def _floats(widths: tuple[Fraction, ...]) -> tuple[float, ...]:
 
 @lru_cache(maxsize=1024)
 def half_widths(scale: Fraction, beta: Fraction) -> tuple[Fraction, ...]:
-    """For each cell of |r| a w that |X(1-r) - Y(1+r)| exceeds with chance at most ``beta``, for every r in the cell."""
+    """Return, per cell of |r|, a w that |X(1-r) - Y(1+r)| exceeds with probability at most ``beta`` for all its r."""
     if not scale:
         return (Fraction(0),) * _MEAN_CELLS
     chance = float_nearest(beta)
@@ -656,7 +653,7 @@ def half_widths(scale: Fraction, beta: Fraction) -> tuple[Fraction, ...]:
 
 
 def _tail_quantile(small: float, large: float, chance: float) -> float:
-    """The w with P(|aL + bM| > w) = ``chance`` for Laplace noises of scale 1, a little more."""
+    """Return the w, rounded up, with P(|aL + bM| > w) = ``chance`` for Laplace noises of scale 1."""
 
     def tail(w: float) -> float:
         return (large**2 * math.exp(-w / large) - small**2 * math.exp(-w / small)) / (large**2 - small**2)
@@ -672,20 +669,18 @@ def _tail_quantile(small: float, large: float, chance: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Exponential(Cell):
-    """e to the power of another cell; it rises with the cell, and so do the ends."""
+    """Exponential of another cell; it is increasing, so the ends are the exponentials of the ends."""
 
     power: Cell
     type: SqlType = DOUBLE
 
     @cached_property
     def value(self) -> Value | None:  # type: ignore[override]
-        """The estimate; None where the power is NULL."""
         power = self.power.value
         return None if power is None else value_at(exp_bounds(Fraction(power))[0], self.type)  # type: ignore[arg-type]
 
     @cached_property
     def events(self) -> frozenset[Event]:  # type: ignore[override]
-        """Those of the power."""
         return self.power.events
 
     def _enclose(self, level: CellConfidence) -> Domain:
@@ -697,13 +692,13 @@ class Exponential(Cell):
 # -- test of a variance
 
 
-#: Parts of the chance of failure: of the test, of the way through a cell (part of the test), of the mean, of the count.
+#: Parts of the failure probability: test, change within a cell (part of the test), mean, count.
 _TEST, _WAY, _MEAN, _COUNT = Fraction(96, 100), Fraction(1, 100), Fraction(2, 100), Fraction(2, 100)
-#: Width of the narrowest cell of means and of variances, and how many cells of means are looked at.
+#: Number of cells per unit at the narrowest width, and the number of cells of means that the width aims at.
 _NARROWEST, _MOST_CELLS = 512, 4
-#: A mean range wider than this on each side leaves so many cells that a box is narrower; in units of H.
+#: If the half-width of the mean, in units of H, exceeds this, a box is narrower than the test.
 _WIDEST_MEAN = Fraction(16, 100)
-#: Larger than the rounding of floats, by far.
+#: Relative and absolute margins far above the rounding error of floats.
 _MARGIN, _SLACK = 1 + 1e-9, 1e-12
 _Ends = tuple[float, float]
 #: Law, scale, and the weights that one independent noise has in the count, the sum and the squares.
@@ -713,7 +708,7 @@ _ZERO, _ONE = Fraction(0), Fraction(1)
 
 @lru_cache(maxsize=256)
 def spread_test(laws: tuple[NoiseLaw, NoiseLaw, NoiseLaw], reach: int, beta: Fraction) -> SpreadTest:
-    """The test for a count, a sum and squares with these laws; ``reach`` is H, in steps."""
+    """Return the test for a count, a sum and squares with these noise laws; ``reach`` is H, in steps."""
     units = _ONE, Fraction(1, reach), Fraction(1, reach**2)
     found: dict[tuple[int, int], list[Fraction]] = {}
     for index, (law, unit) in enumerate(zip(laws, units, strict=True)):
@@ -731,14 +726,14 @@ def spread_test(laws: tuple[NoiseLaw, NoiseLaw, NoiseLaw], reach: int, beta: Fra
 
 @dataclass(frozen=True, eq=False)
 class SpreadTest:
-    """The test of variances of one public law."""
+    """Test of variances under one public noise law."""
 
     noises: tuple[tuple[_Weights, int], ...]
     beta: Fraction
     known: dict[tuple[int, int, int], float]
 
     def _error(self, count: Fraction, total: Fraction, squares: Fraction, part: Fraction) -> Fraction:
-        """Bound the error of a combination of the three numbers."""
+        """Bound the error of a linear combination of the three numbers."""
         terms = [
             NoiseTerm(kind, scale, count * n + total * s + squares * t, number)
             for (kind, scale, n, s, t), number in self.noises
@@ -752,12 +747,12 @@ class SpreadTest:
 
     @cached_property
     def _way(self) -> tuple[Fraction, Fraction]:
-        """Bounds on the errors of count and sum, for the way from the middle of a cell to its ends."""
+        """Bounds on the errors of count and sum, for the change from the middle of a cell to its ends."""
         return self._error(_ONE, _ZERO, _ZERO, _WAY / 2), self._error(_ZERO, _ONE, _ZERO, _WAY / 2)
 
     @cached_property
     def _box(self) -> tuple[Fraction, Fraction, Fraction]:
-        """Bounds on the errors of the three, which together fail no more often than the test."""
+        """Bounds on the errors of the three numbers, which jointly fail no more often than the test."""
         part = _TEST / 3
         return (
             self._error(_ONE, _ZERO, _ZERO, part),
@@ -767,16 +762,16 @@ class SpreadTest:
 
     @cached_property
     def fewest(self) -> int:
-        """Count from which the test of a variance is narrower than a box; below it a box is the test."""
+        """Count from which the test of a variance is narrower than a box; below it the box is used."""
         return math.ceil(self._error(_ZERO, _ONE, _ZERO, _MEAN) / _WIDEST_MEAN)
 
     @property
     def box_beta(self) -> Fraction:
-        """For each of the three numbers in a box."""
+        """Failure probability of each of the three numbers in a box."""
         return self.beta * (1 - _COUNT) / 3
 
     def _width(self, mean: int, variance: int, cells: int) -> float:
-        """The largest noise that the test explains, for all places of a cell: the index-th of width 1/``cells``."""
+        """Return the largest noise that the test accepts, for all places of the cells ``mean`` and ``variance``."""
         key = mean, variance, cells
         if key not in self.known:
             half = Fraction(1, 2 * cells)
@@ -794,7 +789,7 @@ class SpreadTest:
         return count, total, squares
 
     def variances(self, noisy: tuple[Fraction, Fraction, Fraction]) -> _Ends:
-        """The least and the largest variance from 0 to 1 that is kept, from the released numbers in units of H."""
+        """Return the least and the largest accepted variance in [0, 1], from the released numbers in units of H."""
         count, total, squares = map(float_nearest, noisy)
         if count <= 0:
             return 0.0, 1.0
@@ -802,7 +797,7 @@ class SpreadTest:
         cells = _NARROWEST
         while cells > 1 and (means[1] - means[0]) * cells > _MOST_CELLS:
             cells //= 2
-        # Larger than the rounding of the floats below, by far.
+        # Far above the rounding error of the floats below.
         slack = _SLACK * (count + 2 * abs(total) + abs(squares))
         lows, highs = [], []
         for index in range(math.floor(means[0] * cells), math.floor(means[1] * cells) + 1):
@@ -815,7 +810,7 @@ class SpreadTest:
                 lows.append(self._low_end(at, least, most))
                 highs.append(self._high_end(at, least, most))
         ends = [end for end in lows if end is not None], [end for end in highs if end is not None]
-        # Numbers that no group can have leave nothing; every variance is as good.
+        # Numbers that no group can have leave no variance: return the whole range.
         return (min(ends[0]), max(ends[1])) if ends[0] and ends[1] else (0.0, 1.0)
 
     @cached_property
@@ -831,7 +826,7 @@ class SpreadTest:
         return (least, most) if least <= most else (-1.0, 1.0)
 
     def _low_end(self, at: _Cell, least: float, most: float) -> float | None:
-        """The least variance that is kept with a mean of one cell; 0 where less than 0 may be kept."""
+        """Return the least accepted variance with a mean of one cell; 0 if less than 0 may be accepted."""
         # Rounding of heavy contributors can make the exact numbers give a little less than 0, which is shown as 0.
         lowest = max((at.low - self._floats[2] - 2 * self._floats[1] - 2 * self._floats[0]) / at.size, -1.0)
         for index in range(-1, math.floor(lowest * at.cells) - 1, -1):
@@ -844,7 +839,7 @@ class SpreadTest:
         return None
 
     def _high_end(self, at: _Cell, least: float, most: float) -> float | None:
-        """The largest variance that is kept with a mean of one cell."""
+        """Return the largest accepted variance with a mean of one cell."""
         for index in range(math.floor(most * at.cells), math.floor(least * at.cells) - 1, -1):
             place = min((at.high + self._width(at.mean, index, at.cells)) / at.size, (index + 1) / at.cells, most)
             if place >= index / at.cells:
@@ -853,7 +848,7 @@ class SpreadTest:
 
 
 class _Cell(NamedTuple):
-    """A cell of means: its index among cells of width 1/``cells``, and the range of t - 2μs + μ²n in it."""
+    """A cell of means: its index among cells of width 1/``cells``, the count n, and its range of t - 2μs + μ²n."""
 
     mean: int
     cells: int
@@ -863,7 +858,7 @@ class _Cell(NamedTuple):
 
 
 def _squares_about(means: _Ends, count: float, total: float, squares: float) -> _Ends:
-    """The least and the largest t - 2μs + μ²n over some means, for n above 0: a parabola."""
+    """Return the least and the largest t - 2μs + μ²n over a range of means, for n above 0: a parabola."""
     ends = [squares - 2 * mu * total + mu * mu * count for mu in means]
     vertex = total / count
     low = squares - total * vertex if means[0] < vertex < means[1] else min(ends)
@@ -871,7 +866,7 @@ def _squares_about(means: _Ends, count: float, total: float, squares: float) -> 
 
 
 def laws_known(laws: Sequence[NoiseLaw]) -> bool:
-    """Whether the vectors of all are known, so that their noises have a joint law."""
+    """Whether the vectors of all noises are known, so that the noises have a joint law."""
     return all(law.source is not None and not law.is_exact for law in laws)
 
 

@@ -1,35 +1,35 @@
-"""Quantiles, MEDIAN, MIN, MAX and MODE: trees of counts, quantiles drawn, and estimates.
+"""Quantiles, MEDIAN, MIN, MAX and MODE: trees of counts, drawn quantiles, and estimates.
 
 *MODE*: the value is the category with the largest noisy count; equal counts go by the order of declaration, and a count
-below 1 gives NULL, as SQL does for a group without values. When every noise is within w, a category can truly be the
-most common only if its count, raised by w, reaches the largest lowered by w; the enclosure is the set of those. Numbers
+below 1 gives NULL, as SQL does for a group without values. If every noise is within w, a category can be the true mode
+only if its count plus w is at least the largest count minus w; the enclosure is the set of these categories. Numbers
 and dates have an interval (the hull of that set), text has none.
 
 *Quantiles, MEDIAN, MIN and MAX* come from a noisy tree of counts. Quantile q of n values is, as in PERCENTILE_CONT, at
 rank (n-1)q between two neighbouring order statistics. The leaf of the r-th smallest value is the number of noisy prefix
-counts that fall short of r: without noise that is its leaf, exactly, and with noise one early crossing by chance does
-not upset it. A leaf wider than one step is represented by its middle. MIN and MAX cannot be had to the last person:
-they are the first and last place at which noise lets one be sure that there is a value.
+counts below r: without noise that is exactly its leaf, and with noise it is robust to one early crossing by chance. A
+leaf wider than one step is represented by its middle. The exact MIN and MAX, which depend on one person,
+cannot be released: the estimates are the first and last place at which the noisy counts show that there is a value.
 
-*Quantiles that were drawn.* The estimate is the place that the exponential mechanism drew
+*Drawn quantiles.* The estimate is the place that the exponential mechanism drew
 (:class:`RankChoice`); the tree counts cells around it.
 
 *Tree.* A bounded column is cut into ``width`` leaves. Counts are released on several levels: the leaves, nodes of
 ``arity`` leaves, nodes of ``arity`` such nodes, …, up to a level of at most ``arity`` nodes. A unit's values are
-counted once on every level, so one level has the sensitivity of the leaves and all of them that times their number. In
-return the number of values below a leaf is the sum of few nodes instead of many leaves. Noise on the leaves alone is
-the tree of one level, and wins where leaves are few.
+counted once on every level, so one level has the sensitivity of the leaves and all levels that sensitivity times their
+number. In return the number of values below a leaf is the sum of few nodes instead of many leaves. Noise on the leaves
+alone is the tree of one level, which is best for few leaves.
 
 *Rank of a place.* For a fraction p and j leaves, let D_j = (1-p)·(values in the first j leaves) - p·(values in the
-others): what the first j leaves hold beyond the share p of all. Both parts are sums over nodes that do not overlap,
-so the noise in D_j is a sum of independent noises with weights 1-p and p.
+others): the excess of values in the first j leaves over the share p of all. Both parts are sums over disjoint nodes, so
+the noise in D_j is a sum of independent noises with weights 1-p and p.
 
 *Intervals.* A continuous quantile lies between two neighbouring values, in leaves k <= k′ (a discrete one is the
 first or the second). Then D_{k+1} >= -p and D_{k′} < 2-p. With s_j the one-sided bound of the noise in D_j at β/2,
 each of "noisy D_{k+1} < -p-s" and "noisy D_{k′} >= 2-p+s" has probability at most β/2. So both leaves lie, but for
-probability β, from the first leaf that passes the one test to the last that passes the other. No union over leaves is
-needed: both tests are at fixed, if unknown, places. The least value, in leaf k, likewise: at least 1 in the first k+1
-leaves, 0 in the first k.
+probability β, from the first leaf that passes the first test to the last that passes the second. No union bound over
+leaves is needed: both tests are at fixed but unknown places. The same holds for the least value, in leaf k, with the
+tests: at least 1 in the first k+1 leaves, 0 in the first k.
 
 *Choice.* The places of a group are the steps (or leaves of several steps) of the bounded value, 0 … width - 1. For a
 fraction p = a/b, with B(y) values below place y, A(y) at it and n in all, place y falls short by
@@ -37,15 +37,15 @@ fraction p = a/b, with B(y) values below place y, A(y) at it and n in all, place
     gap(y) = max(high·(b·B(y) - a·n), low·(a·n - b·(B(y) + A(y)))),
 
 which is at most 0 at the quantile and above 0 elsewhere. A place is drawn with probability proportional to
-exp(-rate·gap), exactly. Between two values that occur all places have one gap, so that a draw takes as long as there
-are distinct values, however fine the steps are.
+exp(-rate·gap), exactly. All places between two neighbouring values have the same gap, so that the time of a draw grows
+with the number of distinct values, not with the number of steps.
 
 *Sides.* ``high`` and ``low`` are 1 at the median. Beyond the quantile 0.9 lies a tenth of the values, and often most of
-the range: a draw is far likelier to get lost there than on the other side. So the shorter side counts 1.1 and the
-longer one 0.9, which costs nothing in privacy and a fiftieth in accuracy where values are even.
+the range: a draw is far more likely to have a large error there than on the other side. So the side with fewer values
+has weight 1.1 and the other 0.9, which costs no privacy, and a fiftieth of the accuracy if values are spread evenly.
 
-*Cells.* Around the places drawn, the range is cut into :func:`cells` cells: the place itself, then 4, 16, 64, …
-places on each side. They are a function of what was drawn, and noisy counts of them give an interval by the same tests
+*Cells.* Around the drawn places, the range is cut into :func:`cells` cells: the place itself, then 4, 16, 64, …
+places on each side. They are a function of the drawn places, and their noisy counts give an interval by the same tests
 as the leaves of a tree (:class:`NoisyTree`), whose leaves may be of any width.
 
 Proof: ``ranks.proof.md``.
@@ -118,13 +118,13 @@ if TYPE_CHECKING:
 
 #: Arities that are tried, besides the number of leaves itself.
 _ARITIES = (*range(2, 17), 20, 24, 32, 48, 64)
-#: Sums of nodes whose noise is bounded one by one; of more kinds of them by one inequality.
+#: Largest number of distinct sums of nodes whose noise is bounded individually; more are bounded by one inequality.
 _MOST_EXACT = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """The shape: ``width`` leaves, joined ``arity`` at a time."""
+    """Shape of a tree of counts: ``width`` leaves, merged ``arity`` at a time."""
 
     width: int
     arity: int
@@ -139,11 +139,10 @@ class Tree:
 
     @property
     def nodes(self) -> int:
-        """Number of nodes."""
         return sum(self.levels)
 
     def fill(self, leaves: NDArray[Any]) -> NDArray[Any]:
-        """All nodes of each row of leaves: the leaves, then the level above, and so on; exact integers."""
+        """Return all nodes for each row of leaves: the leaves, then the level above, and so on; exact integers."""
         parts, here = [leaves], leaves
         for size in self.levels[1:]:
             padded = np.zeros((len(here), size * self.arity), dtype=here.dtype)
@@ -153,7 +152,7 @@ class Tree:
         return np.concatenate(parts, axis=1)
 
     def terms(self, leaves: int) -> tuple[int, int]:
-        """Number of nodes that make up the first ``leaves`` leaves, and of those for the others."""
+        """Return the number of nodes that sum the first ``leaves`` leaves, and of those that sum the rest."""
         before = after = 0
         left = right = leaves
         sizes = self.levels
@@ -164,7 +163,7 @@ class Tree:
         return before + left, after + sizes[-1] - right
 
     def sums(self, nodes: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Per row of nodes, for each j from 0 to ``width``: the first j leaves, and the others, from fewest nodes."""
+        """Return, per row of nodes and j from 0 to ``width``, the sums of the first j leaves and of the rest."""
         places = np.arange(self.width + 1)
         left, right = places, places
         before = np.zeros((len(nodes), self.width + 1), dtype=nodes.dtype)
@@ -185,7 +184,7 @@ class Tree:
 
 @lru_cache(maxsize=256)
 def best_tree(width: int, *, gaussian: bool) -> Tree:
-    """The tree whose ranks carry the least noise: levels² (Laplace) or levels (Gaussian) times the nodes of a rank."""
+    """Return the tree with the least noise in ranks: levels² (Laplace) or levels (Gaussian) × the nodes of a rank."""
 
     def cost(tree: Tree) -> int:
         count = len(tree.levels)
@@ -196,7 +195,7 @@ def best_tree(width: int, *, gaussian: bool) -> Tree:
 
 
 class Leaves(NamedTuple):
-    """Leaf numbers, one per group: an estimate, and an interval that holds the true leaf."""
+    """Leaf numbers, one per group: an estimate, and an interval that contains the true leaf."""
 
     estimate: NDArray[np.int64]
     low: NDArray[np.int64]
@@ -205,7 +204,7 @@ class Leaves(NamedTuple):
 
 @dataclass(frozen=True)
 class NoisyTree:
-    """Noisy counts of all nodes, one row per group, and what can be read off them without further cost.
+    """Noisy counts of all nodes, one row per group, with quantiles computed from them at no further cost.
 
     A leaf number i stands for the row values from ``measure.low + i·leaf`` on, ``leaf`` steps of them, or for the
     places of the i-th cell around quantiles that were drawn.
@@ -233,12 +232,12 @@ class NoisyTree:
         return total
 
     def quantile(self, fraction: Number, *, beta: Number) -> Leaves:
-        """The leaf of a quantile, with an interval that fails with probability at most ``beta``."""
+        """Return the leaf of a quantile, with an interval that fails with probability at most ``beta``."""
         p = exact_probability(fraction, "fraction", zero=True, one=True)
         chance = exact_probability(beta, "beta")
         over, under = p.denominator - p.numerator, p.numerator
         before, after = self._sums
-        # D_j times the denominator of p, in whole numbers.
+        # D_j times the denominator of p, in integers.
         noisy = over * _roomy(before, p.denominator) - under * _roomy(after, p.denominator)
         slack = self._slack(p, chance / 2, p.denominator)
         below = noisy[:, 1:] < 0
@@ -247,15 +246,15 @@ class NoisyTree:
         return _tidy(below.sum(axis=1), low, high, self.tree.width)
 
     def rank_error(self, fraction: Number, *, beta: Number) -> Fraction:
-        """Number of values, by rank, by which a quantile may be off, but for probability ``beta``."""
+        """Return the error of a quantile in values by rank, exceeded with probability at most ``beta``."""
         p = exact_probability(fraction, "fraction", zero=True, one=True)
         return rank_error(self.tree, self.law, p, exact_probability(beta, "beta") / 2)
 
     def minimum(self, *, beta: Number) -> Leaves:
-        """The leaf of the least value.
+        """Return the leaf of the least value.
 
-        The estimate is the first leaf up to which there is certainly something; a lone small value goes unseen, as it
-        must.
+        The estimate is the first leaf such that it and the leaves before it certainly contain a value; a single small
+        value is not detected, as privacy requires.
         """
         slack = self._slack(Fraction(0), exact_probability(beta, "beta") / 2)
         noisy = _roomy(self._sums[0])
@@ -265,7 +264,7 @@ class NoisyTree:
         )
 
     def maximum(self, *, beta: Number) -> Leaves:
-        """The leaf of the largest value; as :meth:`minimum`, from the other end."""
+        """Return the leaf of the largest value; as :meth:`minimum`, from the other end."""
         slack = self._slack(Fraction(1), exact_probability(beta, "beta") / 2)
         noisy = _roomy(self._sums[1])
         estimate = _last(noisy[:, :-1] > slack[:-1])
@@ -274,18 +273,18 @@ class NoisyTree:
         )
 
     def _slack(self, p: Fraction, beta: Fraction, times: int = 1) -> NDArray[Any]:
-        """One bound per j, ``times`` as large and rounded up to whole numbers.
+        """Return one noise bound per j, times ``times`` and rounded up to an integer.
 
-        With p = 0 or 1 it is that of the first j leaves alone, or of the others alone.
+        With p = 0 or 1 it is the bound for the first j leaves alone, or for the rest alone.
         """
         bounds = [math.ceil(times * error) for error in _errors(self.tree, self.law, p, beta)]
         return _roomy(np.array(bounds, dtype=object))
 
 
 def _roomy(noisy: NDArray[Any], times: int = 1) -> NDArray[Any]:
-    """The same integers in 64 bits where ``times`` them fit with room to spare, else of any size.
+    """Return the integers as 64-bit if ``times`` their largest fits with room to spare, otherwise as Python integers.
 
-    They are released already, so the choice may depend on them.
+    They are already released, so the choice may depend on them.
     """
     if noisy.size and max(abs(int(noisy.min())), abs(int(noisy.max()))) * times >= 1 << 60:
         return noisy.astype(object)
@@ -294,11 +293,11 @@ def _roomy(noisy: NDArray[Any], times: int = 1) -> NDArray[Any]:
 
 @lru_cache(maxsize=1024)
 def _errors(tree: Tree, law: NoiseLaw, p: Fraction, beta: Fraction) -> tuple[Fraction, ...]:
-    """For each j from 0 to ``width``, what the noise in D_j exceeds with probability at most ``beta``."""
+    """Return, for each j from 0 to ``width``, a bound the noise in D_j exceeds with probability at most ``beta``."""
     terms = [tree.terms(j) for j in range(tree.width + 1)]
     distinct = sorted(set(terms))
     if len(distinct) <= _MOST_EXACT:
-        # Noise is symmetric: a bound of its size at twice the chance.
+        # Noise is symmetric: a one-sided bound is the two-sided bound at twice the probability.
         found = [
             sum_error([NoiseTerm(law.kind, law.scale, w, n) for w, n in ((1 - p, before), (p, after)) if n], 2 * beta)
             for before, after in distinct
@@ -310,19 +309,19 @@ def _errors(tree: Tree, law: NoiseLaw, p: Fraction, beta: Fraction) -> tuple[Fra
 
 
 def rank_error(tree: Tree, law: NoiseLaw, p: Fraction, beta: Fraction) -> Fraction:
-    """Bound that the noise in D_j exceeds with probability at most ``beta``, at the j where it is widest."""
+    """Return a bound that the noise in D_j exceeds with probability at most ``beta``, for the j of widest noise."""
     return max(_errors(tree, law, p, beta))
 
 
 def _first(passed: NDArray[Any]) -> NDArray[np.int64]:
-    """The first place that passed in each row; the last place where none did."""
+    """Return the first index that passed in each row; the last index if none did."""
     found = passed.astype(np.bool_)
     places: NDArray[np.int64] = np.where(found.any(axis=1), found.argmax(axis=1), found.shape[1] - 1)
     return places
 
 
 def _last(passed: NDArray[Any]) -> NDArray[np.int64]:
-    """The last place that passed in each row; the first place where none did."""
+    """Return the last index that passed in each row; the first index if none did."""
     found = passed.astype(np.bool_)
     width = found.shape[1]
     backwards = found[:, ::-1].argmax(axis=1)
@@ -331,7 +330,7 @@ def _last(passed: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _tidy(estimate: NDArray[Any], low: NDArray[np.int64], high: NDArray[np.int64], width: int) -> Leaves:
-    """Ends in order, the estimate between them."""
+    """Return the leaves with ends in order and the estimate clipped to them."""
     lower, upper = np.minimum(low, high), np.maximum(low, high)
     return Leaves(np.clip(np.minimum(estimate.astype(np.int64), width - 1), lower, upper), lower, upper)
 
@@ -341,25 +340,24 @@ def _tidy(estimate: NDArray[Any], low: NDArray[np.int64], high: NDArray[np.int64
 
 #: Denominators of fractions from which gaps are Python's integers: 11 times 2¹⁸ times 2⁴⁰ rows still fit 64 bits.
 _LONG: Final = 1 << 18
-#: Weights of the two sides of a quantile are whole numbers of these parts; of the longer and of the shorter side.
+#: Denominator of the weights of the two sides of a quantile; numerators for the side with more and with fewer values.
 _PARTS, _LONGER, _SHORTER = 10, 9, 11
 
 
 @dataclass(frozen=True, slots=True)
 class RankChoice:
-    """The draws of quantiles of one measurement in all groups.
+    """The draws of quantiles of one measurement in all groups, by the exponential mechanism.
 
     Args:
-        measure: which one.
+        measure: index of the measurement.
         fractions: of the quantiles, ascending.
-        epsilon: of one draw, if one unit adds ``rows`` values to the group (and takes away as many, where units are
-            replaced).
+        epsilon: of one draw, if one unit adds ``rows`` values to the group (and removes as many, under replace-one).
         rows: the most values of one unit in a group.
         groups: the most groups that one unit is in.
         width: number of places.
         share: of the budget.
         relation: which databases are neighbours.
-        name: for people.
+        name: text for explanations.
     """
 
     measure: int
@@ -374,17 +372,16 @@ class RankChoice:
 
     @property
     def draws(self) -> int:
-        """The most draws that one unit has a part in."""
+        """The most draws that one unit can affect."""
         return self.groups * len(self.fractions)
 
     @property
     def event(self) -> RepeatedEvent:
-        """The draws, as accountants read them."""
         return RepeatedEvent(ExponentialEvent(self.epsilon, relation=self.relation), self.draws, relation=self.relation)
 
     @property
     def reason(self) -> str:
-        """Reason for the sensitivity of the scores, in words."""
+        """Reason for the sensitivity of the scores, as text."""
         ranks = ", ".join(map(str, self.fractions))
         replaced = "" if self.relation is ADD_REMOVE else "; replacing it takes as many away and adds as many"
         groups = f"{self.groups} group{'' if self.groups == 1 else 's'}"
@@ -395,15 +392,15 @@ class RankChoice:
         )
 
     def moved(self, fraction: Fraction) -> Fraction:
-        """Half of the most by which one unit moves two gaps against one another, in values by rank."""
+        """Return half of the most by which one unit changes the difference of two gaps, in values by rank."""
         return max(fraction, 1 - fraction) * self.rows * (1 if self.relation is ADD_REMOVE else 2)
 
     def scale(self, fraction: Fraction) -> Fraction:
-        """Values by rank that are worth a factor e."""
+        """Return the gap, in values by rank, that lowers the probability of a place by a factor e."""
         return 2 * self.moved(fraction) / self.epsilon
 
     def choose(self, raw: NDArray[Any]) -> NDArray[np.int64]:
-        """The places drawn, groups × fractions; ``raw`` has one array of places and counts per group."""
+        """Draw the places, groups × fractions; ``raw`` has one array of places and counts per group."""
         drawn = np.zeros((len(raw), len(self.fractions)), dtype=np.int64)
         for group, counted in enumerate(raw):
             for index, fraction in enumerate(self.fractions):
@@ -412,9 +409,9 @@ class RankChoice:
 
 
 def sides(fraction: Fraction) -> tuple[int, int]:
-    """Weights of places below a quantile and above it, in tenths; see the module.
+    """Return the weights of places below and above a quantile, in tenths; see the module.
 
-    The side with fewer values weighs more where p differs from 1/2 by at least 1/20, as the proof asks.
+    The side with fewer values has the larger weight if p differs from 1/2 by at least 1/20, as the proof requires.
     """
     if abs(2 * fraction - 1) * _PARTS < _SHORTER - _PARTS:
         return _PARTS, _PARTS
@@ -422,29 +419,29 @@ def sides(fraction: Fraction) -> tuple[int, int]:
 
 
 def part_that_draws(fractions: Sequence[Fraction]) -> Fraction:
-    """Part of the epsilon of quantiles that draws them; the rest counts the cells that intervals are read off.
+    """Return the part of the epsilon of quantiles for the draws; the rest counts the cells for the intervals.
 
-    Off the median a draw is likelier to get lost, and so needs more.
+    Away from the median a draw has larger errors, and so needs a larger part.
     """
     even = all(sides(fraction) == (_PARTS, _PARTS) for fraction in fractions)
     return Fraction(8, 9) if even else Fraction(14, 15)
 
 
 def choose_place(counted: NDArray[np.int64], width: int, fraction: Fraction, rate: Fraction) -> int:
-    """One place, by the exponential mechanism.
+    """Sample a place by the exponential mechanism: P(y) ∝ exp(-rate · gap(y)).
 
     Args:
-        counted: the places that occur, ascending, and how many values each has: two columns.
+        counted: the places that occur, ascending, and the number of values at each: two columns.
         width: number of places.
         fraction: of the quantile.
-        rate: by which a gap of one value by rank is less likely, as the exponent of e.
+        rate: factor of the gap, in values by rank, in the exponent.
     """
     low, high = sides(fraction)
     places, counts = counted[:, 0], counted[:, 1]
     above, below = fraction.numerator, fraction.denominator
     upto = np.cumsum(counts)
     total = int(upto[-1]) if len(upto) else 0
-    # Runs take turns: the places before a value, the value itself, …, the places after the last.
+    # Runs alternate: the places before a value, the value itself, …, the places after the last value.
     edges = np.empty(2 * len(places) + 2, dtype=np.int64)
     edges[0], edges[1:-1:2], edges[2:-1:2], edges[-1] = 0, places, places + 1, width
     under = np.zeros(2 * len(places) + 1, dtype=np.int64)
@@ -459,13 +456,13 @@ def choose_place(counted: NDArray[np.int64], width: int, fraction: Fraction, rat
 
 
 def error_of_choice(choice: RankChoice, fraction: Fraction, beta: Fraction) -> Fraction:
-    """Number of values, by rank, by which a place drawn may be off, but for probability ``beta``."""
+    """Return the error of a drawn place in values by rank, exceeded with probability at most ``beta``."""
     longest = choice.scale(fraction) * max(log_bounds(choice.width / beta)[1], Fraction(0))
     return longest * _PARTS / min(sides(fraction))
 
 
 def _distances(width: int) -> list[int]:
-    """Distances from a place drawn at which cells end: 0, 4, 4 + 16, …, as long as they are below ``width``."""
+    """Return the distances from a drawn place at which cells end: 0, 4, 4 + 16, …, while below ``width``."""
     found = [0]
     while found[-1] + 1 < width:
         found.append(4 * found[-1] + 4)
@@ -473,12 +470,12 @@ def _distances(width: int) -> list[int]:
 
 
 def cells(width: int, fractions: int) -> int:
-    """Number of cells around the places drawn of so many quantiles."""
+    """Return the number of cells around the drawn places of ``fractions`` quantiles."""
     return min(2 * len(_distances(width)) * fractions + 1, width) if width > 1 else 1
 
 
 def cuts_around(drawn: Sequence[int], width: int) -> list[int]:
-    """The first place of every cell, and ``width``: :func:`cells` + 1 numbers, not descending."""
+    """Return the first place of every cell, then ``width``: :func:`cells` + 1 integers, not descending."""
     count = cells(width, len(drawn))
     if count == width:
         return list(range(width + 1))
@@ -488,7 +485,7 @@ def cuts_around(drawn: Sequence[int], width: int) -> list[int]:
 
 
 def count_cells(counted: NDArray[np.int64], cuts: Sequence[int]) -> NDArray[np.int64]:
-    """Number of values in each cell."""
+    """Return the number of values in each cell."""
     upto = np.concatenate(([0], np.cumsum(counted[:, 1])))
     counts: NDArray[np.int64] = np.diff(upto[np.searchsorted(counted[:, 0], cuts)])
     return counts
@@ -497,13 +494,13 @@ def count_cells(counted: NDArray[np.int64], cuts: Sequence[int]) -> NDArray[np.i
 # -- estimates and families
 
 
-#: The chance with which the place of MIN or MAX may be empty.
+#: Largest probability that the range up to the estimate of MIN, or from that of MAX, is empty.
 _UNSEEN = Fraction(1, 20)
 
 
 @dataclass(frozen=True, slots=True)
 class LeafGrid:
-    """Where the leaves lie: ``leaf`` steps wide each, from ``low`` to ``high`` (in steps)."""
+    """Positions of leaves: ``leaf`` steps wide each, from ``low`` to ``high`` (in steps)."""
 
     low: int
     high: int
@@ -511,12 +508,12 @@ class LeafGrid:
     step: Fraction
 
     def ends(self, index: int) -> tuple[Fraction, Fraction]:
-        """The smallest and the largest value of a leaf."""
+        """Return the smallest and the largest value of a leaf."""
         first = self.low + index * self.leaf
         return first * self.step, min(first + self.leaf - 1, self.high) * self.step
 
     def middle(self, index: int) -> Fraction:
-        """The value that stands for a leaf."""
+        """Return the value that represents a leaf: its middle."""
         low, high = self.ends(index)
         return (low + high) / 2
 
@@ -532,7 +529,7 @@ class Ranks:
     _known: dict[Fraction, Leaves] = field(default_factory=dict)
 
     def leaves(self, beta: Fraction) -> Leaves:
-        """The leaves of all groups, with intervals that fail with chance ``beta`` each."""
+        """Return the leaves of all groups, with intervals that each fail with probability at most ``beta``."""
         if beta not in self._known:
             if self.kind == "quantile":
                 found = self.tree.quantile(self.fraction, beta=beta)
@@ -542,13 +539,13 @@ class Ranks:
         return self._known[beta]
 
     def span(self, group: int, beta: Fraction) -> tuple[Fraction, Fraction]:
-        """The smallest and the largest value that the quantile may have, but for probability ``beta``."""
+        """Return the range that contains the quantile except with probability ``beta``."""
         leaves = self.leaves(beta)
         low, high = (int(end[group]) for end in (leaves.low, leaves.high))
         return self.grid.ends(low)[0], self.grid.ends(high)[1]
 
     def place(self, group: int) -> Fraction | None:
-        """The estimate for a group; None when its noisy number of values is below 1."""
+        """Return the estimate for a group; None if its noisy number of values is below 1."""
         total = int(self.tree.total[group])
         if total < 1:
             return None
@@ -573,11 +570,11 @@ class DrawnRanks:
     """One quantile in all groups, drawn before the cells around it were counted.
 
     Args:
-        tree: noisy counts of the cells, and what was drawn.
-        grid: where the places lie.
+        tree: noisy counts of the cells, and the drawn places.
+        grid: positions of the places.
         width: number of places.
-        fractions: of all quantiles that were drawn, in the order of the draws.
-        fraction: of this one.
+        fractions: of all drawn quantiles, in the order of the draws.
+        fraction: of this quantile.
     """
 
     tree: NoisyTree
@@ -595,26 +592,26 @@ class DrawnRanks:
         return found
 
     def place(self, group: int) -> Fraction | None:
-        """The estimate for a group; None when its noisy number of values is below 1."""
+        """Return the estimate for a group; None if its noisy number of values is below 1."""
         if int(self.tree.total[group]) < 1:
             return None
         return self.grid.middle(self._drawn(group)[self.fractions.index(self.fraction)])
 
     def span(self, group: int, beta: Fraction) -> tuple[Fraction, Fraction]:
-        """The smallest and the largest value that the quantile may have, but for probability ``beta``."""
+        """Return the range that contains the quantile except with probability ``beta``."""
         if beta not in self._known:
             self._known[beta] = self.tree.quantile(self.fraction, beta=beta)
         leaves = self._known[beta]
         cuts = cuts_around(self._drawn(group), self.width)
         first, last = cuts[int(leaves.low[group])], cuts[int(leaves.high[group]) + 1] - 1
-        # Cells without places may stand at either end.
+        # Cells at either end may contain no places.
         first = min(first, self.width - 1)
         return self.grid.ends(first)[0], self.grid.ends(max(first, last))[1]
 
 
 @dataclass(frozen=True, slots=True)
 class RankEvent:
-    """The event that the two tests of one quantile's true leaves go well."""
+    """The event that the two tests of one quantile accept its true leaves."""
 
     measure: int
     group: int
@@ -624,7 +621,7 @@ class RankEvent:
 
 @dataclass(frozen=True, eq=False)
 class Rank(Cell):
-    """A quantile, MIN or MAX of one group."""
+    """Cell of a quantile, MIN or MAX of one group."""
 
     ranks: Ranks | DrawnRanks
     measure: int
@@ -639,11 +636,10 @@ class Rank(Cell):
 
     @cached_property
     def events(self) -> frozenset[Event]:  # type: ignore[override]
-        """The one event of this quantile."""
         return frozenset((RankEvent(self.measure, self.group, self.ranks.kind, self.ranks.fraction),))
 
     def _enclose(self, level: CellConfidence) -> Domain:
-        # Whether the group has any value at all is not part of the event.
+        # The event does not decide whether the group has any value.
         return Domain(Range(*self.ranks.span(self.group, level.beta)), True, None, None)
 
     def _widened(self, known: Domain, biases: Sequence[MeasureBias]) -> Domain:
@@ -660,14 +656,14 @@ class CommonEvent:
 
 @dataclass(frozen=True, eq=False)
 class Common(Cell):
-    """The most common of ``categories``.
+    """Cell of MODE: the most common of ``categories``.
 
     Args:
         noisy: released integers, one for each category.
         categories: in the order of their declaration.
-        event: of all their noises.
+        event: of the noises of all categories.
         type: of the categories.
-        unit: what a released integer is worth in values counted.
+        unit: number of values that one released integer stands for.
     """
 
     noisy: NDArray[Any]
@@ -678,7 +674,6 @@ class Common(Cell):
 
     @cached_property
     def events(self) -> frozenset[Event]:  # type: ignore[override]
-        """All counts of the group at once."""
         return frozenset((self.event,))
 
     @cached_property
@@ -710,7 +705,7 @@ class Quantiles(Family):
     error_kind = "rank"
 
     def measured(self, asked: AggregateCall, source: RelationNode, final: Measuring) -> Aggregate:  # noqa: ARG002
-        """Counts in leaves; for quantiles between the least and the largest value, in places."""
+        """Add counts in leaves; for quantiles with a fraction between 0 and 1, in places."""
         argument = asked.value
         if not argument.type.is_numeric and not argument.type.is_temporal:
             raise Refusal(
@@ -729,7 +724,7 @@ class Quantiles(Family):
         return Aggregate(asked.function, (index,), asked.parameter, kind, known, asked.label)
 
     def error(self, aggregate: Aggregate, at: ErrorTerms) -> Fraction | None:
-        """In values of rank."""
+        """Return the error in values by rank."""
         index = aggregate.measures[0]
         release = at.priced.release_of(index)
         fraction = {"min": _ZERO, "max": Fraction(1)}.get(aggregate.kind, aggregate.parameter)
@@ -740,7 +735,7 @@ class Quantiles(Family):
         return rank_error(release.block.tree, release.law(index), fraction, at.beta / 2)
 
     def column(self, aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Column:
-        """Places in the tree, or drawn before it."""
+        """Return cells of places in the tree, or of drawn places."""
         index = aggregate.measures[0]
         grid = LeafGrid(measure.low, measure.high, measure.leaf, measure.step)
         tree = released.noisy[index]
@@ -760,7 +755,7 @@ class MostCommon(Family):
     error_kind = "count"
 
     def measured(self, asked: AggregateCall, source: RelationNode, final: Measuring) -> Aggregate:  # noqa: ARG002
-        """Counts of categories."""
+        """Add counts of categories."""
         argument = asked.value
         values = final.categories(argument)
         if values is None or argument.type.kind is Kind.DOUBLE or not any(value is not None for value in values):
@@ -773,7 +768,7 @@ class MostCommon(Family):
         return Aggregate(MOST_COMMON, (index,), asked.parameter, argument.type, None, asked.label)
 
     def error(self, aggregate: Aggregate, at: ErrorTerms) -> Fraction | None:
-        """Two noisy counts change places only if their noises together bridge the gap."""
+        """Return the error in values: two noisy counts change order only if their noises together exceed the gap."""
         index = aggregate.measures[0]
         release, width = at.priced.release_of(index), at.final.measures[index].width
         if release.is_constant:
@@ -781,7 +776,7 @@ class MostCommon(Family):
         return 2 * at.law(index).error(per_output_beta(at.beta, width))
 
     def column(self, aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Column:
-        """Categories by their noisy counts."""
+        """Return cells of the categories with their noisy counts."""
         index = aggregate.measures[0]
         noisy = noisy_numbers(released, index)
         return lambda group: Common(
@@ -797,27 +792,25 @@ class MostCommon(Family):
 
 
 def one_of_the_values(argument: Expression, rows: int | None) -> tuple[SqlType, Range]:  # noqa: ARG001
-    """Smallest or largest value."""
+    """Return the type and range of the smallest or largest value."""
     return argument.type, argument.range
 
 
 def true_or_false(argument: Expression, rows: int | None) -> tuple[SqlType, Range]:  # noqa: ARG001
-    """Condition of all or of some rows."""
+    """Return the type and range of a condition on all or on some rows."""
     return BOOLEAN, UNKNOWN
 
 
 def least(places: list[Fraction], _: Fraction | None = None) -> Fraction:
-    """Smallest place."""
     return min(places)
 
 
 def greatest(places: list[Fraction], _: Fraction | None = None) -> Fraction:
-    """Largest place."""
     return max(places)
 
 
 def quantile_of(places: list[Fraction], fraction: Fraction | None) -> Fraction:
-    """Quantile of places, between the two nearest ones; the median where no fraction is stated."""
+    """Return a quantile of places by linear interpolation; the median if no fraction is stated."""
     order = sorted(places)
     place = (len(order) - 1) * (fraction if fraction is not None else Fraction(1, 2))
     below = math.floor(place)

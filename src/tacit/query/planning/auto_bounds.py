@@ -1,17 +1,17 @@
-"""``CLAMP(x, AUTO)``: bounds found privately within the stated price.
+"""``CLAMP(x, AUTO)``: clipping bounds found privately within the stated cost.
 
-1. *Search.* A share of the price, a tenth unless weighed otherwise, buys noisy counts of the values of x in fixed,
+1. *Search.* A share of the cost, a tenth unless weighed otherwise, buys noisy counts of the values of x in fixed,
    public cells: powers of two (times the step of a type that has one), zero, and the same below zero. Each unit adds
-   one value, chosen by a keyed hash; there are no groups. More values of a unit would not help: noise grows with as
-   many as may be added, counts with as many as there are.
+   one value, chosen by a keyed hash; there are no groups. More values per unit would not help: noise grows with the
+   number of values that a unit may add, counts only with the number that it has.
 2. *Choice.* Bounds are read off the noisy counts (:func:`choose`): post-processing, free.
-3. *The rest* of the price pays for the query as if the analyst had typed these bounds.
+3. *The rest* of the cost pays for the query as if the analyst had stated these bounds.
 
 The share, the cells, the charge and every refusal are functions of text and metadata. The bounds found are released
-values; stage 3 depends on the data through them and its own noise alone. Several AUTO columns share the search.
+values; stage 3 depends on the data only through them and its own noise. Several AUTO columns share the search.
 
-Until bounds are found, measurements stand for :data:`MOST_STEPS` steps of 1, the most that bounds found can ever be
-apart, so that whatever an engine accepts in a quote it accepts afterwards.
+Until bounds are found, measurements have bounds of :data:`MOST_STEPS` steps of 1, the largest that a search can find,
+so that an engine that accepts a quote also accepts the query.
 
 Proof: ``auto_bounds.proof.md``.
 """
@@ -42,23 +42,23 @@ from tacit.query.relational.expressions import Case, Expression, Reference, lite
 from tacit.query.relational.functions import call, case
 from tacit.query.types import INTEGER, Domain, Kind, Range, SqlType, from_ordinal
 
-#: Of one value, in ordinals.
+#: Lower and upper clipping bound of one value, in ordinals.
 Bounds = tuple[Fraction, Fraction]
-#: Weight of the rest of a query against a search of weight 1: a tenth of the price goes to the search.
+#: Weight of the remaining query relative to a search of weight 1: a tenth of the cost goes to the search.
 _REST: Final = 9
-#: An empty cell is taken for an inhabited one, anywhere, with at most this probability.
+#: Probability, at most, that any empty cell is mistaken for an inhabited one.
 FALSE_CELL: Final = Fraction(1, 1000)
-#: Beside an inhabited cell an empty one is taken for inhabited with at most this probability: a mistake that only
+#: Probability, at most, that an empty cell next to an inhabited one is mistaken for inhabited: an error that only
 #: doubles a bound may be more likely than one that puts it anywhere.
 _FALSE_NEIGHBOUR: Final = Fraction(1, 20)
-#: Where noise may hide more than this share of the values in the next cell, that cell is taken in.
+#: If noise may hide more than this share of the values in the next cell, the bounds include that cell.
 _HIDDEN: Final = Fraction(1, 100)
 #: A lower bound of at most this share of the upper one gains little and is replaced by 0.
 _NEAR_ZERO: Final = Fraction(1, 4)
 #: Bounds found are at most this many steps from zero; a finer step is made coarser by powers of two.
 MOST_STEPS: Final = 2**32
-#: The smallest cell of a DOUBLE that is not zero ends here; the largest of INTEGER and DOUBLE, and of DECIMAL in steps,
-#: there.
+#: Upper edge of the smallest nonzero cell of a DOUBLE; of the largest cell of INTEGER and DOUBLE; and of the largest
+#: cell of DECIMAL, in steps.
 _SMALLEST: Final = Fraction(1, 2**32)
 _LARGEST: Final = 2**62
 _LARGEST_DECIMAL: Final = 2**59
@@ -66,7 +66,7 @@ _LARGEST_DECIMAL: Final = 2**59
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """A value whose bounds are sought: the argument and FILTER of measurements, and for people who reads them."""
+    """A value whose bounds are searched: argument and FILTER of measurements, and the labels of the aggregates."""
 
     argument: Expression
     where: Expression | None
@@ -82,7 +82,7 @@ class Sought:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Bounds that were found, and for people of what: a released value."""
+    """Bounds that a search found for the value ``name``: a released value."""
 
     name: str
     low: Fraction
@@ -97,7 +97,7 @@ def _shown(value: Fraction) -> str:
 
 
 def sought(final: FinalAggregation) -> tuple[Sought, ...]:
-    """The values of a query that need bounds, each once, in order."""
+    """Return the values of a query whose bounds are searched, each once, in order."""
     readers: dict[Sought, list[str]] = {}
     for index, measure in enumerate(final.measures):
         if measure.auto and measure.argument is not None:
@@ -107,7 +107,7 @@ def sought(final: FinalAggregation) -> tuple[Sought, ...]:
 
 
 def provisional(argument: Expression) -> Bounds:
-    """Provisional bounds of a value, in steps of 1, until they are found."""
+    """Return provisional bounds of a value, in steps of 1, which hold until its bounds are found."""
     span, most = argument.range, Fraction(MOST_STEPS)
     return (Fraction(0) if _is_positive(span) else -most, Fraction(0) if _is_negative(span) else most)
 
@@ -121,19 +121,20 @@ def _is_negative(span: Range) -> bool:
 
 
 def search_shares(weights: Sequence[tuple[Fraction, Fraction]], *, squared: bool) -> tuple[Fraction, ...]:
-    """The shares of a budget that go to searches, by their weights as stated and what each is worth.
+    """Return the shares of a budget for searches, from pairs (stated weight, weight of the kind of search).
 
-    ``squared`` as in :mod:`tacit.query.planning.pricing`.
+    ``squared``: whether the currency composes squares; see :mod:`tacit.query.planning.pricing`.
     """
     claims = [worth * (weight * weight if squared else weight) for weight, worth in weights]
     return tuple(claim / (sum(claims) + _REST) for claim in claims)
 
 
 def edges_of(argument: Expression) -> tuple[Fraction, ...]:
-    """The public cells of a value: cell i lies between edges i and i + 1, whose sizes are powers of two.
+    """Return the edges of the public cells of a value; cell i lies between edges i and i + 1.
 
-    Zero is a cell of its own, so that 0 occurs twice among the edges. A cell contains that of its edges which is
-    further from zero. Values beyond the last edge count in the last cell.
+    Sizes of edges are 0 and the smallest step times powers of two. Zero is a separate cell, so that 0 occurs twice
+    among the edges. A cell contains its edge that is further from zero. Values beyond the last edge count in the last
+    cell.
     """
     span, step = argument.range, argument.type.step
     first = _SMALLEST if step is None else step
@@ -149,7 +150,7 @@ def edges_of(argument: Expression) -> tuple[Fraction, ...]:
 
 
 def search_of(final: FinalAggregation) -> FinalAggregation:
-    """The search: counts in the cells of every value whose bounds are sought, over the same rows, without groups."""
+    """Return the search: counts in the cells of every searched value, over the same rows, without groups."""
     values = sought(final)
     # In two steps, so that an engine computes a value once per row, and then the number of its cell once.
     source = ownership.compute(final.source, [(None, value.counted) for value in values])
@@ -167,7 +168,7 @@ def search_of(final: FinalAggregation) -> FinalAggregation:
 
 
 def by_halving(cells: int, below: Callable[[int], Expression], factor: int = 1) -> Expression:
-    """The number of the cell of a value, times ``factor``; ``below`` says whether it is in one before a cell."""
+    """Return the number of a value's cell, times ``factor``; ``below(i)`` tests if the value is in a cell before i."""
 
     def among(first: int, last: int) -> Expression:
         if first == last:
@@ -181,7 +182,7 @@ def by_halving(cells: int, below: Callable[[int], Expression], factor: int = 1) 
 
 @lru_cache(maxsize=64)
 def _cell(slot: int, kind: SqlType, edges: tuple[Fraction, ...]) -> Expression:
-    """The number of the cell of the value in a column, by halving; NULL for NULL."""
+    """Return the number of the cell of a column's value by binary search; NULL for NULL."""
     zero, value = edges.index(0), Reference(kind, Domain(), slot, "value")
 
     def below(cell: int) -> Expression:
@@ -193,7 +194,7 @@ def _cell(slot: int, kind: SqlType, edges: tuple[Fraction, ...]) -> Expression:
 
 
 def find(final: FinalAggregation, noisy: Sequence[Any], laws: Sequence[NoiseLaw]) -> tuple[Bounds, ...]:
-    """The bounds of every value sought, from what the search released."""
+    """Return the bounds of every searched value, from the noisy counts of the search."""
     return tuple(
         choose(value.argument, [int(count) for count in counts[0]], law)
         for value, counts, law in zip(sought(final), noisy, laws, strict=True)
@@ -201,13 +202,13 @@ def find(final: FinalAggregation, noisy: Sequence[Any], laws: Sequence[NoiseLaw]
 
 
 def choose(argument: Expression, noisy: Sequence[int], law: NoiseLaw) -> Bounds:
-    """Bounds from noisy counts of cells.
+    """Return bounds from the noisy counts of cells.
 
-    A cell is inhabited if its count exceeds what noise reaches in any of as many empty cells with probability
+    A cell counts as inhabited if its count exceeds what noise reaches in any of as many empty cells with probability
     :data:`FALSE_CELL`. From the outermost inhabited cells the bounds move outwards while the next count exceeds what
-    noise reaches in one empty cell with probability 1/20, and one cell further where noise may hide more than a
-    hundredth of the values there. A lower end near zero becomes 0, which costs little. Where no cell is inhabited the
-    bounds are those of the presumed range, or where it has none [-1, 1], cut to the end it has.
+    noise reaches in one empty cell with probability 1/20, and by one more cell if noise may hide more than a
+    hundredth of the values there. A lower bound near zero becomes 0, which costs little. If no cell is inhabited, the
+    bounds are the ends of the value's range, or, without both ends, [-1, 1] cut to the end that there is.
     """
     edges = edges_of(argument)
     sure = law.error(2 * per_output_beta(FALSE_CELL, len(noisy)))
@@ -231,13 +232,13 @@ def choose(argument: Expression, noisy: Sequence[int], law: NoiseLaw) -> Bounds:
 
 
 def _within(span: Range, low: Fraction, high: Fraction) -> Bounds:
-    """The part of [low, high] inside a presumed range, or the end of the range that is nearest to it."""
+    """Return the part of [low, high] inside a value's range, or the nearest end of the range."""
     kept = Range(low, high).clamped(span.low, span.high)
     return kept.ends or (low, high)
 
 
 def bounded(final: FinalAggregation, bounds: Sequence[Bounds]) -> FinalAggregation:
-    """The aggregation with the bounds found in place of those sought; everything else stays, in its order."""
+    """Return the aggregation with the bounds found; everything else stays, in its order."""
     known = dict(zip(sought(final), bounds, strict=True))
 
     def settled(measure: Measure) -> Measure:
@@ -249,7 +250,7 @@ def bounded(final: FinalAggregation, bounds: Sequence[Bounds]) -> FinalAggregati
 
 
 def with_known_ranges(final: FinalAggregation) -> FinalAggregation:
-    """The aggregation with the known range of every value that has one in place of a search; free, and wider."""
+    """Return the aggregation with known ranges instead of a search where there are any: at no cost, but wider."""
 
     def known(measure: Measure) -> Measure:
         ends = None if measure.argument is None or not measure.auto else measure.argument.range.ends
@@ -270,7 +271,7 @@ def _measured(measure: Measure, argument: Expression, bounds: Bounds) -> Measure
 
 
 def _step(argument: Expression, bounds: Bounds) -> Fraction:
-    """The grid of the value, made coarser by powers of two until :data:`MOST_STEPS` reach the bounds."""
+    """Return the grid of the value, coarsened by powers of two until :data:`MOST_STEPS` steps reach the bounds."""
     step = argument.step or argument.type.step
     if step is None:
         return grid_step(None, argument.type, bounds)

@@ -1,32 +1,32 @@
-"""AUTO contribution bounds, found privately within the stated price.
+"""AUTO contribution bounds, found privately within the stated cost.
 
-1. *Search.* A share of the price buys noisy counts of units in fixed, public cells, each unit in one: sensitivity 1.
+1. *Search.* A share of the cost buys noisy counts of units in fixed, public cells, each unit in one: sensitivity 1.
    Where one number bounds a unit, the cell is that number in powers of two: rows of the unit where there is one group
    (``max_rows``; of a sum alone, its total in the largest values), rows in all groups together (``max_rows_total``), or
    groups where people are counted (``max_groups``). Elsewhere it is a pair, (groups of the unit, its rows in one of
    them, chosen by a keyed hash).
-2. *Choice.* Of the edges of the cells the one is taken at which noise and loss make the narrowest interval
-   (:func:`choose`): post-processing, free. The loss is estimated *in rows* from the same counts (:func:`rows_beyond`),
-   and the interval that is shown includes it.
-3. *The rest* of the price pays for the query as if the analyst had typed these numbers.
+2. *Choice.* The limit is the cell edge at which noise and loss together make the narrowest interval (:func:`choose`):
+   post-processing, free. The loss is estimated *in rows* from the same counts (:func:`rows_beyond`), and the interval
+   that is shown includes it.
+3. *The rest* of the cost pays for the query as if the analyst had stated these numbers.
 
-Where the price is too small to see anybody, the number is a public default (:data:`DEFAULT_ROWS`), and the answer says
-so. ``within`` is a promise about noise that is made beforehand: with it AUTO means that default, without a search.
+Where the cost is too small to detect any unit, the number is a public default (:data:`DEFAULT_ROWS`), and the answer
+says so. ``within`` promises an error before anything runs: with it AUTO means that default, without a search.
 
 The share, the cells, the charge and every refusal are functions of text and metadata. The numbers found are released
-values; stage 3 depends on the data through them and its own noise alone. No search is bought where declarations decide:
-a unit that is in one group or has one row in each has the number 1, and a query that counts units alone needs no
+values; stage 3 depends on the data only through them and its own noise. No search is bought where declarations decide:
+a unit that is in one group, or has one row in each, has the limit 1, and a query that counts only units needs no
 ``max_rows``.
 
 Why a total: rows of a unit in all groups together are at most ``max_groups`` times ``max_rows``, usually many times
-fewer, and Laplace noise follows the total. Gaussian noise, private keys, grouping sets, people counted beside rows and
-distinct values or quantiles in groups keep the pair.
+fewer, and Laplace noise is proportional to the total. With Gaussian noise, private keys, grouping sets, counts of both
+people and rows, distinct values or quantiles in groups, the pair is searched.
 
 *``max_rows_total``*, a bound on the rows of one unit in all groups together, stated or found. Where a unit has more
-rows than the bound T, they are shared out among its groups in proportion (by :mod:`tacit.engines.sql.bounding`): group
+rows than the bound T, they are divided among its groups in proportion (by :mod:`tacit.engines.sql.bounding`): group
 g keeps b_g of its rows, and the b_g add up to T, so that one unit moves counts by at most T in l1. Where ``max_groups``
-and ``max_rows`` are stated as well, all three hold, and noise follows whichever costs least. It bounds counts of rows
-and values, sums, and what means and variances are made of; people are counted once in a group, in at most T groups.
+and ``max_rows`` are stated as well, all three hold, and the noise follows the tightest bound. It bounds counts of rows
+and values, sums, and the sums behind means and variances; people are counted once in a group, in at most T groups.
 
 Proofs: ``auto_limits.proof.md``, ``total_bound.proof.md``.
 """
@@ -66,50 +66,50 @@ if TYPE_CHECKING:
     from tacit.query.planning.releases import Priced
 
 
-#: Numbers found are at most this.
+#: Largest limit that a search can find.
 MOST_FOUND: Final = 2**16
-#: An empty cell is taken for an inhabited one, anywhere, with at most this probability.
+#: Probability, at most, that any empty cell is mistaken for an inhabited one.
 _FALSE_CELL: Final = Fraction(1, 1000)
-#: Beside an inhabited cell an empty one is taken for inhabited with at most this probability.
+#: Probability, at most, that an empty cell next to an inhabited one is mistaken for inhabited.
 _FALSE_NEIGHBOUR: Final = Fraction(1, 20)
-#: Of a pair, a loss counts so many times as much as noise of the same size: it is in every answer again.
+#: Factor of the loss of a pair relative to noise of the same size: the loss recurs in every answer.
 _LOSS: Final = 3
-#: The confidence of losses that are compared.
+#: Confidence level of the upper bounds of losses that are compared.
 _BOUNDED: Final = Fraction(19, 20)
-#: Rows, or groups, of a person that count where nothing is known of them: a public default, never found in data.
+#: Default limit of rows, or groups, where nothing is known of the units: public, never derived from data.
 DEFAULT_ROWS: Final = 16
-#: Likewise groups, and rows in each of them, where both are sought.
+#: Default limits of groups, and of rows in each, where both are searched.
 DEFAULT_PAIR: Final = (4, 4)
-#: Cells beyond the last one in which people are seen, in which noise may hide some.
+#: Number of cells beyond the last inhabited one in which noise may hide units.
 _HIDING: Final = 3
-#: So many times fewer people are supposed to be in each of these than in the one before.
+#: Each of these cells is taken to hold this many times fewer units than the previous one.
 _FEWER: Final = 3
-#: A group lacks at most so many times the share of its rows that all groups together lack: in each group of a person
-#: the same share of rows is left out (``total_bound.proof.md``).
+#: The share of rows left out of one group is at most this many times the share left out of all groups together: each
+#: group of a unit loses the same share of rows (``total_bound.proof.md``).
 LARGER: Final = 2
-#: So many times as wide an interval may become for the loss and still be shown, whatever the noise in the group.
+#: Largest factor by which the loss may widen an interval that is still shown, whatever the noise in the group.
 _SHOWN: Final = 0.9 * MOST_WIDENED
-#: A mean of a unit's values stays what it is when they are scaled down, so that a loss matters this much less.
+#: Factor of the loss for means: scaling a unit's values down does not change their mean, so the loss matters less.
 _OF_MEANS: Final = Fraction(1, 4)
-#: Numbers of cells that are looked at together where no cell alone is inhabited beyond doubt.
+#: Numbers of adjacent cells that are tested together if no single count is significant.
 _WINDOWS: Final = (2, 4, 8)
-#: Roots of the numbers for which the error is said beforehand.
+#: Square roots of the limits for which the error is shown before the search.
 _LADDER: Final = (1, 2, 4)
-#: How much finer the grid is on which errors are compared.
+#: Factor by which the grid is refined on which errors are compared.
 _FINE: Final = 1024
-#: Longer lists of public keys are not filtered by before the search; undeclared keys then count among a unit's groups.
+#: The search does not filter rows by longer lists of public keys; undeclared keys then count among a unit's groups.
 _MOST_LISTED: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class FoundLimits:
-    """Limits that were found: a released value.
+    """AUTO limits that a search found: a released value.
 
     Args:
-        groups: ``max_groups``; None where it was not sought.
-        rows: ``max_rows``; None where it was not sought.
-        seen: whether any cell was inhabited beyond doubt; without one the numbers are public defaults.
-        total: ``max_rows_total``; None where it was not sought.
+        groups: ``max_groups``; None if it was not searched.
+        rows: ``max_rows``; None if it was not searched.
+        seen: whether the count of any cell is significant; if not, the numbers are public defaults.
+        total: ``max_rows_total``; None if it was not searched.
         counts: the noisy counts of the search, from which the loss is estimated.
     """
 
@@ -127,13 +127,13 @@ class FoundLimits:
 
 @dataclass(frozen=True, slots=True)
 class LimitCells:
-    """The public cells of a search.
+    """The public cells of a search for AUTO limits.
 
     Args:
-        groups: upper edges of the cells by number of groups; (1,) where a unit is in one.
-        rows: upper edges of the cells by rows in a group, or in all of them; (1,) where neither is sought.
+        groups: upper edges of the cells by number of groups; (1,) if each unit is in one group.
+        rows: upper edges of the cells by rows in a group, or in all groups; (1,) if neither is searched.
 
-    The last cell of each is open.
+    The last cell of each has no upper end.
     """
 
     groups: tuple[int, ...]
@@ -141,17 +141,16 @@ class LimitCells:
 
     @property
     def count(self) -> int:
-        """Number of cells."""
         return len(self.groups) * len(self.rows)
 
     @property
     def edges(self) -> tuple[int, ...] | None:
-        """The edges, where a cell is one number; None where it is a pair."""
+        """The upper edges if a cell is a range of one number; None if it is a pair of ranges."""
         return self.rows if len(self.groups) == 1 else self.groups if len(self.rows) == 1 else None
 
 
 def seeking_total(final: FinalAggregation) -> FinalAggregation:
-    """The aggregation with one number sought, rows in all groups together, where noise follows that."""
+    """Return the aggregation with a search for ``max_rows_total``, if the noise follows that number alone."""
     counted = [measure for measure in final.measures if measure.kind is not MeasureKind.UNITS]
     single = len(counted) == len(final.measures) and all(measure.auto_rows for measure in counted)
     if final.limits is None or not (final.keys and final.public_keys and single and can_share(final)):
@@ -161,19 +160,19 @@ def seeking_total(final: FinalAggregation) -> FinalAggregation:
 
 
 def searched_cause(final: FinalAggregation) -> str | None:
-    """The number of which the search itself tells the loss, by name; None where there is none, or a pair."""
+    """Return the name of the limit whose loss the search itself estimates; None without a search or for a pair."""
     if not final.seeks_limits or cells_of(final).edges is None:
         return None
     return TOTAL if final.auto_total else "max_groups" if final.auto_groups else "max_rows"
 
 
 def search_weight(final: FinalAggregation) -> Fraction:
-    """What a search is worth: the fewer groups share the loss, the finer it has to be known."""
+    """Return the weight of a search: the fewer groups share the loss, the more exact the estimate must be."""
     return 1 + Fraction(2, max(final.group_count or 9, 1)) if cells_of(final).edges is not None else Fraction(1)
 
 
 def cells_of(final: FinalAggregation) -> LimitCells:
-    """The cells of a search: powers of two up to the number that declarations and ceilings allow."""
+    """Return the cells of a search: powers of two up to the largest number that declarations and ceilings allow."""
     limits, sizes = final.limits, Sizes()
     groups, rows = final.max_groups, 1
     if final.auto_total and limits is not None:
@@ -190,7 +189,7 @@ def cells_of(final: FinalAggregation) -> LimitCells:
 
 
 def _most_of_each(final: FinalAggregation, limits: ContributionLimits) -> tuple[int, int]:
-    """The most groups of a unit, and the most of its rows in one, that declarations, ceilings and the text allow."""
+    """Return the largest ``max_groups`` and ``max_rows`` that declarations, ceilings and the text allow."""
     groups, rows = (
         number_beside(limit, MOST_FOUND, final) if limit.is_auto else limit.number
         for limit in (limits.groups, limits.rows)
@@ -199,13 +198,13 @@ def _most_of_each(final: FinalAggregation, limits: ContributionLimits) -> tuple[
 
 
 def _edges(most: int) -> tuple[int, ...]:
-    """1, 2, 4, … and the most."""
+    """Return the powers of two below ``most``, then ``most``."""
     powers = [2**i for i in range(most.bit_length()) if 2**i < most]
     return (*powers, max(most, 1))
 
 
 def search_of(final: FinalAggregation) -> FinalAggregation:
-    """The search: the number of units in each cell, over the same rows, without groups."""
+    """Return the search: the number of units in each cell, over the same rows, without groups."""
     cells = cells_of(final)
     source = _pairs(final)
     pairs = bool(final.keys) and not final.auto_total
@@ -220,7 +219,7 @@ def search_of(final: FinalAggregation) -> FinalAggregation:
         cell = call("add", cell, reference(source, 1))
     source = ownership.compute(source, [(None, cell)])
     measure = categories_measure(reference(source, 0), None, values=tuple(range(cells.count)), rows=1)
-    # The most that can be found follows from declarations which are in no digest: the name of the release has it.
+    # The largest limit follows from declarations that no digest contains, so the name of the release states it.
     named = [f"max_groups up to {cells.groups[-1]}"] if final.auto_groups else []
     named += [f"max_rows up to {cells.rows[-1]}"] if final.auto_rows else []
     named += [f"{TOTAL} up to {cells.rows[-1]}"] if final.auto_total else []
@@ -229,9 +228,9 @@ def search_of(final: FinalAggregation) -> FinalAggregation:
 
 
 def _pairs(final: FinalAggregation) -> RelationNode:
-    """One row per unit and group: the number of its rows there and, where there are groups, of the unit's groups.
+    """Return one row per unit and group: the unit's rows in the group and, if there are groups, its number of groups.
 
-    Where rows in all groups are sought, one row per unit: the number of its rows in listed groups.
+    If ``max_rows_total`` is searched: one row per unit, the number of its rows in listed groups.
     """
     source = final.source
     if final.keys and final.public_keys:
@@ -257,7 +256,7 @@ def _pairs(final: FinalAggregation) -> RelationNode:
 
 
 class _Summed(NamedTuple):
-    """A sum without groups, of which a unit's bound is one of its total: so many times the largest value."""
+    """A sum without groups, where the limit of a unit bounds its total, in multiples of the largest value."""
 
     argument: Expression
     where: Expression | None
@@ -266,7 +265,7 @@ class _Summed(NamedTuple):
 
 
 def _summed(final: FinalAggregation) -> _Summed | None:
-    """The one sum of an answer without groups, of values that are 0 or more; None where rows are counted."""
+    """Return the only sum of an answer without groups, of non-negative values; None if rows are counted."""
     from tacit.query.planning.bias import moves_to_bounds, total_argument, total_type
 
     measure = final.measures[0]
@@ -279,7 +278,7 @@ def _summed(final: FinalAggregation) -> _Summed | None:
 
 
 def _listed(key: Expression, values: Sequence[Any]) -> Expression:
-    """Whether a row has one of the public keys."""
+    """Return whether a row has one of the public keys."""
     parts = (
         [in_list(key, [literal(value, key.type) for value in values if value is not None])]
         if any(value is not None for value in values)
@@ -291,7 +290,7 @@ def _listed(key: Expression, values: Sequence[Any]) -> Expression:
 
 
 def _counted(final: FinalAggregation) -> UnitCall:
-    """Count of a unit in a group: of rows, or where all measurements count the same values, of these."""
+    """Return the count per unit and group: of rows, or of values if all measurements count the same values."""
     forms = {_form(measure) for measure in final.measures if measure.auto_rows or final.auto_total}
     return forms.pop() if len(forms) == 1 else UnitCall("count_rows", None, None, None, INTEGER)
 
@@ -306,7 +305,7 @@ def _form(measure: Measure) -> UnitCall:
 def _place(
     source: RelationNode, slot: int, edges: tuple[int, ...], factor: int, summed: _Summed | None = None
 ) -> Expression:
-    """The number of the cell of a number in a column, times ``factor``, by halving."""
+    """Return the number of the cell that holds a column's number, times ``factor``, by binary search."""
     value: Expression = reference(source, slot)
     if summed is not None:
         # The total over no value is NULL.
@@ -323,13 +322,13 @@ def _place(
 def find_limits(
     final: FinalAggregation, priced: Priced, noisy: Sequence[Any], laws: Sequence[NoiseLaw], beta: Fraction
 ) -> FoundLimits:
-    """The limits, from what the search released.
+    """Return the limits from the noisy counts of the search.
 
     Args:
-        final: whose limits are sought.
-        priced: its releases while it stands for one group and one row.
-        noisy: what the search released.
-        laws: of the noise in it.
+        final: the aggregation whose limits are searched.
+        priced: its releases at one group and one row.
+        noisy: the noisy counts of the search.
+        laws: of the noise in them.
         beta: noise is compared by the error that it exceeds with this probability.
     """
     counts = [int(count) for count in noisy[0][0]]
@@ -337,7 +336,7 @@ def find_limits(
 
 
 def _noise_of_one(final: FinalAggregation, priced: Priced, beta: Fraction) -> float:
-    """The error of a cell, in rows, while a unit is in as many groups, and has as many rows, as stated or 1."""
+    """Return the error of a cell, in rows, at the stated limits, and at 1 for each limit that is searched."""
     errors = [Fraction(0)]
     for index, measure in enumerate(final.measures):
         release = priced.release_of(index)
@@ -351,18 +350,18 @@ def _noise_of_one(final: FinalAggregation, priced: Priced, beta: Fraction) -> fl
 
 
 def choose(final: FinalAggregation, noisy: Sequence[int], law: NoiseLaw, *, noise: float, squared: bool) -> FoundLimits:
-    """The limits with the smallest sum of noise and loss, from noisy counts of cells.
+    """Return the limits with the smallest sum of noise and loss, from noisy counts of cells.
 
-    A cell is inhabited if its count exceeds what noise reaches in any of as many empty cells with probability 1/1000,
-    or if it is beside an inhabited one and its count exceeds what noise reaches in one cell with probability 1/20.
-    Without one the numbers are public defaults.
+    A cell counts as inhabited if its count exceeds what noise reaches in any of as many empty cells with probability
+    1/1000, or if it is next to an inhabited cell and its count exceeds what noise reaches in one cell with probability
+    1/20. If no cell is inhabited, the limits are public defaults.
 
     Args:
-        final: whose limits are sought.
-        noisy: count of each cell.
-        law: of their noise.
-        noise: the error of a cell of the answer, in rows, with the limits that the aggregation has now.
-        squared: whether it grows with the root of the number of groups.
+        final: the aggregation whose limits are searched.
+        noisy: noisy count of each cell.
+        law: of the noise in the counts.
+        noise: the error of a cell of the answer, in rows, with the current limits of the aggregation.
+        squared: whether that error grows with the square root of the number of groups.
     """
     cells = cells_of(final)
     inhabited = dict(_inhabited(cells, noisy, law))
@@ -376,7 +375,7 @@ def choose(final: FinalAggregation, noisy: Sequence[int], law: NoiseLaw, *, nois
 
 
 def default_limits(final: FinalAggregation) -> FoundLimits:
-    """Limits where nothing is known of the people: public, and never more than can be found."""
+    """Return the public default limits, where nothing is known of the units: at most the largest cell."""
     cells = cells_of(final)
     if cells.edges is not None:
         return _named(final, min(DEFAULT_ROWS, cells.edges[-1]))
@@ -384,7 +383,7 @@ def default_limits(final: FinalAggregation) -> FoundLimits:
 
 
 def ladder(final: FinalAggregation) -> Iterator[tuple[int, FoundLimits]]:
-    """Some numbers of rows, or groups, that a search may find, for which the error is said beforehand."""
+    """Yield some limits that a search may find, with their number of rows or groups, to show errors beforehand."""
     cells = cells_of(final)
     for root in _LADDER:
         number = root * root
@@ -397,10 +396,10 @@ def ladder(final: FinalAggregation) -> Iterator[tuple[int, FoundLimits]]:
 
 
 def _named(final: FinalAggregation, number: int) -> FoundLimits:
-    """The one number that is sought."""
+    """Return the limits with ``number`` for the only limit that is searched."""
     if final.auto_total:
         return FoundLimits(None, None, total=number)
-    # A number that declarations decide is 1.
+    # A limit that declarations decide is 1.
     groups = (number if not final.auto_rows else 1) if final.auto_groups else None
     return FoundLimits(groups, number if final.auto_rows else None)
 
@@ -414,9 +413,10 @@ def _one(
     *,
     squared: bool,
 ) -> int:
-    """The edge with the narrowest interval of those that can be shown with the bias.
+    """Return the edge with the narrowest interval among those whose interval can be shown with its bias.
 
-    An interval is longer on one side by the loss: of several groups, each by its part, twice (:data:`LARGER`).
+    The loss lengthens an interval on one side: with several groups, each group by its part of the loss, doubled
+    (:data:`LARGER`).
     """
     answered = max(final.group_count or (1 if not final.keys else 9), 1)
     part = min(LARGER / answered, 1.0)
@@ -432,13 +432,13 @@ def _one(
 
 
 class RowsBeyond(NamedTuple):
-    """Estimate of what units have beyond a bound.
+    """Estimate of the rows, or groups, of units beyond a bound.
 
     Args:
-        people: estimated number of such units, not below 0.
+        people: estimated number of units with more than the bound, at least 0.
         error: of that number.
         rows: estimated number of their rows, or groups, beyond the bound.
-        most: bound of that number.
+        most: upper bound of that number.
         kept: estimated number of the rows, or groups, of all units within the bound.
     """
 
@@ -452,10 +452,11 @@ class RowsBeyond(NamedTuple):
 def rows_beyond(
     edges: tuple[int, ...], counts: Sequence[int], law: NoiseLaw, bound: int, confidence: Fraction
 ) -> RowsBeyond:
-    """Rows of units beyond a bound, from the noisy counts of a search.
+    """Estimate the rows of units beyond a bound from the noisy counts of a search.
 
-    Units of a cell have the average of the whole numbers in it. Beyond the last inhabited cell noise hides who is
-    there: as many units as noise of this chance explains in the next cell, a third of them in each of the two after it.
+    Each unit of a cell is taken to have the average of the integers in the cell. Noise hides units beyond the last
+    inhabited cell: the upper bound includes as many units as noise of this probability explains in the next cell, and a
+    third of the previous number in each of the two cells after it.
     """
     seen = [place for place, _ in _inhabited(LimitCells((1,), edges), counts, law)]
     above = [place for place in seen if edges[place] > bound]
@@ -479,11 +480,11 @@ def rows_beyond(
 def _pair(
     final: FinalAggregation, cells: LimitCells, inhabited: Mapping[int, int], noise: float, *, squared: bool
 ) -> FoundLimits:
-    """The pair with the smallest sum of noise and loss.
+    """Return the pair of limits with the smallest sum of noise and loss.
 
-    A unit of a cell has the average of the whole numbers in it. The loss of a pair is the number of rows that it
-    leaves out, over all inhabited cells, for each group of the answer; where keys are private, there are taken to be as
-    many groups as the busiest inhabited cell has.
+    Each unit of a cell is taken to have the average of the integers in the cell. The loss of a pair is the number of
+    rows that it leaves out, over all inhabited cells, divided by the number of groups of the answer; with private keys,
+    that number is taken from the inhabited cell with the most groups.
     """
     groups = cells.groups if final.auto_groups else (final.max_groups,)
     rows = cells.rows if final.auto_rows else (1,)
@@ -508,7 +509,7 @@ def _pair(
 
 
 def _inhabited(cells: LimitCells, noisy: Sequence[int], law: NoiseLaw) -> Iterator[tuple[int, int]]:
-    """The cells that are taken for inhabited, with their counts."""
+    """Yield the cells that count as inhabited, with their noisy counts."""
     sure = law.error(2 * per_output_beta(_FALSE_CELL, len(noisy)))
     likely = law.error(2 * _FALSE_NEIGHBOUR)
     width = len(cells.rows)
@@ -527,7 +528,7 @@ def _inhabited(cells: LimitCells, noisy: Sequence[int], law: NoiseLaw) -> Iterat
 
 
 def _in_window(cells: LimitCells, noisy: Sequence[int], law: NoiseLaw) -> list[int]:
-    """Cells that follow one another and together hold more people than noise explains, where no cell alone does."""
+    """Return consecutive cells that together hold more units than noise explains, if no single cell does."""
     if cells.edges is None or law.layers:
         return []
     for length in _WINDOWS:
@@ -541,12 +542,12 @@ def _in_window(cells: LimitCells, noisy: Sequence[int], law: NoiseLaw) -> list[i
 
 
 def _middle(edges: tuple[int, ...], place: int) -> float:
-    """The average of the whole numbers in a cell."""
+    """Return the average of the integers in a cell."""
     return ((edges[place - 1] + 1 if place else 1) + edges[place]) / 2
 
 
 def _rows_of(final: FinalAggregation, cells: LimitCells, place: int) -> float:
-    """Rows of a unit in one of its groups; where they were not looked at, half of those that count."""
+    """Return the rows of a unit in one of its groups; if rows are not searched, half of the most that count."""
     if final.auto_rows:
         return _middle(cells.rows, place)
     most = max((measure.rows for measure in final.measures), default=1)
@@ -554,7 +555,7 @@ def _rows_of(final: FinalAggregation, cells: LimitCells, place: int) -> float:
 
 
 def limited(final: FinalAggregation, found: FoundLimits) -> FinalAggregation:
-    """The aggregation with the limits found in place of those sought; everything else stays, in its order."""
+    """Return the aggregation with the limits found; everything else stays, in its order."""
     groups, rows = found.groups, found.rows
     if found.total is not None and final.limits is not None:
         most_groups, most_rows = _most_of_each(final, final.limits)
@@ -568,7 +569,7 @@ def limited(final: FinalAggregation, found: FoundLimits) -> FinalAggregation:
 
 
 def stated(final: FinalAggregation, limits: FoundLimits) -> FinalAggregation:
-    """The aggregation with these limits as if the query stated them: nothing is sought."""
+    """Return the aggregation with these limits as if the query stated them, without a search."""
     known = limited(final, limits)
     if known.limits is None:
         return known
@@ -585,7 +586,7 @@ def stated(final: FinalAggregation, limits: FoundLimits) -> FinalAggregation:
 
 
 def widest(final: FinalAggregation) -> FinalAggregation:
-    """The aggregation with the largest limits that a search can find: an engine that accepts it accepts all others."""
+    """Return the aggregation with the largest limits a search can find; an engine that accepts it accepts any."""
     cells = cells_of(final)
     if final.auto_total:
         return limited(final, FoundLimits(None, None, total=cells.rows[-1]))
@@ -595,21 +596,21 @@ def widest(final: FinalAggregation) -> FinalAggregation:
     )
 
 
-#: The name of the bound.
+#: Name of the bound on a unit's rows in all groups together.
 TOTAL = "max_rows_total"
 
 
 def can_share(final: FinalAggregation) -> bool:
-    """Whether rows of a unit in all groups together can be bounded: every measurement is one of so many rows."""
+    """Whether the rows of a unit in all groups together can be bounded: every clamp follows from a number of rows."""
     rows = [measure for measure in final.measures if measure.kind is not MeasureKind.UNITS]
     return bool(rows) and all(measure.per_row is not None for measure in rows)
 
 
 def with_stated_total(final: FinalAggregation, stated: int, limits: ContributionLimits) -> FinalAggregation:
-    """The aggregation with a bound that the query states; ``max_groups`` and ``max_rows`` bind only if it states them.
+    """Return the aggregation with a stated ``max_rows_total``; other limits bind only if the query states them too.
 
     Raises:
-        Refusal: it measures something that this bound says nothing about.
+        Refusal: the aggregation has a measurement that this bound does not limit.
     """
     if not can_share(final):
         raise Refusal(
@@ -625,7 +626,7 @@ def with_stated_total(final: FinalAggregation, stated: int, limits: Contribution
 
 
 def number_beside(limit: ContributionLimit, most: int, final: FinalAggregation) -> int:
-    """The number that holds beside the bound: one that is stated, a ceiling, or what declarations of uniqueness say."""
+    """Return the limit that holds besides the total: stated, a ceiling, or implied by declared uniqueness."""
     if limit.single:
         return 1
     known = ceiling(final.source, limit.name)
@@ -639,17 +640,17 @@ def _settled(limit: ContributionLimit, number: int) -> ContributionLimit:
 
 
 def bounded_in_all(final: FinalAggregation, most: int, groups: int, rows: int) -> FinalAggregation:
-    """The aggregation with at most ``most`` rows of a unit in all, in ``groups`` groups, ``rows`` in each."""
+    """Bound the rows of a unit: at most ``most`` in all, in at most ``groups`` groups, at most ``rows`` in each."""
     groups = min(groups, most, final.group_count or most) if final.keys else 1
     rows = min(rows, most)
     measures = tuple(_of_rows(measure, rows) for measure in final.measures)
-    # Without the bound a unit has no more anyway: nothing to share out.
+    # The product of max_groups and max_rows already implies the total: no rows to divide.
     total = None if groups * rows <= most else most
     return replace(final, measures=measures, max_groups=groups, max_total=total)
 
 
 def _of_rows(measure: Measure, rows: int) -> Measure:
-    """The same measurement of other numbers of rows in a group."""
+    """Return the same measurement with at most ``rows`` rows of a unit in a group."""
     if measure.per_row is None:
         return measure
     low, high = (rows * (end // measure.rows) for end in measure.clamp)

@@ -1,24 +1,24 @@
-"""Table of units by what bounding left out of them, which every user-level query buys.
+"""Bias table: noisy counts of units by what bounding left out of them, which every user-level query buys.
 
-Bounding is no noise: rows beyond ``max_rows``, groups beyond ``max_groups``, values outside their bounds and rows whose
-key is NULL or not listed are left out, and no interval speaks of them. A small share of the price (``bias_share``) buys
-noisy counts of units in the cells of one public table. Each unit is in exactly one cell, so that one unit moves the
-table by 1 (by 2 under replace-one).
+Bounding causes bias, not noise: rows beyond ``max_rows``, groups beyond ``max_groups``, values outside their bounds and
+rows whose key is NULL or not listed are left out, and no interval covers them. A small share of the cost
+(``bias_share``) buys noisy counts of units in the cells of one public table. Each unit is in exactly one cell, so that
+one unit moves the table by 1 (by 2 under replace-one).
 
 The table is an ordinary final aggregation (:func:`bias_query`); engines may count it from the rows of the query
 instead.
 
-*Loss* of a unit is what the released numbers lack of it, in rows: for counts, rows; for sums and means, multiples of
-the largest value that counts, in quarters. Of several measurements the largest loss counts. Which of its groups a unit
-keeps is decided by a keyed hash that no relation can show, so that the expected loss over all choices is taken: a unit
-with N values in g groups, K of them within ``max_rows``, keeps K·min(g, max_groups)/g.
+The *loss* of a unit is the part of its contribution that the released numbers lack, in rows: for counts, rows; for
+sums and means, multiples of the largest value within the bounds, in quarters. It is the largest loss of all
+measurements. A keyed hash that no relation can express chooses the groups that a unit keeps, so the expected loss over
+all choices is used: a unit with N values in g groups, K of them within ``max_rows``, keeps K·min(g, max_groups)/g.
 
-Which causes are possible, and so the cells and the price, follows from text and metadata.
+The possible causes, and so the cells and the cost, follow from text and metadata.
 
-*Query* that counts units in the cells, for engines that count them in SQL, made of nodes that every engine knows::
+The *query* that counts units in the cells, for engines that count them in SQL, of nodes that every engine supports::
 
     per unit and key: number of values, values beyond max_rows, clipping  (UnitAggregate)
-    per unit:         the same added up over listed keys, number of keys  (UnitAggregate)
+    per unit:         their sums over listed keys, number of keys         (UnitAggregate)
     cell:             which causes apply, and the power of two of the loss (ProjectColumns)
     final:            COUNT(*) of each cell, one row of one group per unit
 
@@ -70,42 +70,42 @@ KEYS: Final = "keys"
 CASTS: Final = "casts"
 JOINS: Final = "unit_rows"
 CAUSES: Final = (GROUPS, ROWS, CLIPPING, KEYS, CASTS, JOINS)
-#: Causes of which the table tells whom they concern and not what is lost: rows in no group, or in no join.
+#: Causes whose loss is not measured, only the number of units: rows in no group, or in no join.
 UNMEASURED: Final = frozenset((KEYS, JOINS))
-#: Powers of two of a loss in rows; the last one has no end.
+#: Largest number of buckets of a loss in rows; the last bucket has no end.
 _MOST_BUCKETS: Final = 10
 #: Parts of a row in which the loss of sums and means is counted, and their power of two.
 _QUARTERS: Final = 4
-#: Quarters of excess that are told apart: powers of two, and one for all that is farther outside.
+#: Distinct sizes of a clipping excess, in quarters: powers of two, the last for any larger excess.
 EXCESSES: Final = (0, 1, 2, 4, 8, 16, 32, 64, 128)
 #: Doubles up to this size hold whole numbers exactly.
 _EXACT: Final = 2**53
-#: Longer lists of keys are compared by their ends, where they have an order.
+#: Longer lists of ordered keys are compared by their smallest and largest key only.
 LONG_LIST: Final = 64
-#: Texts that all keys together are compared with; beyond, any that is not NULL counts as listed.
+#: Largest number of texts that all keys together are compared with; beyond, any non-NULL key counts as listed.
 MOST_LISTED: Final = 3_000
-#: Kinds of values of one query that are looked at, so that the statement stays within the limits of a clause.
+#: Largest number of kinds of values of one query, so that the SQL statement stays within the limits of a clause.
 _MOST_COUNTED: Final = 12
-#: Bounds whose limits are kept: those of columns come in many queries.
+#: Size of the cache of intervals around bounds: the same columns occur in many queries.
 _MOST_LIMITS: Final = 256
-#: Relational operators of the query about the table, at most.
+#: Largest number of relational operators that the bias query adds.
 _NODES: Final = 10
-#: Measurements that add values up, or search among them, and so depend on bounds.
+#: Measurements that add up or rank values, and so depend on clipping bounds.
 _RANKED: Final = (MeasureKind.LEAVES, MeasureKind.PLACES)
 _ADDED: Final = (MeasureKind.SUM, MeasureKind.CENTRED_SUM, MeasureKind.CENTRED_SQUARES, MeasureKind.DISTINCT_SUM)
 _BOUNDED: Final = (*_ADDED, *_RANKED)
-#: Two values of a type with all that is between them; None for no end.
+#: Closed interval of values of a type; None for no end.
 Interval = tuple[Value | None, Value | None]
 
 
 @dataclass(frozen=True, slots=True)
 class BiasTable:
-    """The cells: each possible cause applies to a unit or not, and its loss has one of some powers of two.
+    """The cells of the table: for each possible cause whether it applies to a unit, and the bucket of the unit's loss.
 
     Args:
-        causes: the possible ones, of :data:`CAUSES`, in that order.
-        buckets: number of powers of two.
-        parts: into how many parts a row is divided, where losses are told apart by less than rows.
+        causes: the possible causes, in the order of :data:`CAUSES`.
+        buckets: number of buckets; each is a range of losses from one power of two to the next.
+        parts: number of parts into which a row is divided, where losses are finer than rows.
     """
 
     causes: tuple[str, ...]
@@ -114,18 +114,17 @@ class BiasTable:
 
     @property
     def cells(self) -> int:
-        """Number of cells."""
         return self.buckets << len(self.causes)
 
     @property
     def keys(self) -> list[tuple[Value | None, ...]]:
-        """For each cell which causes apply, and the power of two of the loss."""
+        """The key of each cell: for each cause whether it applies, then the bucket of the loss."""
         return list(product(*[(False, True)] * len(self.causes), range(self.buckets)))
 
     def listing(self) -> Iterator[tuple[int, frozenset[str], int]]:
-        """Every cell that a unit can be in: its number, the causes that apply, and the power of two of the loss.
+        """Yield every cell that a unit can be in: its number, the causes that apply, and the bucket of the loss.
 
-        Units without a loss are in one cell, with -1 for the power of two.
+        Units without a measured loss are in one cell per set of causes, with bucket -1.
         """
         for cell, (*flags, bucket) in enumerate(product(*[(False, True)] * len(self.causes), range(self.buckets))):
             causes = frozenset(cause for cause, applies in zip(self.causes, flags, strict=True) if applies)
@@ -135,13 +134,13 @@ class BiasTable:
                 yield cell, causes, -1
 
     def most(self, bucket: int) -> Fraction:
-        """The largest loss of a bucket, in rows; expected losses are no whole numbers, and the last one has no end."""
+        """Return the largest loss of a bucket, in rows; expected losses are not whole; the last bucket has no end."""
         top = 2 ** (bucket + 1) - (0 if GROUPS in self.causes else 1)
         return Fraction(top, self.parts)
 
 
 def bias_table(final: FinalAggregation) -> BiasTable | None:
-    """The table of a query; None where nothing can be left out, or every row is a person of its own."""
+    """Return the bias table of a query; None if nothing can be left out or every row is a separate unit."""
     source = final.source
     if _is_row_level(source) or not final.measures or not final.aggregates or source.weight > MAX_RELATIONS - _NODES:
         return None
@@ -152,7 +151,7 @@ def bias_table(final: FinalAggregation) -> BiasTable | None:
     groups &= bool(final.keys) and (final.group_count is None or final.group_count > final.max_groups)
     if final.max_total is not None:
         groups, rows = False, [final.max_total]
-    # A search for one number tells its loss itself.
+    # A search for a single limit estimates the loss by that limit from its own counts.
     searched = searched_cause(final)
     found = {
         GROUPS: groups and searched not in (TOTAL, GROUPS),
@@ -172,7 +171,7 @@ def bias_table(final: FinalAggregation) -> BiasTable | None:
 
 
 def _is_row_level(source: RelationNode) -> bool:
-    """Whether units are rows of a table, of which no one has more than one."""
+    """Whether units are rows of a table, so that each unit has one row."""
     return any(scan.row_units for scan in scans(source))
 
 
@@ -181,7 +180,7 @@ def _may_be_clipped(measure: Measure) -> bool:
 
 
 def _is_bounded(argument: Expression) -> bool:
-    """Whether no value can be outside the presumed range, whatever a table holds."""
+    """Whether no value can be outside the expression's range, whatever a table contains."""
     match argument:
         case Literal():
             return True
@@ -196,7 +195,7 @@ def _is_bounded(argument: Expression) -> bool:
 
 
 def unread_text(measure: Measure) -> Expression | None:
-    """Whether a text is there and a CAST in the argument cannot read it; None where no text is cast."""
+    """Return the condition that a CAST in the argument cannot read a text that is there; None if no text is cast."""
     argument = measure.argument
     if argument is None:
         return None
@@ -205,7 +204,7 @@ def unread_text(measure: Measure) -> Expression | None:
     found = []
     for made in dict.fromkeys(casts):
         read = tuple(dict.fromkeys(references(made.operand)))
-        # A format is a CASE around its CAST: where nothing else is read, the whole argument says whether it was read.
+        # A format is a CASE around its CAST: if the argument reads nothing else, it is NULL where the text is unread.
         whole = argument if set(references(argument)) == set(read) else made
         there = [call("not", call("is_null", part)) for part in read]
         found.append(call("and", *there, call("is_null", whole)))
@@ -213,7 +212,7 @@ def unread_text(measure: Measure) -> Expression | None:
 
 
 def _may_be_dropped(key: GroupKey) -> bool:
-    """Whether a row may have another value of the key than those listed."""
+    """Whether a row may have a value of the key that is not listed."""
     expression, listed = key.expression, key.values or ()
     if isinstance(expression, Case):
         results = (*(then for _, then in expression.branches), expression.otherwise)
@@ -224,7 +223,7 @@ def _may_be_dropped(key: GroupKey) -> bool:
 
 
 def row_value(measure: Measure) -> Fraction:
-    """The most that one row adds to a measurement, in steps; of a total with bounds of its own, the larger bound."""
+    """Return the most that one row adds to a measurement, in steps; the larger bound of a total with stated bounds."""
     if measure.kind not in _BOUNDED or measure.kind in _RANKED:
         return Fraction(1)
     if measure.clamp != _row_clamp(measure):
@@ -234,7 +233,7 @@ def row_value(measure: Measure) -> Fraction:
 
 
 def _row_clamp(measure: Measure) -> tuple[int, int]:
-    """The clamp of a sum that follows from its rows and bounds."""
+    """Return the clamp of a sum that follows from its ``rows`` and bounds."""
     low, high = measure.low - measure.centre, measure.high - measure.centre
     if measure.kind is MeasureKind.CENTRED_SQUARES:
         return 0, measure.rows * max(low**2, high**2)
@@ -243,7 +242,7 @@ def _row_clamp(measure: Measure) -> tuple[int, int]:
 
 
 def cell_counts(source: RelationNode, cell: Sequence[Expression], table: BiasTable) -> FinalAggregation:
-    """The counts of cells, of a relation with one row per unit; its price depends on the table alone."""
+    """Return the aggregation that counts cells over one row per unit; its cost depends on the table alone."""
     values: list[tuple[Value | None, ...]] = [(False, True)] * len(table.causes)
     keys = [
         GroupKey(name, part, listed)
@@ -257,13 +256,13 @@ def cell_counts(source: RelationNode, cell: Sequence[Expression], table: BiasTab
 
 
 class CountedValues(NamedTuple):
-    """Values of a unit in a group whose loss is looked for, for all measurements of the same values.
+    """Values of a unit in a group whose loss is computed, for all measurements of the same values.
 
     Args:
         measure: one of these measurements.
-        clipped: whether values may be outside their bounds.
-        most: how many of them count in all groups together; None where each group has a bound of its own.
-        cut: whether values that are left out by their number, or by their sum, are looked for.
+        clipped: whether values may be outside their clipping bounds.
+        most: the most of these values that count in all groups together; None if each group has its own bound.
+        cut: whether the loss by the bound on the number of values, or on their sum, is computed.
     """
 
     measure: Measure
@@ -279,12 +278,12 @@ class CountedValues(NamedTuple):
 
     @property
     def once(self) -> bool:
-        """Whether a group counts once, however many values it has."""
+        """Whether a unit counts once in a group, however many values it has there."""
         return self.measure.kind is MeasureKind.UNITS
 
     @property
     def has_total(self) -> bool:
-        """Whether the sum of the values has limits; other values are cut by their number."""
+        """Whether the sum of the values is clamped; other values are bounded in number."""
         is_sum = self.measure.kind is MeasureKind.SUM and self.measure.argument is not None
         return is_sum and self.cut and self.most is None
 
@@ -295,7 +294,7 @@ class CountedValues(NamedTuple):
 
 
 def counted_values(final: FinalAggregation, table: BiasTable) -> list[CountedValues]:
-    """The values of a query whose losses are looked for."""
+    """Return the values of a query whose losses are computed, at most :data:`_MOST_COUNTED` kinds."""
     found: dict[object, CountedValues] = {}
     for measure in final.measures:
         most = None if measure.kind is MeasureKind.UNITS else final.max_total
@@ -304,7 +303,7 @@ def counted_values(final: FinalAggregation, table: BiasTable) -> list[CountedVal
         bounds = (measure.low, measure.high, measure.step, measure.centre)
         limits = (measure.clamp if each.has_total else None, bounds if each.has_total or each.clipped else None)
         found.setdefault((*each.values, each.once, measure.rows, each.clipped, *limits), each)
-    # A count of the same values as a mean loses no more than the mean.
+    # The loss of a count of the same values as a mean is at most the loss of the mean.
     means = [each for each in found.values() if each.clipped and not each.has_total]
     kept = [
         each
@@ -323,7 +322,7 @@ def _function(measure: Measure) -> str:
 
 
 def moves_to_bounds(measure: Measure) -> bool:
-    """Whether values of a sum are moved to its bounds before they are added up; others cannot be beyond them."""
+    """Whether values of a sum are clamped before they are added up; values of other sums are within the bounds."""
     argument = measure.argument
     if argument is None or _is_bounded(argument) or not argument.type.is_numeric:
         return False
@@ -331,7 +330,7 @@ def moves_to_bounds(measure: Measure) -> bool:
 
 
 def total_argument(measure: Measure) -> Expression:
-    """The value within its bounds, as it is summed; of a DOUBLE its number of steps, as it is released."""
+    """Return the clamped value as it is summed; a DOUBLE as its number of steps, as it is released."""
     argument = measure.argument
     if argument is None:
         raise AssertionError("a sum has an argument")
@@ -349,7 +348,7 @@ def total_argument(measure: Measure) -> Expression:
 
 
 def totals_steps(measure: Measure) -> bool:
-    """Whether the total of :func:`total_argument` is that of the steps which are released, as a whole number."""
+    """Whether the total of :func:`total_argument` equals the released total in steps, as an integer."""
     if measure.argument is None or total_type(measure).kind is Kind.DOUBLE:
         return False
     stored = measure.argument.type
@@ -358,7 +357,7 @@ def totals_steps(measure: Measure) -> bool:
 
 
 def is_within(measure: Measure) -> bool:
-    """Whether no value that is added up is beyond the bounds of the measurement; most are moved to them."""
+    """Whether no added value is outside the bounds of the measurement; most values are clamped to them."""
     if moves_to_bounds(measure):
         return True
     ends = None if measure.argument is None else measure.argument.range.ends
@@ -366,21 +365,20 @@ def is_within(measure: Measure) -> bool:
 
 
 def total_type(measure: Measure) -> SqlType:
-    """The type of the total."""
     if measure.argument is None or measure.argument.type.kind in (Kind.INTEGER, Kind.DOUBLE):
         return INTEGER
     return unit_call(AggregateCall("sum", total_argument(measure), measure.where, None, None, None), None)[0].type
 
 
 def total_limits(measure: Measure, kind: SqlType) -> Sequence[Interval]:
-    """Intervals around the limits of a total, wider and wider, in the values of the type that the total has."""
+    """Return intervals of increasing width around the clamp of a total, in values of the total's type."""
     one = Fraction(1) if measure.argument is not None and measure.argument.type.kind is Kind.DOUBLE else measure.step
     ends = measure.clamp[0] * one, measure.clamp[1] * one
     return _limits(ends, row_value(measure) * one / _QUARTERS, kind)
 
 
 def excess_limits(measure: Measure) -> Sequence[Interval]:
-    """Intervals around the bounds of a value, wider and wider, by quarters of the largest value."""
+    """Return intervals of increasing width around the clipping bounds, by quarters of the largest value."""
     if measure.argument is None:
         raise AssertionError("only values have bounds")
     ends = measure.low * measure.step, measure.high * measure.step
@@ -396,7 +394,7 @@ def _limits(ends: tuple[Fraction, Fraction], quarter: Fraction, kind: SqlType) -
 
 
 def _value(place: Fraction, kind: SqlType, *, up: bool = True) -> Value | None:
-    """The value of a type at a place or next to it, outwards; None where it has none."""
+    """Return the type's value at a place or, rounded in the given direction, next to it; None if there is none."""
     step = kind.step
     if step is not None:
         place = (math.ceil(place / step) if up else math.floor(place / step)) * step
@@ -404,7 +402,7 @@ def _value(place: Fraction, kind: SqlType, *, up: bool = True) -> Value | None:
 
 
 def lists_exactly(final: FinalAggregation, table: BiasTable) -> bool:
-    """Whether the rows of the query tell the table: no join cuts them, and public lists are compared whole."""
+    """Whether the rows of the query decide the table: no join cuts rows, and public lists are compared in full."""
     if JOINS in table.causes:
         return False
     if KEYS not in table.causes:
@@ -415,7 +413,7 @@ def lists_exactly(final: FinalAggregation, table: BiasTable) -> bool:
 def _is_exact(key: GroupKey, most: int) -> bool:
     kind, listed = key.expression.type, [item for item in key.values or () if item is not None]
     if len(listed) > LONG_LIST and (kind.is_numeric or kind.is_temporal):
-        # Between the ends there is nothing else where each value is one step from the next.
+        # If each value is one step from the next, no unlisted value lies between the ends.
         places = sorted(ordinal(item, kind) for item in listed)
         return kind.step is not None and places[-1] - places[0] == (len(set(places)) - 1) * kind.step
     return len(listed) <= most
@@ -424,16 +422,16 @@ def _is_exact(key: GroupKey, most: int) -> bool:
 # -- the query
 
 
-#: Queries about tables that are kept.
+#: Size of the cache of bias queries.
 _MOST_RECENT: Final = 32
 _RECENT: OrderedDict[int, tuple[FinalAggregation, BiasTable, FinalAggregation]] = OrderedDict()
 _LOCK: Final = threading.Lock()
 
 
 def bias_query(final: FinalAggregation, table: BiasTable) -> FinalAggregation:
-    """The final aggregation that counts units in the cells of the table, over the same rows as ``final``.
+    """Return the final aggregation that counts units in the cells of the table, over the same rows as ``final``.
 
-    The last ones are kept, so that other prices of one query find what engines have remembered about it.
+    The most recent results are cached, so that engines recognise the aggregation of a query at another cost.
     """
     with _LOCK:
         known = _RECENT.get(id(final))
@@ -455,18 +453,18 @@ def _query(final: FinalAggregation, table: BiasTable) -> FinalAggregation:
 
 @dataclass(frozen=True, slots=True)
 class LossStages:
-    """The query step by step, for an engine that goes along with it while it measures another one.
+    """The steps of the bias query, for an engine that runs them together with the query.
 
-    Columns of each step are numbered from 0 on, in the order given, and constants are no columns.
+    Columns of each step are numbered from 0, in the order given; constants are not columns.
 
     Args:
         calls: aggregates over the rows of a unit and a group; they come after the unit and the keys.
-        pair: of a unit and a group, over unit, keys and ``calls``.
-        totals: for each call the measurement whose total it is, of values within their bounds; None for other calls.
-            The total comes right after the number of its values.
-        of_unit: over the sums of ``pair`` over a unit's listed groups, the number of its other groups if there may be
-            any, and that of its listed groups if there are keys.
-        cell: for each cause whether it applies, and the bucket; over ``of_unit``.
+        pair: expressions per unit and group, over unit, keys and ``calls``.
+        totals: for each call the measurement whose clamped values it sums; None for other calls. The sum comes right
+            after the count of its values.
+        of_unit: expressions per unit: over the sums of ``pair`` over the unit's listed groups, then the number of its
+            unlisted groups if there may be any, then the number of its listed groups if there are keys.
+        cell: for each cause whether it applies, then the bucket; over ``of_unit``.
     """
 
     calls: tuple[UnitCall, ...]
@@ -477,12 +475,12 @@ class LossStages:
 
 
 def loss_stages(final: FinalAggregation, table: BiasTable) -> LossStages:
-    """The steps of the query about a table."""
+    """Return the steps of the bias query."""
     return _staged(final, table)[1]
 
 
 def _staged(final: FinalAggregation, table: BiasTable) -> tuple[RelationNode, LossStages]:
-    """The relation with one row per unit, and the steps to it."""
+    """Return the relation with one row per unit, and the steps that compute it."""
     unit = final.source.unit
     if unit is None:
         raise AssertionError("a final aggregation needs an owned source")
@@ -493,7 +491,7 @@ def _staged(final: FinalAggregation, table: BiasTable) -> tuple[RelationNode, Lo
     found = _losses(source, counted, len(source.fields) - len(calls))
     source, parts = _computed(source, found, final, table)
     groups, others = parts.pop(), parts.pop()
-    # Rows are turned into parts of rows once for a unit, not for each of its groups.
+    # Rows are converted to parts of rows once per unit, not once per group.
     losses = [
         _Loss(
             _parts(number, table),
@@ -519,7 +517,7 @@ def _staged(final: FinalAggregation, table: BiasTable) -> tuple[RelationNode, Lo
 
 
 def _cut_before_joins(source: RelationNode, final: FinalAggregation) -> tuple[RelationNode, Expression]:
-    """One row per unit, and whether it has more rows than may enter a join that multiplies them."""
+    """Return one row per unit, and whether it has more rows than may enter a join that multiplies them."""
     parts: list[Expression] = []
     for node in dict.fromkeys(each for each in walk_relations(final.source) if isinstance(each, FirstRows)):
         below = node.source
@@ -539,7 +537,7 @@ def _columns(parts: Iterable[Expression]) -> tuple[Expression, ...]:
 
 
 def _named(source: RelationNode, parts: Sequence[Expression]) -> tuple[RelationNode, list[Expression]]:
-    """The relation of some expressions, and references to them; constants stay what they are."""
+    """Return the relation of some expressions, and references to its columns; constants stay constants."""
     kept = _columns(parts)
     made = ownership.compute(source, [(None, part) for part in kept])
     places = iter(range(len(kept)))
@@ -547,9 +545,9 @@ def _named(source: RelationNode, parts: Sequence[Expression]) -> tuple[RelationN
 
 
 class _Loss(NamedTuple):
-    """For one kind of measurement: all values, values that are cut in their group, excess, and texts that are not read.
+    """Losses of one kind of measurement: all values, cut values of a group, clipping excess, and unread texts.
 
-    In parts of a row; of a single group, values, those of them that are cut by their number and texts in rows.
+    In parts of a row; in a single group, values, values cut by their number and unread texts are in rows.
     """
 
     all: Expression
@@ -559,12 +557,12 @@ class _Loss(NamedTuple):
 
     @property
     def beside(self) -> Expression:
-        """What is lost of rows that are kept."""
+        """The loss from rows that are kept: clipping excess and unread texts."""
         return _plus(self.excess, self.unread)
 
 
 def _calls(each: CountedValues) -> list[tuple[UnitCall, Domain]]:
-    """Number of values, then the total of a sum, the excess, and the number of unread texts; as far as there are."""
+    """Return calls for the number of values and, if needed, their total, excess and number of unread texts."""
     measure = each.measure
     calls = [_called(*each.values)]
     if each.has_total:
@@ -580,7 +578,7 @@ def _calls(each: CountedValues) -> list[tuple[UnitCall, Domain]]:
 
 
 def _outside(value: Expression, bounds: Interval) -> Expression:
-    """Whether a value is outside its bounds: few are, so that little is added up. NULL is not."""
+    """Return whether a value is outside its bounds, false for NULL; few values are, so little is added up."""
     low, high = bounds
     parts = [] if low is None else [call("lt", value, literal(low, value.type))]
     parts += [] if high is None else [call("gt", value, literal(high, value.type))]
@@ -596,7 +594,7 @@ def _whole(number: int) -> Literal:
 
 
 def _beyond(value: Expression, limits: Sequence[Interval]) -> Expression:
-    """Quarters outside some ends, rounded up to a power of two; comparisons alone, so that nothing can overflow."""
+    """Return the quarters beyond the bounds, rounded up to a power of two, by comparisons alone: no overflow."""
     branches = []
     for steps, (low, high) in zip(EXCESSES, limits, strict=False):
         inside = [] if low is None else [call("ge", value, literal(low, value.type))]
@@ -610,7 +608,7 @@ def _losses(
     counted: Sequence[tuple[CountedValues, Sequence[object]]],
     first: int,
 ) -> list[_Loss]:
-    """The losses in one group of a unit, from the columns of the calls."""
+    """Return the losses in one group of a unit, from the columns of the calls."""
     found, slot = [], first
     for each, calls in counted:
         columns = [reference(relation, slot + i) for i in range(len(calls))]
@@ -632,7 +630,7 @@ def _losses(
 
 
 def _beyond_all(each: CountedValues, number: Expression, cut: Expression) -> Expression:
-    """Values of a unit that are cut, where they are counted in all groups together."""
+    """Return the number of a unit's values that are cut, if values are bounded over all groups together."""
     if each.most is None or not each.cut:
         return cut
     return call("sub", call("greatest", number, _whole(each.most)), _whole(each.most))
@@ -645,10 +643,10 @@ def _parts(rows: Expression, table: BiasTable) -> Expression:
 def _computed(
     paired: RelationNode, losses: Sequence[_Loss], final: FinalAggregation, table: BiasTable
 ) -> tuple[RelationNode, list[Expression]]:
-    """One row per unit: its losses over all listed keys, then the number of other keys, then of listed ones."""
+    """Return one row per unit: losses over all listed keys, number of unlisted keys, number of listed keys."""
     columns: list[Expression] = [part for loss in losses for part in loss]
     if not final.keys:
-        # One group, and nothing to add up.
+        # One group: no sum over groups.
         source, parts = _named(paired, columns)
         return source, [*parts, _whole(0), _whole(1)]
     listed: Expression = TRUE
@@ -673,7 +671,7 @@ def _computed(
 
 
 def _listed(values: Sequence[Expression], keys: Sequence[GroupKey]) -> Expression:
-    """Whether all keys of a row are on their public lists; never NULL."""
+    """Return whether all keys of a row are on their public lists; never NULL."""
     parts = [_is_listed(value, key, MOST_LISTED // len(keys)) for value, key in zip(values, keys, strict=True)]
     return call("coalesce", call("and", *parts) if len(parts) > 1 else parts[0], _FALSE)
 
@@ -687,7 +685,7 @@ def _is_listed(value: Expression, key: GroupKey, most: int) -> Expression:
     if not listed:
         found: Expression = _FALSE
     elif len(listed) > LONG_LIST and ordered:
-        # Keys of so many values are days, numbers and the like, without gaps.
+        # Ordered keys with this many values are usually days or numbers without gaps.
         low, high = (literal(end(listed), value.type) for end in (min, max))
         found = call("and", call("ge", value, low), call("le", value, high))
     elif len(listed) > most:
@@ -702,7 +700,7 @@ def _is_listed(value: Expression, key: GroupKey, most: int) -> Expression:
 def _flags(
     losses: Sequence[_Loss], groups: Expression, others: Expression, final: FinalAggregation, table: BiasTable
 ) -> tuple[list[Expression], Expression, Expression]:
-    """For each cause whether it applies; the loss; and what one part of it is worth there."""
+    """Return, for each cause, whether it applies; the loss; and the weight in it of one part of a row."""
     kept = _whole(final.max_groups)
     applies = {
         GROUPS: call("gt", groups, kept),
@@ -726,7 +724,7 @@ def _plus(one: Expression, other: Expression) -> Expression:
 
 
 def _bucket(loss: Expression, one: Expression, table: BiasTable) -> Expression:
-    """The power of two of a loss; one that is NULL, because it is too large, is in the last bucket."""
+    """Return the bucket of a loss; a NULL loss, from an overflow, is in the last bucket."""
     limits = [call("mul", one, _whole(2 ** (i + 1))) for i in range(table.buckets - 1)]
     return case([(call("lt", loss, limit), _whole(i)) for i, limit in enumerate(limits)], _whole(len(limits)))
 
@@ -738,7 +736,7 @@ def _any(amounts: Iterable[Expression]) -> Expression:
 
 
 def _amount(loss: _Loss, groups: Expression, kept: Expression) -> Expression:
-    """The loss times the number of groups: all, less what stays of each group over the groups that stay; and excess."""
+    """Return the loss times the number of groups: all values minus those kept in the kept groups, plus the excess."""
     remaining = loss.all if loss.cut == _whole(0) else call("sub", loss.all, loss.cut)
     stays = call("mul", remaining, call("least", groups, kept))
     missing = call("sub", call("mul", loss.all, groups), stays)

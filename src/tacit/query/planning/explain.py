@@ -40,27 +40,27 @@ from tacit.query.query import FinalAggregation, PublicQuery, Query, Totals
 from tacit.query.relational.algebra import released_values, scans
 
 _DIGITS = 4
-#: Longer statements are cut in the middle when they are shown as text.
+#: Longer SQL statements are cut in the middle when they are shown as text.
 _LONGEST = 2000
-#: Grouping sets that are named.
+#: Largest number of grouping sets that are listed.
 _MOST_SETS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainedRelease:
-    """One release: what it is, how far one unit moves it and why, and the noise it gets.
+    """One release: its measurements, its sensitivity with the reason, and its noise.
 
     Args:
-        name: the measurements and the aggregates they serve.
-        mechanism: ``laplace``, ``gaussian``, ``constant``, or the rule of key selection.
+        name: the measurements and the aggregates that read them.
+        mechanism: ``laplace``, ``gaussian``, ``constant``, ``exponential``, or the rule of key selection.
         l1_sensitivity: exact, as text.
         l2_sensitivity: rounded up.
-        reason: why it is not more.
+        reason: why one unit moves the release by no more than that.
         scale: of Laplace noise, or σ of Gaussian noise, in released integers; the threshold of key selection, where
             it has one.
         share: of the budget, exact, as text.
-        cost: its price in the currency in which the budget is divided.
-        integers: how many are released per group.
+        cost: in the currency in which the budget is divided.
+        integers: number of integers released per group.
     """
 
     name: str
@@ -80,8 +80,8 @@ class ExplainedError:
 
     Args:
         label: alias of the column that shows the aggregate, or the text of the aggregate.
-        bound: rounded up; None when it depends on the number of values and none was supposed.
-        meaning: the same in words.
+        bound: rounded up; None if it depends on the number of values and the request supposes none.
+        meaning: the bound as text.
     """
 
     label: str
@@ -91,33 +91,34 @@ class ExplainedError:
 
 @dataclass(frozen=True)
 class Explanation:
-    """All that can be said before anything runs; every number is a function of text, metadata and request.
+    """Everything known of a plan before it runs; every number is a function of text, metadata and request.
 
     Args:
-        population: whose budget pays.
+        population: the population whose account is charged.
         protected: the protected tables that are read.
-        unit: who is protected, in words.
-        relation: what neighbours are.
-        bounding: how much of one unit counts, in words.
-        limits: ``max_groups`` and ``max_rows``, and whether the owner declares or the query states them, in words.
-        keys: which groups there will be, in words.
-        bounds: which AUTO bounds will be found and how, or which were, in words; None without any.
-        bias: which share of the price buys an estimate of what bounding leaves out, and of what, in words; None
-            where nothing can be left out.
-        releases: one line each, in the order in which they are made: the searches for AUTO, the selection of keys,
-            the rest, the table of what is left out. While AUTO bounds are not found, sensitivities and scales that
-            depend on them are multiples of b, the larger of the two bounds in steps.
+        unit: description of the protected unit.
+        relation: name of the neighbouring relation.
+        bounding: description of the contribution bounds of one unit.
+        limits: ``max_groups`` and ``max_rows``, and whether the owner declares or the query states them, as text.
+        keys: description of the group keys.
+        bounds: the AUTO bounds found, or the values whose bounds a search will find, as text; None without any.
+        bias: the share of the cost for the bias table, and the causes of bias that it counts, as text; None if nothing
+            can be left out.
+        releases: in the order in which they are made: the searches for AUTO, the selection of keys, the releases of
+            the query, the bias table. While AUTO bounds are not found, sensitivities and scales that depend on them
+            are multiples of b, the larger of the two bounds in steps.
         charge: the guarantee of the whole query, in the currency of the account.
-        account: its kind.
-        alone: what the charge means as (ε, δ), where it is not one.
-        confidence: of the errors, exact, as text.
+        account: kind of the account.
+        alone: the charge as (ε, δ); None if it already is one.
+        confidence: confidence level of the errors, exact, as text.
         errors: one per aggregate.
         digest: of the plan.
-        engine_sql: what the engine will run; None until it is attached.
-        sets: the grouping sets of ROLLUP, CUBE or GROUPING SETS and how totals are made, in words; None without any.
-        advice: what to write for less noise, a sentence each.
+        engine_sql: the SQL that the engine will run; None until it is attached.
+        sets: the grouping sets of ROLLUP, CUBE or GROUPING SETS and the computation of totals, as text; None without
+            any.
+        advice: sentences on how to get less noise.
         public: whether the query reads public tables alone, so that the answer is exact and nothing is charged.
-        steps: which parts wait for what others release, in words; None where all are released by themselves.
+        steps: the parts that wait for released values of other parts, as text; None if no part does.
     """
 
     population: str
@@ -147,7 +148,7 @@ class Explanation:
         return replace(self, engine_sql=sql)
 
     def to_json(self) -> str:
-        """Stable text: keys sorted, exact numbers as text."""
+        """Return JSON text with sorted keys and exact numbers as text."""
         return self._json
 
     @cached_property
@@ -159,7 +160,7 @@ class Explanation:
 
 
 def explain(plan: Plan) -> Explanation:
-    """Explain the releases of a plan, why they are safe, their price and their error."""
+    """Explain the releases of a plan, the reasons for its privacy guarantee, its cost and its expected errors."""
     said = outline(plan)
     return Explanation(
         population=plan.final.population,
@@ -185,12 +186,12 @@ def explain(plan: Plan) -> Explanation:
 
 
 def _levels(plan: Plan) -> tuple[tuple[int, ...], ...]:
-    """Keys by which sums of groups get noise; those of the first measurement that has some."""
+    """Return the keys of the levels that get noise, from the first release that has levels."""
     return next((tuple(level.axes for level in each.levels) for each in plan.releases if each.levels), ())
 
 
 def _steps(plan: Plan) -> str | None:
-    """The order of parts that read what other parts release."""
+    """Describe the order of parts that read the released values of other parts."""
     queries, words = dict(plan.query.values), []
     for number, part in enumerate(plan.parts, 1):
         read = {1 + other for key in released_values(part.final.source) for other in queries[key].parts_read}
@@ -225,7 +226,7 @@ def explain_public(query: PublicQuery, confidence: Fraction) -> Explanation:
 
 
 def _errors(plan: Plan) -> tuple[ExplainedError, ...]:
-    """One per aggregate of each part; with grouping sets one per aggregate and set, each set once."""
+    """Return one error per aggregate of each part; with grouping sets, one per aggregate and distinct set."""
     found: list[ExplainedError] = []
     known = column_names(plan.query)
     single = [len(plan.set_errors(number)) == 1 for number in range(len(plan.parts))]
@@ -241,7 +242,7 @@ def _errors(plan: Plan) -> tuple[ExplainedError, ...]:
 
 
 def _ladder(plan: Plan, index: int) -> str:
-    """The errors of an aggregate with some of the limits that AUTO may find."""
+    """Describe the errors of an aggregate at some of the limits that AUTO may find."""
     steps = [(number, with_limits(plan, found).errors[index]) for number, found in ladder(plan.final)]
     last = steps[-1][1]
     bounds = ", ".join(_shown(error.bound or Fraction(0), _DIGITS) for _, error in steps)
@@ -252,7 +253,7 @@ def _ladder(plan: Plan, index: int) -> str:
 
 
 def _of_parts(plan: Plan, words: Callable[[Plan], str | None]) -> str | None:
-    """As :func:`~tacit.query.planning.plan.by_part`, of words that a part may lack."""
+    """Join the descriptions of the parts that have one; see :func:`~tacit.query.planning.plan.by_part`."""
     said = [(number, words(part)) for number, part in enumerate(plan.parts, 1)]
     found = [_named(plan, number, text) for number, text in said if text is not None]
     return "; ".join(found) if found else None
@@ -263,7 +264,7 @@ def _named(plan: Plan, number: int, text: str) -> str:
 
 
 def _all_releases(plan: Plan) -> Iterator[ExplainedRelease]:
-    """Those of every part, with shares of the whole price."""
+    """Yield the releases of every part, with their shares of the total cost."""
     whole = sum((part.priced.amount for part in plan.parts), Fraction(0)) or Fraction(1)
     for number, part in enumerate(plan.parts, 1):
         own = part.priced.amount / whole
@@ -276,7 +277,7 @@ def _all_releases(plan: Plan) -> Iterator[ExplainedRelease]:
 
 def _limits(plan: Plan) -> str:
     limits, final = limits_of(plan.final), plan.final
-    # A number that AUTO need not find is 1: one group of all, or units that are counted once.
+    # A limit that AUTO need not find is 1: a single group, or units that are counted once.
     groups = limits.groups if final.auto_groups or not limits.groups.is_auto else replace(limits.groups, single=True)
     rows = limits.rows if final.auto_rows or not limits.rows.is_auto else replace(limits.rows, single=True)
     words = f"{groups.words(final.max_groups)}, {rows.words(rows.number)}"
@@ -310,7 +311,7 @@ def _bounds(plan: Plan) -> str | None:
 
 
 def _advice(plan: Plan) -> Iterator[str]:
-    """The sentence on values whose clipping bounds are searched."""
+    """Yield a sentence of advice on values whose clipping bounds are searched."""
     if plan.priced.first is not None and not plan.found:
         names = ", ".join(value.name for value in sought(plan.final))
         share = percent(plan.priced.first.budget.amount / plan.priced.amount)
@@ -403,7 +404,7 @@ def _choice(plan: Plan, choice: RankChoice) -> ExplainedRelease:
 
 
 def _release(plan: Plan, budget: PlanBudget, release: Release, growth: int = 0) -> ExplainedRelease:
-    """A release within a part of the budget; its noise grows with that power of bounds that are yet to be found."""
+    """Explain a release within a budget; its noise grows with the power ``growth`` of bounds not found yet."""
     moved, why = release.block.sensitivity, release.block.reason
     own = release.share - (release.choice.share if release.choice is not None else 0)
     unit, b = Fraction(MOST_STEPS) ** growth, ("", " b", " b²")[growth]
@@ -424,7 +425,7 @@ def _release(plan: Plan, budget: PlanBudget, release: Release, growth: int = 0) 
 
 
 def _share(plan: Plan, amount: Fraction) -> str:
-    """Of the price of a part, exact, as text; 0 of one that costs nothing."""
+    """Return the share of ``amount`` in the cost of a part, exact, as text; 0 if the part costs nothing."""
     return str(amount / plan.priced.amount if plan.priced.amount else Fraction(0))
 
 
@@ -438,7 +439,7 @@ def _cost(budget: PlanBudget, share: Fraction) -> str:
 
 
 def typed_epsilon(plan: Plan) -> str:
-    """The epsilon that was typed, such as ``epsilon 0.5``, where the account counts something else; empty elsewhere."""
+    """Return the stated epsilon, as ``epsilon 0.5``, if the account has another currency; otherwise an empty text."""
     typed = currency_of(plan.guarantee).relaxed and plan.terms.currency == "epsilon"
     return f"epsilon {_shown(plan.terms.amount)}" if typed else ""
 
@@ -451,7 +452,7 @@ def _charge(plan: Plan) -> str:
 
 
 def _alone(plan: Plan) -> str | None:
-    """A concentrated guarantee as (ε, δ): as typed, or at a δ of 10⁻⁶ or twice the one already spent."""
+    """Return a zCDP or GDP charge as (ε, δ): as stated, or at a δ of 10⁻⁶ or twice the δ already spent."""
     currency, typed = currency_of(plan.guarantee), plan.terms
     if not currency.relaxed:
         return None
@@ -465,7 +466,7 @@ def _alone(plan: Plan) -> str | None:
 
 
 def _rounded(share: Fraction) -> Fraction:
-    """A share with three digits, rounded up, so that equal shares read alike."""
+    """Return a share with three digits, rounded up, so that equal shares are shown alike."""
     return Fraction(format_up(share, 3))
 
 
@@ -477,7 +478,7 @@ def _error(error: ExpectedError, plan: Plan) -> ExplainedError:
     return ExplainedError(error.label, bound, error.meaning(bound) + grows)
 
 
-# The same prices, sensitivities and scales are shown again and again.
+# Cached: the same costs, sensitivities and scales are shown many times.
 @lru_cache(maxsize=4096)
 def _shown(value: Fraction, digits: int = 6) -> str:
     return format_up(value, digits)
@@ -489,7 +490,7 @@ def _l2(moved: Sensitivity) -> Fraction:
 
 
 def _cut(line: str) -> str:
-    """A line for people; JSON has all of it."""
+    """Shorten a line for display; JSON contains it in full."""
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST // 2]} … {line[-_LONGEST // 2 :]}"
 
 
@@ -533,7 +534,7 @@ def _lines(it: Explanation) -> Iterator[str]:
 
 
 def sets_in_words(query: Query, levels: Sequence[Sequence[tuple[int, ...]]]) -> str | None:
-    """The grouping sets and how their totals are made; None without any. ``levels``: of each part, if there are any."""
+    """Describe the grouping sets and the computation of their totals; None without any. ``levels``: of each part."""
     words = [
         _in_words(final, totals, levels[part])
         for part, final in enumerate(query.finals)

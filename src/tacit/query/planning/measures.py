@@ -17,7 +17,7 @@ DISTINCT_SUM    the same set                                               the g
                                                                            over the union
 SUM             Σ q(x)                                                     ``clamp``
 CENTRED_SUM     Σ (q(x) - centre), times rows/n (rounded) if n > rows      ``clamp``
-CENTRED_SQUARES Σ (q(x) - centre)², likewise                               ``clamp``
+CENTRED_SQUARES Σ (q(x) - centre)², times rows/n (rounded) if n > rows     ``clamp``
 LEAVES          one count per leaf of width ``leaf`` over [low, high], of  [0, rows] in each leaf and in all together
                 at most ``rows`` values kept by keyed hash
 PLACES          the same counts, for quantiles: as many leaves as the      likewise
@@ -30,18 +30,19 @@ unit's own rows, so it changes no sensitivity.
 
 Sensitivity: see :func:`tacit.core.sensitivity.contributions`, with ``clamp`` as the values a unit may have in a group.
 
-*Contribution limits* say how many groups of a unit count, and how many of its rows in each.
+*Contribution bounds* limit the number of groups of a unit that count (``max_groups``), and of its rows in each group
+(``max_rows``).
 
-The owner of a table declares ``max_groups`` and ``max_rows``; a query that states neither is bounded by them (by the
-largest, where several tables are read). A query may state any other numbers: the noise follows them, so that the
-guarantee needs no cap (``docs/semantics.md``, section 6). An owner may still set a ceiling as policy, and a query
-that states more is refused; of several ceilings the smallest counts. Less than without a number may always be stated.
+The owner of a table declares both; they bound a query that states neither (the largest, if it reads several tables). A
+query may state any other numbers: the noise follows them, so that the guarantee needs no cap (``docs/semantics.md``,
+section 6). An owner may still set a ceiling as policy, and a query that states more is refused; of several ceilings the
+smallest counts. A query may always state less than the declared number.
 
-Either may be AUTO, declared or stated: the number is found privately, within the price of the query
+Either may be AUTO, declared or stated: the number is found privately, within the cost of the query
 (:mod:`tacit.query.planning.auto_limits`), and never exceeds the ceiling.
 
-Where declarations say that a unit is in one group, or has one row in each, 1 is the number whatever is stated: bounding
-makes it true of any data, and a larger number would buy nothing but noise.
+If declarations imply that a unit is in one group, or has one row in each, the bound is 1 whatever is stated: bounding
+enforces it on any data, and a larger number would only add noise.
 """
 
 from __future__ import annotations
@@ -61,13 +62,13 @@ from tacit.query.relational.algebra import RelationNode, scans
 from tacit.query.relational.expressions import Expression, text_of
 from tacit.query.types import Kind, SqlType, Value
 
-#: The most leaves over which quantiles are searched; finer grids are joined into that many.
+#: Largest number of leaves over which quantiles are searched; finer grids are merged into that many.
 MAX_LEAVES = 1024
-#: The most places among which quantiles are drawn.
+#: Largest number of places among which quantiles are drawn.
 MAX_PLACES = 1 << 20
 #: A DOUBLE is rounded to a power of two about this many times finer than the largest value that counts.
 _RELATIVE_GRID = 2**20
-#: Row values that have no bounds of their own are clamped here, in steps, before a total is clamped to stated bounds.
+#: Row values without bounds are clamped to this, in steps, before their total is clamped to stated bounds.
 UNBOUNDED = 2**52
 
 
@@ -75,12 +76,12 @@ class _Traits(NamedTuple):
     """Properties of a kind of measurement.
 
     Args:
-        sentence: how much of it one unit adds, after "one unit", with {low} and {high} for the clamp.
-        adds_values: whether values are added up, so that 62 bits may be too few; else rows or values are counted.
+        sentence: the contribution of one unit, as text after "one unit", with {low} and {high} for the clamp.
+        adds_values: whether values are added up, so that 62 bits may be too few; otherwise rows or values are counted.
         spread: whether a group has several integers: one per leaf or category.
-        own_statement: whether an engine runs a statement of its own for it.
-        power: with which power of the bounds of a value it grows.
-        unites: whether it is about the union of the units' values, each of them once.
+        own_statement: whether an engine runs a separate statement for it.
+        power: power of a value's bounds with which the measurement grows.
+        unites: whether it counts the union of the units' values, each distinct value once.
     """
 
     sentence: str
@@ -92,7 +93,7 @@ class _Traits(NamedTuple):
 
 
 class MeasureKind(Enum):
-    """Kinds of measurements; the table above."""
+    """Kind of a measurement; see the table of the module."""
 
     UNITS = "units"
     ROWS = "rows"
@@ -108,7 +109,6 @@ class MeasureKind(Enum):
 
     @property
     def traits(self) -> _Traits:
-        """Properties of the kind."""
         return _TRAITS[self]
 
 
@@ -135,7 +135,7 @@ _TRAITS: Final = {
 }
 
 
-#: Kinds of aggregates that planning knows by name: rows, values and units are counted; the categories of a search.
+#: Kinds of aggregates that planning refers to by name: counts of rows, values and units; the categories of a search.
 COUNT_ROWS: Final = "count_rows"
 COUNT_VALUES: Final = "count_values"
 COUNT_UNITS: Final = "count_units"
@@ -144,10 +144,10 @@ MOST_COMMON: Final = "most_common"
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One integer measurement; a pure value, so that equal ones are taken and paid once.
+    """One integer measurement; a pure value, so that equal measurements are taken and charged once.
 
     Args:
-        kind: what it is.
+        kind: see the table of the module.
         argument: the expression x over the source; None for ROWS and UNITS.
         where: the FILTER condition; None when every row counts.
         step: the value of one step, in ordinals of the argument (days for dates).
@@ -157,8 +157,8 @@ class Measure:
         clamp: the values a unit may have in a group, in steps (in squared steps for CENTRED_SQUARES); 0, which
             a unit without rows has, is one of them.
         rows: the most rows of a unit that count in a group.
-        leaf: how many steps one leaf or place is wide; 0 unless LEAVES or PLACES.
-        width: how many integers per group; 1 unless LEAVES, PLACES or CATEGORIES.
+        leaf: width of one leaf or place in steps; 0 unless LEAVES or PLACES.
+        width: number of integers per group; 1 unless LEAVES, PLACES or CATEGORIES.
         categories: the declared values; empty unless CATEGORIES.
         auto: whether the analyst wrote ``CLAMP(x, AUTO)``: low and high stand for bounds that are found privately
             (:mod:`tacit.query.planning.auto_bounds`), or were.
@@ -186,7 +186,7 @@ class Measure:
             raise InternalError(f"a unit without rows has 0, which is not in {self.clamp}")
 
     def of_rows(self, rows: int) -> Measure:
-        """The same of at most so many rows, of a measurement of one row: every clamp is a multiple of ``rows``."""
+        """Return this measurement of one row, for at most ``rows`` rows: every clamp is a multiple of ``rows``."""
         return replace(self, rows=rows, clamp=(rows * self.clamp[0], rows * self.clamp[1]))
 
     @property
@@ -196,7 +196,7 @@ class Measure:
 
     @property
     def per_row(self) -> int | None:
-        """The most that one row adds, in size; None where the clamp does not follow from the number of rows."""
+        """Largest absolute value that one row adds; None if the clamp does not follow from the number of rows."""
         low, high, square = self.low - self.centre, self.high - self.centre, self.kind is MeasureKind.CENTRED_SQUARES
         if self.kind in (MeasureKind.ROWS, MeasureKind.VALUES):
             row = (0, 1)
@@ -214,13 +214,13 @@ class Measure:
     def sensitivity(
         self, *, max_groups: int, relation: Neighbouring | str = ADD_REMOVE, groups: int | None = None
     ) -> Sensitivity:
-        """Bound how far one unit moves the vector of all groups.
+        """Bound the change of the vector of all groups by one unit.
 
-        A unit's counts in one group of LEAVES or CATEGORIES add up to at most ``rows``, so all of them in one place is
-        the worst case under add/remove; two units that replace one another may sit in different leaves of one group, so
-        leaves count as groups of their own and their number gives no relief.
+        A unit's counts in one group of LEAVES or CATEGORIES add up to at most ``rows``, so under add/remove the worst
+        case is that all of them are in one leaf. A unit and its replacement may be in different leaves of one group, so
+        under replace-one each leaf counts as a group, and a small number of groups does not tighten the bound.
         """
-        # A public number of groups helps only where a unit cannot spread inside one.
+        # A public number of groups tightens the bound only if a unit cannot spread within a group.
         known = None if self.kind.traits.spread else groups
         return contributions(bounds=self.clamp, max_groups=max_groups, groups=known, relation=relation)
 
@@ -244,7 +244,7 @@ def count_measure(
     rows: int,
     clamp: tuple[int, int] | None = None,
 ) -> Measure:
-    """UNITS, ROWS, VALUES or DISTINCT; ``clamp`` tightens or widens [0, rows]."""
+    """Return a UNITS, ROWS, VALUES or DISTINCT measurement; ``clamp`` replaces [0, rows]."""
     most = 1 if kind is MeasureKind.UNITS else rows
     limits = clamp or (0, most)
     return Measure(kind, argument, where, Fraction(1), 0, 1, 0, limits, 1 if kind is MeasureKind.UNITS else limits[1])
@@ -261,9 +261,9 @@ def sum_measure(
     total: tuple[Fraction, Fraction] | None = None,
     centred: bool = True,
 ) -> Measure:
-    """A sum of a value in ``bounds``: plain, centred, of squares or of distinct values.
+    """Return a sum of a value in ``bounds``: plain, centred, of squares or of distinct values.
 
-    ``total`` states a SUM's bounds per group. A sum of distinct values is centred where a mean is made of it.
+    ``total`` gives the bounds of a SUM per group. A sum of distinct values is centred if a mean is computed from it.
     """
     low, high = (-UNBOUNDED, UNBOUNDED) if bounds is None else (quantise(bounds[0], step), quantise(bounds[1], step))
     centre = 0 if kind is MeasureKind.SUM or not centred else (low + high) // 2
@@ -288,7 +288,7 @@ def leaves_measure(
     step: Fraction,
     rows: int,
 ) -> Measure:
-    """LEAVES or PLACES: counts over equal leaves of [low, high], at most :data:`MAX_LEAVES` or :data:`MAX_PLACES`."""
+    """Return LEAVES or PLACES: counts over at most MAX_LEAVES or MAX_PLACES leaves of equal width in [low, high]."""
     low, high = quantise(bounds[0], step), quantise(bounds[1], step)
     leaf = -(-(high - low + 1) // (MAX_PLACES if kind is MeasureKind.PLACES else MAX_LEAVES))
     width = -(-(high - low + 1) // leaf)
@@ -298,22 +298,22 @@ def leaves_measure(
 def categories_measure(
     argument: Expression, where: Expression | None, *, values: tuple[Value | None, ...], rows: int
 ) -> Measure:
-    """Counts of each of some public values of ``argument``, NULL left out as in SQL."""
+    """Return counts of each of the public ``values`` of ``argument``, without NULL, as in SQL."""
     listed = tuple(value for value in values if value is not None)
     one = Fraction(1)
     return Measure(MeasureKind.CATEGORIES, argument, where, one, 0, 1, 0, (0, rows), rows, 0, len(listed), listed)
 
 
 def quantise(value: Fraction, step: Fraction) -> int:
-    """q(x) = floor(x / step + 1/2), exactly."""
+    """Return q(x) = floor(x / step + 1/2), exactly."""
     return (value / step + Fraction(1, 2)).__floor__()
 
 
 def grid_step(declared: Fraction | None, kind: SqlType, bounds: tuple[Fraction, Fraction]) -> Fraction:
-    """The public step of a value: the declared grid, or for DOUBLE a power of two well below the largest bound.
+    """Return the public step of a value: the declared grid, or for DOUBLE a power of two well below the largest bound.
 
     A declared grid finer than 2^-40 of the bounds would make integers too wide to add up safely: decimals then lose
-    digits at their end.
+    their last digits.
     """
     largest = max(abs(bounds[0]), abs(bounds[1]))
     known = declared if declared is not None else kind.step
@@ -334,21 +334,21 @@ def _power_of_two_below(value: Fraction) -> Fraction:
     return power if power <= value else power / 2
 
 
-#: The nouns of the two numbers.
+#: Nouns of the limits in messages.
 _NOUNS: Final = {"max_groups": "group", "max_rows": "row"}
 
 
 @dataclass(frozen=True, slots=True)
 class ContributionLimit:
-    """One of the two numbers, and where it comes from.
+    """One contribution bound, ``max_groups``, ``max_rows`` or ``max_rows_total``, with its origin.
 
     Args:
-        name: ``max_groups`` or ``max_rows``.
-        declared: the number of a query that states none, or AUTO.
+        name: its name.
+        declared: the number, or AUTO, for a query that states none.
         single: whether it is 1 whatever is stated.
-        stated: by the query, or AUTO; None for none.
+        stated: the number, or AUTO, that the query states; None for none.
         most: the owner's ceiling; None for none.
-        found: the number that AUTO found; None before.
+        found: the number that AUTO found; None before the search.
     """
 
     name: str
@@ -365,24 +365,24 @@ class ContributionLimit:
 
     @property
     def is_auto(self) -> bool:
-        """Whether the number is to be found, or was."""
+        """Whether AUTO is in force, before or after the search."""
         return self.asked == AUTO
 
     @property
     def number(self) -> int:
-        """The number in force; of AUTO the one that was found, and 1 until then."""
+        """The number in force; for AUTO the number found, and 1 before the search."""
         asked = self.asked
         return (self.found or 1) if isinstance(asked, str) else asked
 
     def among(self, groups: int | None) -> int:
-        """The number in force where there are so many public groups; None for private ones."""
+        """Return the number in force, at most ``groups``, the number of public groups; None for private groups."""
         return self.number if groups is None else min(self.number, max(groups, 1))
 
     def stating(self, number: ContributionNumber | None, source: RelationNode) -> ContributionLimit:
-        """The same with the number that a query states.
+        """Return this limit with the number that a query states.
 
         Raises:
-            Refusal: it is more than the owner of a table that is read allows.
+            Refusal: the number is more than the owner of a table that is read allows.
         """
         found = ceiling(source, self.name)
         most = None if found is None else found[0] if isinstance(self.declared, str) else max(found[0], self.declared)
@@ -396,7 +396,7 @@ class ContributionLimit:
         return replace(self, stated=self.stated if number is None else number, most=most)
 
     def words(self, used: int) -> str:
-        """The number in use, and where it comes from."""
+        """Describe the number in use and its origin."""
         if self.is_auto:
             said = "declared" if self.stated is None else "stated"
             if self.found is None:
@@ -421,20 +421,20 @@ def _shown(number: ContributionNumber) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ContributionLimits:
-    """The numbers of a final aggregation; ``total`` is None where rows are not bounded in all groups together."""
+    """Contribution bounds of a final aggregation; ``total`` is None without a bound on all groups together."""
 
     groups: ContributionLimit
     rows: ContributionLimit
     total: ContributionLimit | None = None
 
     def found(self, groups: int | None, rows: int | None, total: int | None = None) -> ContributionLimits:
-        """The same with the numbers that AUTO found; None for one that was not sought."""
+        """Return these limits with the numbers that AUTO found; None for a limit that was not searched."""
         found = replace(self, groups=replace(self.groups, found=groups), rows=replace(self.rows, found=rows))
         return found if self.total is None else replace(found, total=replace(self.total, found=total))
 
 
 def ceiling(source: RelationNode, name: str) -> tuple[int, str] | None:
-    """The smallest ceiling of the protected tables of a relation, and the table; None where there is none."""
+    """Return the smallest ceiling among the protected tables of a relation, with its table; None without a ceiling."""
     found = [
         (most, scan.table)
         for scan in scans(source)

@@ -4,19 +4,19 @@ A released measurement holds one noise, or the sum of two or three (where a coun
 or the sum of many (a rank read off a tree). One noise has an exact quantile; sums of two or three Laplace noises have
 an exact tail. Weighted sums of any independent noises have the tail of a numerical convolution with a proven error
 (:func:`sum_error`; ``postprocess/intervals.proof.md``), or, of Gaussian noises of many laws on a fine grid, that of a
-normal with a proven margin (:mod:`tacit.mechanisms.noise_interval`). Ranks, and chances too small for that error, are
-bounded by Chernoff's inequality, which needs only that
+normal with a proven margin (:mod:`tacit.mechanisms.noise_interval`). Ranks, and probabilities too small for
+that error, are bounded by Chernoff's inequality, which needs only that
 
 * discrete Laplace noise of scale t has E exp(λX) = (cosh u - 1)/(cosh u - cosh λ) with u = 1/t, and this is at most
-  u²/(u² - λ²), the same of continuous Laplace noise: the claim says (cosh λ - 1)/λ² <= (cosh u - 1)/u², and
+  u²/(u² - λ²), that of continuous Laplace noise: the claim is equivalent to (cosh λ - 1)/λ² <= (cosh u - 1)/u², and
   (cosh x - 1)/x² = Σ x^(2k-2)/(2k)! grows with x;
 * discrete Gaussian noise has E exp(λX) <= exp(λ²σ²/2) (Canonne, Kamath and Steinke 2020), and rounded normal noise
   has that of a slightly larger σ² (``mechanisms/rounded_gaussian.proof.md``).
 
 *Sums of released numbers whose noises depend on each other.* Groups that are estimated from noisy sums of groups
 (:mod:`tacit.mechanisms.residual_basis`) share the noises of these sums. A sum of such estimates is a sum of independent
-noises again once the weights of the groups are carried over to the levels; sums of several kinds of draws, and two sums
-at once for a quotient, go the same way.
+noises again once the weights of the groups are carried over to the levels; the same holds for sums of several kinds of
+draws, and for the two sums of a quotient.
 """
 
 from __future__ import annotations
@@ -48,37 +48,37 @@ if TYPE_CHECKING:
     from tacit.query.postprocess.cells import Draw
 
 
-#: Parts of the chance of failure that pay for rounding to the grid, for wrapping around it, and for float errors.
+#: Rounding to the grid, wrapping around it and float errors each use one of this many parts of the failure probability.
 _SPARE: Final = 256
 #: Width of a grid cell with all rounding, in standard deviations of the sum; a 0.95 quantile is about two of them.
 _RESOLUTION: Final = 0.03
 #: Longest transform, and the longest that is taken without rounding weights to a coarser grid.
 _LONGEST, _LONG_ENOUGH = 1 << 16, 1 << 12
-#: Absolute error allowed per term and per place of a transform; the proof file derives less than a half of it.
+#: Absolute error allowed per term and per point of a transform; the proof file derives less than half of it.
 _TRANSFORM_ERROR: Final = 2.0**-48
 #: Standard deviation from which Gaussian masses are compared with those of a rounded normal.
 _ROUNDED: Final = 64.0
 _MARGIN: Final = 1 + 1e-9
-#: More laws than these, all Gaussian of at least this variance, are compared with one normal instead of convolved.
+#: More terms than this, all Gaussian of at least this variance, are compared with one normal instead of convolved.
 _FEW_TERMS, _FINE = 2, 1 << 15
-#: How many noises of each weight several sums have.
+#: For each of several sums the number of noises of each weight.
 Counts = Sequence[Sequence[int]]
 QueryMechanism = Laplace | Gaussian | RoundedGaussian
 IntegerNoise = LaplaceNoise | GaussianNoise | RoundedNoise
 
 
 class Noise(ABC):
-    """One law of integer noise, with the mechanism that adds it; a new one is a subclass, in :data:`NOISES`.
+    """Distribution of integer noise, with the mechanism that adds it; a new one is a subclass, in :data:`NOISES`.
 
     Args:
-        scale: the parameter of the law.
+        scale: the parameter of the distribution.
     """
 
-    #: Its name in plans and receipts.
+    #: Name in plans and receipts.
     name: ClassVar[str]
-    #: With which power of the width of the noise ``scale`` grows.
+    #: Power of :attr:`width` with which ``scale`` grows.
     power: ClassVar[int] = 2
-    #: Of the mechanism that adds it.
+    #: Type of the noise of the mechanism.
     integers: ClassVar[type[IntegerNoise]]
 
     def __init__(self, scale: Fraction) -> None:
@@ -95,58 +95,61 @@ class Noise(ABC):
     @staticmethod
     @abstractmethod
     def mechanism(moved: Sensitivity, relation: Relation, numbers: int, price: Fraction) -> QueryMechanism:
-        """The mechanism that a price buys, an epsilon, a rho or a mu; it has the draw, the event and the error."""
+        """Return the mechanism that ``price``, an ε, ρ or μ, buys; it has the draw, the event and the error."""
 
     @staticmethod
     def event(mechanism: Any) -> Event:
-        """What it releases, as exactly as it is known."""
+        """Return the privacy event of a mechanism's release, as exactly as it is known."""
         event: Event = mechanism.event
         return event
 
     @staticmethod
     @abstractmethod
     def text(mechanism: Any) -> dict[str, str]:
-        """Sensitivity and noise, as receipts state them."""
+        """Return sensitivity and noise of a mechanism as receipts show them."""
 
     @property
     def width(self) -> Fraction:
-        """Scale of Laplace noise, or σ, rounded up."""
+        """Scale of Laplace noise or σ of Gaussian noise, rounded up."""
         return sqrt_bounds(self.scale)[1]
 
     @property
     def proxy(self) -> Fraction | None:
-        """The s with E exp(λX) <= exp(λ²s/2); None for noise with the tails of Laplace noise of its scale."""
+        """The s with E exp(λX) <= exp(λ²s/2); None for noise with the tails of Laplace noise of the same scale."""
         return self.scale
 
     @property
     def is_nearly_normal(self) -> bool:
-        """Whether sums of many laws are compared with one normal."""
+        """Whether sums of several such distributions are compared with one normal distribution."""
         return False
 
     @property
     def variance(self) -> float:
-        """The variance, nearly."""
+        """Variance, approximately."""
         return float_nearest(self.proxy or Fraction(0))
 
     def quantile_of_sum(self, terms: int, beta: Fraction) -> int | None:
-        """The smallest w that the sum of some noises exceeds with chance at most ``beta``; None where none is exact."""
+        """Return the smallest w that the sum of ``terms`` noises exceeds in size with probability at most ``beta``.
+
+        None if no exact quantile is known.
+        """
         return self.noise.quantile(beta) if terms == 1 else None
 
     def one_sided(self, sizes: Sequence[Fraction], counts: Counts, log_high: Fraction) -> list[Fraction]:
-        """Bounds of sums of weighted noises by Chernoff's inequality, at the chance exp(-``log_high``)."""
+        """Return Chernoff bounds of sums of weighted noises at probability exp(-``log_high``)."""
         squares = [size * size for size in sizes]
         return [sqrt_bounds(2 * (self.proxy or 0) * _total(each, squares) * log_high)[1] for each in counts]
 
     @abstractmethod
     def masses(self, steps: NDArray[np.float64]) -> NDArray[np.float64]:
-        """P(X = x) for whole x from 0 on."""
+        """Return P(X = x) for the integers x = 0, 1, …."""
 
     @abstractmethod
     def beyond(self, last: NDArray[np.float64]) -> NDArray[np.float64]:
-        """P(X > x) for some x >= 0."""
+        """Return P(X > x) for each x >= 0 in ``last``."""
 
     def least(self, last: NDArray[np.float64]) -> NDArray[np.float64] | float:  # noqa: ARG002 - of some noises
-        """Factor by which masses in cells that end at some x may be smaller than :meth:`beyond` says."""
+        """Return the factor by which masses in cells that end at x may be smaller than :meth:`beyond` says."""
         return 1.0
 
 
@@ -179,11 +182,11 @@ class LaplaceLaw(Noise):
         return 0.5 / math.sinh(half) ** 2 if half < 300 else 0.0
 
     def quantile_of_sum(self, terms: int, beta: Fraction) -> int | None:
-        """Of one, two or three."""
+        """Return the quantile of the sum of one, two or three noises."""
         return _laplace_sum(self.scale, terms, beta) if terms in (2, 3) else super().quantile_of_sum(terms, beta)
 
     def one_sided(self, sizes: Sequence[Fraction], counts: Counts, log_high: Fraction) -> list[Fraction]:
-        """At the x that is best for the widest sum, which serves all."""
+        """Return Chernoff bounds at the x that is best for the widest sum and valid for all."""
         squares = [size * size for size in sizes]
         x = _place(max(counts, key=lambda each: _total(each, squares)), sizes, log_high)
         costs = [-log_bounds(1 - (size * x) ** 2)[0] if size else Fraction(0) for size in sizes]
@@ -204,7 +207,7 @@ class LaplaceLaw(Noise):
 
 
 class RoundedLaw(Noise):
-    """Normal noise of variance σ², rounded to whole numbers."""
+    """Normal noise of variance σ², rounded to integers."""
 
     name = "rounded"
     integers: ClassVar[type[IntegerNoise]] = RoundedNoise
@@ -224,7 +227,7 @@ class RoundedLaw(Noise):
         return RoundedNoise(self.scale).proxy
 
     def masses(self, steps: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Of 0 both halves; differences of tails elsewhere."""
+        """Return P(X = x): twice the half-interval for 0, differences of tails elsewhere."""
         ends = np.append(0.5, self.beyond(steps))
         return np.asarray(ends[:-1] - ends[1:]) * np.where(steps == 0, 2.0, 1.0)
 
@@ -238,7 +241,7 @@ class RoundedLaw(Noise):
 
 
 class GaussianLaw(RoundedLaw):
-    """Discrete Gaussian noise of σ²; of a large σ² its tails are those of a rounded normal, nearly."""
+    """Discrete Gaussian noise of parameter σ²; for a large σ² its tails are nearly those of a rounded normal."""
 
     name, integers = "gaussian", GaussianNoise
 
@@ -249,9 +252,9 @@ class GaussianLaw(RoundedLaw):
 
     @staticmethod
     def event(mechanism: Any) -> Event:
-        """The noise itself, since what a query releases is integers.
+        """Return the event of the integer noise itself.
 
-        One integer moves by a whole number, so that the sensitivity that counts may be below the declared one.
+        One integer moves by an integer, so that the effective sensitivity may be below the declared one.
         """
         moved = 2 * mechanism.zcdp.rho * mechanism.sigma2
         return DiscreteGaussianEvent(
@@ -295,19 +298,19 @@ class GaussianLaw(RoundedLaw):
         return found
 
 
-#: Every law, by its name.
+#: All noise distributions, by name.
 NOISES: Final[dict[str, type[Noise]]] = {law.name: law for law in (LaplaceLaw, GaussianLaw, RoundedLaw)}
 _LAW_OF: Final = {law.integers: law for law in NOISES.values()}
 
 
 @lru_cache(maxsize=4096)
 def noise_of(kind: str, scale: Fraction) -> Noise:
-    """The law of a name and a scale."""
+    """Return the distribution with a name of :data:`NOISES` and a scale."""
     return NOISES[kind](scale)
 
 
 def law_of(mechanism: QueryMechanism) -> Noise:
-    """The law of the noise that a mechanism adds."""
+    """Return the distribution of the noise that a mechanism adds."""
     noise = mechanism.noise
     law = _LAW_OF[type(noise)]  # type: ignore[index]
     return noise_of(law.name, noise.scale if isinstance(noise, LaplaceNoise) else noise.sigma2)  # type: ignore[attr-defined]
@@ -315,7 +318,7 @@ def law_of(mechanism: QueryMechanism) -> Noise:
 
 @lru_cache(maxsize=1024)
 def gaussian_noise(rho: Fraction, l2_squared: Fraction, numbers: int, relation: Relation) -> Gaussian:
-    """Gaussian noise of whole numbers, made once."""
+    """Return the discrete Gaussian mechanism at ``rho``; cached."""
     return Gaussian.from_rho(rho=rho, l2_squared=l2_squared, dimension=numbers, relation=relation)
 
 
@@ -330,10 +333,10 @@ class NoiseTerm(NamedTuple):
 
 @dataclass(frozen=True)
 class LevelNoise:
-    """Noise of cells that are estimated from several noisy levels; noises of two cells are not independent.
+    """Noise of cells that are estimated from several noisy levels; the noises of two cells are dependent.
 
     Args:
-        basis: by which cells are estimated.
+        basis: estimator of the cells from the levels.
         noises: kind and scale of the noise of each level.
     """
 
@@ -341,7 +344,7 @@ class LevelNoise:
     noises: tuple[tuple[str, Fraction], ...]
 
     def terms(self, tally: Sequence[tuple[int, int, int]]) -> tuple[NoiseTerm, ...]:
-        """Independent noises, from the level, weight and number of each."""
+        """Return the independent noises of a tally of (level, weight, number of noises)."""
         return tuple(NoiseTerm(*self.noises[level], Fraction(weight), count) for level, weight, count in tally)
 
 
@@ -350,17 +353,17 @@ class NoiseLaw:
     """The noise in a released integer.
 
     Args:
-        kind: a name of :data:`NOISES`; ``"mixed"`` where :attr:`layers` say it, or ``"none"`` for a number that no
+        kind: a name of :data:`NOISES`; ``"mixed"`` if :attr:`layers` list the noises; ``"none"`` for a number that no
             data can change.
         scale: the scale t of Laplace noise; σ² of Gaussian and of normal noise; 0 for none.
-        terms: how many independent noises of that law are added or subtracted.
-        unit: what the integer is worth in steps of its measurement, so that an estimate is ``integer * unit``.
-        source: the vector the integer is read off. Noises of two sources are independent, and so are those of two
-            groups, or of two places of one vector. None where that is not known.
-        signs: with which sign each place of the vector enters the integer; empty where the source is None.
-        copies: how many vectors of the source are added up, place by place: a total of so many groups.
-        layers: of mixed noise, the independent noises of every place of the vector; empty otherwise.
-        cells: how noises of such numbers depend on each other; None where they do not.
+        terms: number of independent noises of that law that are added or subtracted.
+        unit: value of one released integer in steps of its measurement: an estimate is ``integer * unit``.
+        source: index of the vector that the integer is read off. Noises of two sources are independent, and so are
+            those of two groups, or of two entries of one vector. None if the source is not known.
+        signs: sign with which each entry of the vector enters the integer; empty if the source is None.
+        copies: number of vectors of the source that are added up, entry by entry: a total of that many groups.
+        layers: of mixed noise, the independent noises of every entry of the vector; empty otherwise.
+        cells: dependence between the noises of such numbers; None if they are independent.
     """
 
     kind: str
@@ -380,11 +383,11 @@ class NoiseLaw:
 
     @property
     def has_laplace_tails(self) -> bool:
-        """Whether it is noise of one law with the tails of Laplace noise, or none."""
+        """Whether the noise is of one distribution with the tails of Laplace noise, or is none."""
         return not self.layers and (not self.scale or noise_of(self.kind, self.scale).proxy is None)
 
     def smooth_error(self, beta: Fraction, fine: int) -> Fraction:
-        """As :meth:`error`, of noise on a grid that is ``fine`` times finer: small noise is rounded to 0 on its own."""
+        """Return :meth:`error` on a grid that is ``fine`` times finer, so that a small error is not rounded to 0."""
         if self.is_exact or self.layers:
             return self.error(beta)
         power = noise_of(self.kind, self.scale).power
@@ -392,29 +395,29 @@ class NoiseLaw:
 
     @property
     def noises(self) -> tuple[NoiseTerm, ...]:
-        """The independent noises of one place of the vector."""
+        """Independent noises of one integer of the vector."""
         return self.layers or (NoiseTerm(self.kind, self.scale, Fraction(1), self.copies),)
 
     def summed(self, tally: Sequence[tuple[int, int, int]], source: int) -> NoiseLaw:
-        """The noise in a sum of numbers with :attr:`cells`, by level, weight and number of noises."""
+        """Return the law of a sum of numbers with :attr:`cells`, from a tally of (level, weight, number of noises)."""
         if self.cells is None:
             raise InternalError("only numbers that are estimated from levels have such sums")
         known = None if self.source is None else source
         return replace(self, layers=self.cells.terms(tally), cells=None, source=known)
 
     def added(self, copies: int, source: int) -> NoiseLaw:
-        """The noise in the sum of this integer over ``copies`` groups, as one that is read off another source."""
+        """Return the law of the sum of this integer over ``copies`` groups, as an integer read off ``source``."""
         if self.is_exact or not copies:
             return NoiseLaw("none", Fraction(0), unit=self.unit)
         known = None if self.source is None else source
         return replace(self, terms=copies * self.terms, source=known, copies=copies * self.copies)
 
     def error(self, beta: Number) -> Fraction:
-        """The w, in steps, that the noise exceeds in size with probability at most ``beta``."""
+        """Return the w, in steps, that the noise exceeds in size with probability at most ``beta``."""
         return self.unit * self.integer_error(exact_probability(beta, "beta"))
 
     def integer_error(self, beta: Fraction) -> Fraction:
-        """As :meth:`error`, in the released integers themselves."""
+        """Return :meth:`error` in released integers instead of steps."""
         if self.layers:
             return sum_error([term._replace(number=self.terms * term.number) for term in self.layers], beta)
         return _two_sided(self.kind, self.scale, self.terms, beta)
@@ -441,12 +444,12 @@ def _two_sided(kind: str, scale: Fraction, terms: int, beta: Fraction) -> Fracti
     exact = noise_of(kind, scale).quantile_of_sum(terms, beta)
     if exact is not None:
         return Fraction(exact)
-    # The sum is an integer, so a bound that is not whole may be cut to the next below.
+    # The sum is an integer, so the bound may be rounded down to an integer.
     return Fraction(math.floor(_sum_error(((kind, scale, 1, terms),), beta)))
 
 
 def _laplace_sum(scale: Fraction, terms: int, beta: Fraction) -> int:
-    """The smallest w, or a little more, with P(|X + Y|, or |X + Y + Z|, > w) <= ``beta``."""
+    """Return a w, the smallest or slightly larger, with P(|X + Y|, or |X + Y + Z|, > w) <= ``beta``."""
     if _laplace_tail_up(scale, terms, 1) <= beta:
         return 0
     low, high = 0, 1
@@ -462,7 +465,7 @@ def _laplace_tail_up(scale: Fraction, terms: int, start: int) -> Fraction:
     """P(|sum of two or three| >= ``start``) for ``start`` >= 1, rounded up.
 
     A sum of m noises has P(d) = (1-q)^(2m) Σ_k C(k+m-1, m-1) C(k+d+m-1, m-1) q^(2k+d) for d >= 0, a polynomial in d
-    times q^d; what follows is its sum from ``start`` on, with u = 1 - q.
+    times q^d; the code is its sum from ``start`` on, with u = 1 - q.
     """
     low, q = exp_bounds(-1 / scale)
     u, one = 1 - low, 1 + low
@@ -475,14 +478,14 @@ def _laplace_tail_up(scale: Fraction, terms: int, start: int) -> Fraction:
 
 
 def one_sided_error(kind: str, scale: Fraction, terms: Sequence[tuple[Fraction, int]], beta: Fraction) -> Fraction:
-    """The s with P(Σ wᵢXᵢ > s) <= ``beta``, where ``terms`` lists (weight, how many noises have it)."""
+    """Return the s with P(Σ wᵢXᵢ > s) <= ``beta``, where ``terms`` lists pairs (weight, number of noises)."""
     return one_sided_errors(kind, scale, [weight for weight, _ in terms], [[count for _, count in terms]], beta)[0]
 
 
 def one_sided_errors(
     kind: str, scale: Fraction, weights: Sequence[Fraction], counts: Sequence[Sequence[int]], beta: Fraction
 ) -> list[Fraction]:
-    """As :func:`one_sided_error`, for several sums: ``counts`` says for each how many noises have each of ``weights``.
+    """Return :func:`one_sided_error` of several sums; ``counts``: for each sum, the number of noises of each weight.
 
     By Chernoff's inequality: for Laplace noise s = t·(ln(1/β) - Σ nᵢ ln(1 - wᵢ²x²))/x holds at any x between 0 and
     1/max w, and the x that is best for the widest sum serves all; for Gaussian noise s = σ·√(2 Σ nᵢwᵢ²·ln(1/β)).
@@ -500,7 +503,7 @@ def _total(counts: Sequence[int], values: Sequence[Fraction]) -> Fraction:
 
 
 def _place(counts: Sequence[int], sizes: Sequence[Fraction], log_high: Fraction) -> Fraction:
-    """A near optimal x, found in floats: the bound holds at any place, so the search need not be exact."""
+    """Return a near-optimal x, searched in floats: the Chernoff bound holds at any x, so it need not be exact."""
     largest = max(sizes)
     terms = [(float_nearest(size / largest), count) for size, count in zip(sizes, counts, strict=True)]
     target = float_nearest(log_high)
@@ -520,7 +523,7 @@ def _place(counts: Sequence[int], sizes: Sequence[Fraction], log_high: Fraction)
 
 
 def sum_error(terms: Sequence[NoiseTerm], beta: Fraction) -> Fraction:
-    """The w with P(|Σ weight·X| > w) <= ``beta``, over independent noises X."""
+    """Return the w with P(|Σ weight·X| > w) <= ``beta``, over independent noises X."""
     kept = [term for term in terms if term.weight and term.scale]
     if not kept:
         return Fraction(0)
@@ -545,7 +548,7 @@ _Shape = tuple[tuple[str, Fraction, int, int], ...]
 
 @lru_cache(maxsize=16_384)
 def _sum_error(shape: _Shape, beta: Fraction) -> Fraction:
-    """As :func:`sum_error`, for whole weights without a common divisor."""
+    """Return :func:`sum_error` for integer weights without a common divisor."""
     if len(shape) > _FEW_TERMS and all(noise_of(kind, scale).is_nearly_normal for kind, scale, _, _ in shape):
         spread = sqrt_bounds(sum((count * weight**2 * scale for _, scale, weight, count in shape), Fraction(0)))[1]
         return Fraction(interval_factor(1 - beta, float_nearest(min(scale for _, scale, _, _ in shape)) / 2)) * spread
@@ -554,9 +557,9 @@ def _sum_error(shape: _Shape, beta: Fraction) -> Fraction:
 
 
 def _chernoff(shape: _Shape, beta: Fraction) -> Fraction:
-    """By Chernoff's inequality, the Laplace and the Gaussian part with half the chance each if both are there.
+    """Return a Chernoff bound; if there are Laplace and Gaussian noises, each gets half of the probability.
 
-    Its bound for Laplace noise of scale t and weight w depends on t·w alone.
+    The bound of Laplace noise of scale t and weight w depends on t·w alone.
     """
     laplace, squares = [], Fraction(0)
     for kind, scale, weight, count in shape:
@@ -572,12 +575,12 @@ def _chernoff(shape: _Shape, beta: Fraction) -> Fraction:
 
 
 def _convolved(shape: _Shape, beta: float) -> float | None:
-    """A w with P(|Y| > w) <= ``beta`` by a transform; None where its error is too large a part of ``beta``."""
+    """Return a w with P(|Y| > w) <= ``beta`` by a transform; None if its error is too large relative to ``beta``."""
     numbers = sum(count for *_, count in shape)
     spare = beta / _SPARE
     spread = math.sqrt(sum(count * weight**2 * noise_of(kind, scale).variance for kind, scale, weight, count in shape))
     reach = _far(shape, spare / 2) * _MARGIN
-    # What rounding adds, in cells: at most a half each; a sum of centred bounded terms also has Hoeffding's bound.
+    # Error of rounding, in cells: at most a half per noise; Hoeffding's bound also holds for centred bounded terms.
     slip = min(numbers / 2, math.sqrt(numbers * math.log(2 / spare) / 2)) * _MARGIN
     cell = spread * _RESOLUTION / (slip + 1)
     if 2 * reach + 3 <= (_LONGEST if cell <= 1 else _LONG_ENOUGH):
@@ -606,7 +609,7 @@ def _convolved(shape: _Shape, beta: float) -> float | None:
 
 
 def _far(shape: _Shape, beta: float) -> float:
-    """A distance that the sum exceeds in size with chance at most ``beta``, roughly: Chernoff's bound in floats."""
+    """Return about the distance that the sum exceeds in size with probability at most ``beta``: Chernoff in floats."""
     laplace, squares = [], 0.0
     for kind, scale, weight, count in shape:
         noise = noise_of(kind, scale)
@@ -630,14 +633,14 @@ def _far(shape: _Shape, beta: float) -> float:
 
 @lru_cache(maxsize=128)
 def _transform(kind: str, scale: Fraction, weight: int, cell: float, places: int) -> NDArray[np.float64]:
-    """The Fourier transform of ``weight`` times a noise, rounded to cells; probabilities are never rounded up."""
+    """Return the Fourier transform of ``weight`` times a noise, rounded to cells; no probability is rounded up."""
     half, noise = places // 2, noise_of(kind, scale)
     law = np.zeros(places)
     if cell == 1:
         steps = np.arange((half - 1) // weight + 1, dtype=np.float64)
         law[:half:weight] = noise.masses(steps)
     else:
-        # The last integer in each cell; a tie goes towards 0, alike on both sides.
+        # The last integer in each cell; ties are rounded towards 0, symmetrically.
         last = np.floor((np.arange(half) + 0.5) * (cell / weight))
         beyond = noise.beyond(last)
         law[0] = 1 - 2 * beyond[0]
@@ -660,8 +663,8 @@ def independent_noises(sums: Sequence[Mapping[Draw, Fraction]], laws: Sequence[N
     """Count the independent noises that have the same law and the same weights in all sums.
 
     Args:
-        sums: of draws, each with its weight; the vectors that they are read off are known.
-        laws: of the measurements of the draws.
+        sums: the weight of each draw in each sum; the vectors that the draws are read off are known.
+        laws: noise law of each measurement.
     """
     plain: dict[tuple[int, int, int], list[Fraction]] = {}
     kinds: dict[int, NoiseLaw] = {}
@@ -690,7 +693,7 @@ def independent_noises(sums: Sequence[Mapping[Draw, Fraction]], laws: Sequence[N
 
 
 def _of_levels(law: NoiseLaw, sides: Mapping[int, Sequence[tuple[int, Fraction]]], count: int) -> Counter[Weighed]:
-    """The noises of the levels of one place of a vector."""
+    """Return the independent noises of the levels of one integer of a vector."""
     if law.cells is None:
         raise AssertionError("only estimates have levels")
     basis, noises = law.cells.basis, law.cells.noises

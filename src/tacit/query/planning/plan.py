@@ -1,8 +1,8 @@
-"""Plan: releases, noise, price and error of a query.
+"""Plan: releases, noise, cost and error of a query.
 
-Planning touches no data and can be repeated at will: equal text, metadata and request give an equal plan with an
-equal digest. The guarantee of a plan is what is typed. Before a plan is handed out, its events are composed by the
-accounting layer and must cost no more than the guarantee says.
+Planning reads no data and can be repeated freely: equal text, metadata and request give an equal plan with an
+equal digest. The guarantee of a plan is the one that the request states. Before a plan is returned, the accounting
+layer composes its events, which must cost no more than that guarantee.
 """
 
 from __future__ import annotations
@@ -64,20 +64,20 @@ from tacit.query.types import Value
 
 @dataclass(frozen=True)
 class Plan:
-    """Releases of a query and their price. Everything that follows from the fields is computed once, on demand.
+    """The releases of a query and their cost. Every derived value is computed once, when it is first read.
 
     Args:
-        query: the resolved query, with the number of groups per unit that was asked for.
-        terms: what was typed.
+        query: the resolved query, with the ``max_groups`` of the request.
+        terms: the settled request.
         relation: which databases are neighbours.
         priced: the releases, the selection of keys, and how the budget is divided.
         guarantee: the charge, in the currency of the account: PureDP, ApproxDP, ZCDP or GDP.
-        event: everything that is released, as accountants read it.
+        event: the composed event of all releases, for accountants.
         catalog: a digest of the metadata; empty when the query was made by hand.
         found: the AUTO bounds, once their search has run; see :func:`with_found`.
         limits: the AUTO limits, once their search has run; see :func:`with_found`.
-        others: plans of further parts of the query, one for each aggregation but the first. All that is said of
-            ``priced``, ``found`` and ``limits`` is about the first; ``guarantee`` and ``event`` are of all together.
+        others: plans of the further parts of the query, one per aggregation after the first. ``priced``, ``found`` and
+            ``limits`` are those of the first part; ``guarantee`` and ``event`` cover all parts together.
     """
 
     query: Query
@@ -93,7 +93,7 @@ class Plan:
 
     @cached_property
     def parts(self) -> tuple[Plan, ...]:
-        """One plan for each aggregation, in the order in which they run; the plan itself where there is one."""
+        """One plan per aggregation, in the order in which they run; the plan itself if the query has only one."""
         if not self.others:
             return (self,)
         query = Query(self.final, (), (), Options())
@@ -104,7 +104,7 @@ class Plan:
 
     @cached_property
     def searches(self) -> tuple[Plan, ...]:
-        """The searches that are still to be run, in order: for AUTO limits, then for AUTO bounds."""
+        """Plans of the searches that have not run yet, in order: for AUTO limits, then for AUTO bounds."""
         pending = []
         if self.priced.limits is not None and self.limits is None:
             pending.append((self.priced.limits, auto_limits.search_of(self.final)))
@@ -123,12 +123,12 @@ class Plan:
 
     @property
     def first(self) -> Plan | None:
-        """The next search to be run before; None where nothing is to be found, or all is found."""
+        """Plan of the next search to run before the query; None if no search is left."""
         return self.searches[0] if self.searches else None
 
     @cached_property
     def bias(self) -> Plan | None:
-        """The table of what bounding leaves out, to be run after; None where it is not bought."""
+        """Plan of the bias table, which runs after the query; None if the budget buys no bias table."""
         part = self.priced.bias
         if part is None:
             return None
@@ -138,15 +138,15 @@ class Plan:
 
     @property
     def stages(self) -> tuple[Plan, ...]:
-        """Plans that read data, in order: searches for AUTO, the query, the table of what it leaves out."""
+        """The plans that read data, in the order in which they run: searches for AUTO, the query, its bias table."""
         own = (*self.searches, self, *(() if self.bias is None else (self.bias,)))
         return (*own, *(stage for other in self.others for stage in other.stages))
 
     @property
     def measured(self) -> tuple[tuple[FinalAggregation, BiasTable | None], ...]:
-        """Aggregations that an engine must accept beforehand, with the tables of what bounding leaves out of them.
+        """The aggregations that an engine must accept before anything runs, each with its bias table, if any.
 
-        Of AUTO limits it is the largest that can be found.
+        An aggregation with AUTO limits is given with the largest limits that the search can find.
         """
         final = auto_limits.widest(self.final) if self.final.seeks_limits else self.final
         own = (*((search.final, None) for search in self.searches), (final, self.losses))
@@ -154,17 +154,17 @@ class Plan:
 
     @property
     def losses(self) -> BiasTable | None:
-        """The cells of the table of what bounding leaves out; None where it is not bought."""
+        """Cells of the bias table; None if the budget buys no bias table."""
         return None if self.priced.bias is None else self.priced.bias.table
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        """Every release but the selection of keys."""
+        """All releases except the selection of keys."""
         return self.priced.releases
 
     @property
     def keys(self) -> KeySelection | None:
-        """Selection of private keys; None for public ones."""
+        """Private selection of group keys; None if the keys are public."""
         return self.priced.keys
 
     @property
@@ -175,7 +175,7 @@ class Plan:
     @cached_property
     def unit_work(self) -> int:
         """Bound on the row operations of one unit in the whole query; see :mod:`tacit.query.planning.work`."""
-        # A search for AUTO bounds reads the same relation once more, and one for limits groups it besides.
+        # A search for AUTO bounds reads the same relation once more; a search for AUTO limits also groups it.
         work = unit_work(self.final) * (1 if self.priced.first is None else 2)
         if self.priced.limits is not None:
             work += unit_work(auto_limits.search_of(self.final))
@@ -184,7 +184,7 @@ class Plan:
 
     @cached_property
     def whole_work(self) -> WholeWork:
-        """Row operations of all rows in the whole query, as tables are declared."""
+        """Row operations over all rows in the whole query, from the declared sizes of the tables."""
         once = whole_work(self.final)
         work = once if self.priced.first is None else once + once
         if self.priced.limits is not None:
@@ -195,17 +195,17 @@ class Plan:
 
     @property
     def seeks_limits(self) -> bool:
-        """Whether AUTO limits are yet to be found; until then everything stands for one group and one row."""
+        """Whether AUTO limits are not found yet; until then noise and errors are those of one group and one row."""
         return self.priced.limits is not None and self.limits is None
 
     @property
     def account(self) -> str:
-        """The kind of account that pays."""
+        """Kind of the account that is charged."""
         return self.terms.account
 
     @property
     def confidence(self) -> Fraction:
-        """Of the errors, and of intervals unless another is asked for."""
+        """Confidence level of the expected errors, and the default level of confidence intervals."""
         return self.terms.confidence
 
     @cached_property
@@ -214,7 +214,7 @@ class Plan:
         return tuple(self._error(aggregate) for aggregate in self.final.aggregates)
 
     def set_errors(self, part: int) -> tuple[tuple[tuple[str, ...] | None, tuple[ExpectedError, ...]], ...]:
-        """Expected errors of one cell of a part: for each grouping set, with its keys; or once, with None."""
+        """Expected errors of one cell of a part: per grouping set with its keys, or once, with None, if it has none."""
         own, sets = self.parts[part], totals_of_part(self.query, part)
         if not sets:
             return ((None, own.errors),)
@@ -226,7 +226,7 @@ class Plan:
 
     @property
     def cell_errors(self) -> tuple[tuple[int, tuple[str, ...] | None, int, ExpectedError], ...]:
-        """Part, keys of the grouping set, aggregate and its expected error, in the order of an explanation."""
+        """Tuples (part, keys of the grouping set, aggregate, its expected error), in the order of an explanation."""
         return tuple(
             (part, keys, index, error)
             for part in range(len(self.parts))
@@ -260,7 +260,7 @@ class Plan:
 
 
 def make_plan(sql: str, catalog: Catalog, request: Request) -> Plan:
-    """The plan of a query, or a refusal; reads no data.
+    """Return the plan of a query, or refuse it; reads no data.
 
     Raises:
         Refusal: the query cannot be answered privately as written.
@@ -274,12 +274,12 @@ def make_plan(sql: str, catalog: Catalog, request: Request) -> Plan:
 
 
 def plan_query(query: Query, relation: Relation, request: Request, *, catalog: str = "") -> Plan:
-    """As :func:`make_plan`, of a query that is resolved already: for the ``max_rows`` of the request, if any."""
+    """Plan a query that is already resolved with the ``max_rows`` of the request, if any; see :func:`make_plan`."""
     return plan_on_terms(query, relation, settle(request, query.options), catalog=catalog)
 
 
 def plan_on_terms(query: Query, relation: Relation, terms: Terms, *, catalog: str = "") -> Plan:
-    """As :func:`plan_query`, of a request that is settled already: equal arguments give equal plans."""
+    """Plan a resolved query on settled terms; see :func:`plan_query`. Equal arguments give equal plans."""
     if terms.currency == "within":
         query = replace(
             query,
@@ -314,14 +314,14 @@ def plan_on_terms(query: Query, relation: Relation, terms: Terms, *, catalog: st
 
 
 def together(events: Sequence[ComposedEvent], relation: Relation) -> ComposedEvent:
-    """The event of all releases of a query, as one composition."""
+    """Compose the events of all releases of a query into one event."""
     if len(events) == 1:
         return events[0]
     return ComposedEvent(tuple(event for each in events for event in each.events), relation=relation)
 
 
 def _with_groups(final: FinalAggregation, terms: Terms, *, has_totals: bool) -> FinalAggregation:
-    """The aggregation with the numbers that are stated beside the text, as if they stood there."""
+    """Return the aggregation with the contribution bounds that the request states, as if the text stated them."""
     limits = limits_of(final)
     if terms.max_rows is not None and limits.rows.stated != terms.max_rows:
         raise InternalError("the query was resolved for another max_rows than its terms state")
@@ -340,13 +340,13 @@ def _with_groups(final: FinalAggregation, terms: Terms, *, has_totals: bool) -> 
             "max_rows = AUTO beside it.",
         )
     if terms.currency == "within" and final.seeks_limits:
-        # A promise that is made beforehand: noise of a public default.
+        # An error bound is promised before any search, so that noise is that of public default limits.
         return auto_limits.stated(final, auto_limits.default_limits(final))
     return final
 
 
 def limits_of(final: FinalAggregation) -> ContributionLimits:
-    """Where the limits of an aggregation come from; of one that is made by hand, its own numbers."""
+    """Return the contribution bounds with their origin; an aggregation made by hand gives its own numbers."""
     return final.limits or ContributionLimits(
         ContributionLimit("max_groups", final.max_groups, single=not final.keys),
         ContributionLimit("max_rows", max((measure.rows for measure in final.measures), default=1)),
@@ -378,7 +378,7 @@ def _check_keys(final: FinalAggregation, terms: Terms) -> None:
 
 
 def _weighed(query: Query, terms: Terms, names: NamedAggregates) -> list[PricedPart]:
-    """Each aggregation with one weight per measurement: the largest of the aggregates that read it."""
+    """Return each aggregation with one weight per measurement: the largest weight of the aggregates that read it."""
     stated = dict(terms.weights)
     keys, bounds, limits = (stated.pop(name, Fraction(1)) for name in (KEYS, BOUNDS, LIMITS))
     by_place: dict[tuple[int, int], Fraction] = {}
@@ -398,7 +398,7 @@ def _weighed(query: Query, terms: Terms, names: NamedAggregates) -> list[PricedP
 
 
 def _names(query: Query) -> NamedAggregates:
-    """Names of aggregates: the column of the answer that shows one, or its own text if that is unique."""
+    """Map names to aggregates: the column that shows an aggregate, or its SQL text if that text is unique."""
     places = [(part, index) for part, final in enumerate(query.finals) for index in range(len(final.aggregates))]
     labels = [query.finals[part].aggregates[index].label.lower() for part, index in places]
     unique = {
@@ -409,9 +409,9 @@ def _names(query: Query) -> NamedAggregates:
 
 
 def column_names(query: Query) -> dict[tuple[int, int], str]:
-    """Aliases of columns that show an aggregate unchanged, by part and number.
+    """Return the aliases of columns that show an aggregate unchanged, by (part, aggregate).
 
-    A column without one is called after its function, which says less than the text of the aggregate.
+    A column without an alias is named after its function, which is less precise than the text of the aggregate.
     """
     found: dict[tuple[int, int], str] = {}
     for column, shown in zip(query.columns, _shown(query), strict=False):
@@ -423,7 +423,7 @@ def column_names(query: Query) -> dict[tuple[int, int], str]:
 
 
 def _shown(query: Query) -> list[frozenset[tuple[int, int]]]:
-    """For each column after all steps the aggregates that it shows as they are."""
+    """Return, for each column after all steps, the aggregates that it shows unchanged."""
     nothing = frozenset[tuple[int, int]]()
     # A row of a grouping set has its keys, and for each whether it is left out.
     shown = [nothing] * (len(query.final.keys) if query.totals is None else 2 * len(query.totals.keys))
@@ -457,13 +457,13 @@ def _exactly(guarantee: Guarantee) -> tuple[str, ...]:
 # -- outline
 
 
-#: Tables that are named where their rows are cut before a join.
+#: Largest number of tables named in the description of rows cut before a join.
 _CUTS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """The part of an :class:`Explanation` that a receipt repeats, and which is quickly said."""
+    """The part of an :class:`Explanation` that a receipt repeats: quick to compute."""
 
     unit: str
     bounding: str
@@ -471,19 +471,19 @@ class Outline:
 
 
 def outline(plan: Plan) -> Outline:
-    """Whom a plan protects, and how."""
+    """Describe the protected unit, the contribution bounds and the group keys of a plan."""
     unit = _unit(protected_scans(plan))
     return Outline(unit, by_part(plan, _bounding), by_part(plan, _keys))
 
 
 def by_part(plan: Plan, words: Callable[[Plan], str]) -> str:
-    """Words about each part of a query, with its number where there are several."""
+    """Join a description of each part of a query, with the part's number if there are several."""
     said = [words(part) for part in plan.parts]
     return said[0] if len(said) == 1 else "; ".join(f"part {i}: {each}" for i, each in enumerate(said, 1))
 
 
 def protected_scans(plan: Plan) -> list[Scan]:
-    """The scans of protected tables that a plan reads."""
+    """Return the scans of protected tables that a plan reads."""
     return [scan for part in plan.parts for scan in scans(part.final.source) if not scan.is_public]
 
 
@@ -525,7 +525,7 @@ def _bounding(plan: Plan) -> str:
 
 
 def _entering(final: FinalAggregation) -> str:
-    """The rows that enter joins, where these multiply them."""
+    """Describe the maximum number of rows that enter each join which multiplies rows."""
     entering = [f"{most} of {name}" for name, most in cuts(final.source)]
     if not entering:
         return ""
@@ -538,7 +538,7 @@ def _many(count: int, noun: str) -> str:
 
 
 def _is_bin_of_bounds(key: Expression) -> bool:
-    """Whether a key is WIDTH_BUCKET(x, n): numbers of buckets, brought back to 1 to n."""
+    """Whether a key is WIDTH_BUCKET(x, n) clamped to the buckets 1 to n."""
     return (
         isinstance(key, Call)
         and key.function == "clamp"
@@ -568,23 +568,23 @@ def _keys(plan: Plan) -> str:
 
 
 def percent(share: Fraction) -> str:
-    """A share for people."""
+    """Format a share as a percentage."""
     return f"{float_nearest(100 * share):.6g}%"
 
 
-# -- plans of parts once something is found: released values, AUTO bounds, AUTO limits; noise and price stay
+# -- plans of parts with released values, AUTO bounds or AUTO limits that were found; noise and cost stay
 
 
-#: The error that noise exceeds with this probability is compared with what AUTO limits leave out.
+#: The error that noise exceeds with this probability is compared with the truncation bias of AUTO limits.
 _COMPARED: Final = Fraction(1, 20)
 
 
 def with_values(plan: Plan, released: Mapping[str, Sequence[Sequence[Value | None]]]) -> Plan:
-    """The plan of a part, once what its rows are compared or joined with is released; noise and price stay.
+    """Return the plan of a part with the released values that its rows are compared or joined with, at the same cost.
 
     Args:
-        plan: of the part.
-        released: by key the rows that were released; a value is that of the first row, NULL where there is none.
+        plan: the plan of the part.
+        released: the released rows by key; a scalar is the value of the first row, NULL if there is no row.
     """
 
     def known(node: RelationNode) -> RelationNode:
@@ -602,7 +602,7 @@ def with_values(plan: Plan, released: Mapping[str, Sequence[Sequence[Value | Non
 
 
 def with_parts(plan: Plan, parts: Sequence[Plan]) -> Plan:
-    """The plan of a whole query, its parts as they ran; the price stays what it was."""
+    """Return the plan of a whole query from the plans of its parts as they ran; the cost stays the same."""
     if len(parts) != len(plan.parts):
         raise InternalError("a query has other parts than its plan")
     if len(parts) == 1:
@@ -615,28 +615,28 @@ def with_parts(plan: Plan, parts: Sequence[Plan]) -> Plan:
 
 
 def with_bounds(plan: Plan, bounds: Sequence[Bounds]) -> Plan:
-    """The plan of the rest of a query, once its AUTO bounds are found; the price stays what it was."""
+    """Return the plan of the remaining query with the AUTO bounds that were found; the cost stays the same."""
     query = replace(plan.query, final=bounded(plan.final, bounds))
     found = tuple(Found(value.name, *pair) for value, pair in zip(sought(plan.final), bounds, strict=True))
     return replace(_priced_again(plan, query), found=found)
 
 
 def with_limits(plan: Plan, found: FoundLimits) -> Plan:
-    """The plan of the rest of a query, once its AUTO limits are found; the price stays what it was."""
+    """Return the plan of the remaining query with the AUTO limits that were found; the cost stays the same."""
     query = replace(plan.query, final=limited(plan.final, found))
     return replace(_priced_again(plan, query), limits=found)
 
 
 def with_found(plan: Plan, noisy: Sequence[Any], laws: Sequence[NoiseLaw]) -> Plan:
-    """The plan of the rest of a query, from what the first of its searches released."""
+    """Return the plan of the remaining query from the noisy counts that its next search released."""
     if plan.priced.limits is None or plan.limits is not None:
         return with_bounds(plan, find(plan.final, noisy, laws))
-    # Noise is compared at one fixed confidence, so that an answer which is looked at again has the same limits.
+    # Noise is compared at one fixed confidence, so that reading an answer again at another confidence keeps the limits.
     return with_limits(plan, auto_limits.find_limits(plan.final, plan.priced, noisy, laws, _COMPARED))
 
 
 def _priced_again(plan: Plan, query: Query) -> Plan:
-    """The plan with what was found in its query, at the same price."""
+    """Return the plan of ``query``, which has the bounds or limits found, at the same cost."""
     bought = plan.priced
     if bought.asked is None:
         raise InternalError("there is nothing AUTO to be found")

@@ -1,4 +1,4 @@
-"""Pricing: the charge for a stated price, its division among releases, and the noise that each share buys.
+"""Pricing: the charge for a stated budget, its division among releases, and the noise that each share buys.
 
 The budget is an amount in one currency that adds up: ε (pure), ρ (zCDP) or μ² (GDP).
 
@@ -15,14 +15,14 @@ keys alone; or as the largest ρ that converts to (ε, δ/2 or δ), the rest of 
 budget of one. With pure epsilons the error is c_i/ε_i, so equal relative errors mean ε_i ∝ c_i. In zCDP and GDP the
 error is c_i/√ρ_i (or c_i/√μ_i²), so the share of ρ goes with the square. A weight multiplies the epsilon (its square in
 those currencies): an aggregate of weight 2 has half the relative error of one of weight 1. Shares are rationals and add
-up to exactly 1. A release that no data can change gets nothing.
+up to exactly 1. A release that no data can change has share 0.
 
-*Grouping sets.* The finest groups, by all keys of all sets, are bounded once, and every other group is the sum of its
-parts (:mod:`tacit.query.postprocess.result`), so that totals agree with their parts. Either the finest groups get
-noise, and the noise of a total over m groups is that of m cells; or sums of them by some of the keys get noise of their
-own, and all groups are estimated from them together (:mod:`tacit.mechanisms.residual_basis`), whichever has the smaller
-variance over all sets (:func:`tacit.query.planning.pricing.price`). Which groups there are is public: a set has the
-product of its keys' values.
+*Grouping sets.* The finest groups, by all keys of all sets, are bounded once, and each coarser group is a sum of
+finest groups (:mod:`tacit.query.postprocess.result`), so that totals are consistent. Either the finest groups get
+noise, and a total over m groups has the noise of m cells; or sums of finest groups by some of the keys get noise, and
+all groups are estimated from these sums (:mod:`tacit.mechanisms.residual_basis`), whichever has the smaller variance
+over all sets (:func:`tacit.query.planning.pricing.price`). The list of groups is public: a set has one group per
+combination of its keys' values.
 
 Proof: ``pricing.proof.md``.
 """
@@ -80,11 +80,11 @@ from tacit.query.types import INTEGER
 
 
 def split(coefficients: Sequence[Fraction], weights: Sequence[Fraction], *, squared: bool) -> tuple[Fraction, ...]:
-    """The share of each release.
+    """Return the share of the budget of each release.
 
     Args:
-        coefficients: of each; 0 for what costs nothing.
-        weights: of each.
+        coefficients: of each release; 0 for a release at no cost.
+        weights: of each release.
         squared: whether the currency adds up squares of epsilons.
 
     >>> split([Fraction(1), Fraction(1), Fraction(0)], [Fraction(2), Fraction(1), Fraction(1)], squared=False)
@@ -100,14 +100,14 @@ def split(coefficients: Sequence[Fraction], weights: Sequence[Fraction], *, squa
 # -- releases within a budget
 
 
-#: One release may hold this many numbers when the number of groups is private.
+#: Largest number of integers in one release when the number of groups is private.
 ANY_NUMBER = 10**12
-#: Integers of levels are multiplied until the variance of Gaussian noise is this large, up to this factor: the same
-#: price, and sums of many noises are nearly normal.
+#: Integers of levels are multiplied until the variance of Gaussian noise is this large, up to this factor: the cost
+#: stays the same, and sums of many noises are nearly normal.
 _FINE_GRID, _LARGEST_FACTOR = 1 << 16, 1 << 24
-#: The norm that noise follows, and the power of its share with which the precision of a level grows.
+#: Norm of the sensitivity that scales the noise, and the power of a level's share in its precision, by currency.
 _LEVEL_NOISE: Final = {"epsilon": (1, 2), "rho": (2, 1), "mu2": (2, 1)}
-#: Smallest σ² of normal noise that is rounded; below it there is hardly any, and Laplace noise does.
+#: Smallest σ² of rounded normal noise; below it Laplace noise is used.
 _LEAST_ROUNDED: Final = Fraction(1, 4)
 
 
@@ -122,17 +122,17 @@ def price(
     beta: Fraction = Fraction(1, 20),
     sets: Sets = (),
 ) -> Priced:
-    """The releases that a budget buys.
+    """Return the releases that a budget buys.
 
     Args:
-        final: what is to be released.
-        budget: what it may cost in all.
+        final: the aggregation to release.
+        budget: the total cost of the releases.
         relation: which databases are neighbours.
-        weights: of the measurements; all 1 by default. A block has the largest of its measurements.
-        keys_weight: of the selection of private keys.
+        weights: of the measurements; all 1 by default. A block has the largest weight of its measurements.
+        keys_weight: weight of the private selection of group keys.
         rule: of that selection.
-        beta: where Laplace and Gaussian noise are compared, by the error that is exceeded with this probability.
-        sets: places of the keys of each grouping set; empty where only the groups themselves are asked for.
+        beta: Laplace and Gaussian noise are compared by the error that is exceeded with this probability.
+        sets: positions of the keys of each grouping set; empty for a plain GROUP BY.
     """
     own = weights or [Fraction(1)] * len(final.measures)
     blocks = blocks_of(final, relation, concentrated=budget.concentrated, weights=own)
@@ -153,9 +153,9 @@ def price(
 
 
 def _with_levels(release: Release, final: FinalAggregation, budget: PlanBudget, sets: Sets, beta: Fraction) -> Release:
-    """The release with noise on sums of groups, where that makes the variances of all grouping sets together smaller.
+    """Return the release with noise on sums of groups, if that lowers the total variance over all grouping sets.
 
-    Whether it does is computed from public sizes, the number of groups of a unit and the kind of noise.
+    The decision depends on public sizes, ``max_groups`` and the kind of noise alone.
     """
     if not sets or not final.public_keys or release.is_constant:
         return release
@@ -217,7 +217,7 @@ def _release(
 
 
 def _choice(block: Block, budget: PlanBudget, share: Fraction, relation: Relation) -> RankChoice:
-    """The draws of quantiles, with most of the share of a block."""
+    """Return the exponential-mechanism draws of quantiles, which get most of the budget share of a block."""
     drawing = part_that_draws(block.fractions)
     own = share * (drawing if budget.currency == "epsilon" else drawing**2)
     each = budget.amount * own / (block.groups * len(block.fractions))
@@ -228,7 +228,7 @@ def _choice(block: Block, budget: PlanBudget, share: Fraction, relation: Relatio
             # A draw of bounded range ε is ε²/8-zCDP.
             epsilon = root_down(8 * each)
         case _:
-            # And has the μ of ε/2-DP.
+            # A draw of bounded range ε also has the μ of ε/2-DP.
             epsilon = 2 * epsilon_of_mu2(each)
     (index,) = block.measures
     return RankChoice(index, block.fractions, epsilon, block.rows, block.groups, block.width, own, relation, block.name)
@@ -250,7 +250,7 @@ def _selection(
             "a column with declared categories, or by a public table",
         )
     if rule == "best":
-        # Gaussian noise pays by l2 and is what the zCDP way of spending the same budget uses.
+        # Gaussian noise scales with l2; it is a candidate where the same budget is spent as zCDP.
         touched = groups * (1 if relation is ADD_REMOVE else 2)
         short = TruncatedGeometric.is_short(amount / touched, budget.delta / touched)
         rule = "truncated_geometric" if short else "laplace"
@@ -272,10 +272,10 @@ _RULES: Final = {
 def buy(
     parts: Sequence[PricedPart], relation: Relation, terms: Terms, currency: str, amount: Fraction
 ) -> tuple[tuple[Priced, ...], AccountGuarantee]:
-    """Releases of each part that an amount of ``currency`` buys in the account of ``terms``, and the charge for all."""
+    """Return the releases per part that an amount of ``currency`` buys in the account of ``terms``, and the charge."""
     bought, guarantee = _bought(parts, relation, terms, currency, amount)
     # A query that releases nothing about any unit, such as the list of public keys, costs nothing.
-    # Neither does the search for limits that would not matter.
+    # A search for limits that change no release costs nothing either.
     found = tuple(replace(each, bias=None, limits=None) if _is_constant(each) else each for each in bought)
     if all(map(_is_constant, found)):
         return found, currency_of(guarantee).nothing(relation)
@@ -283,7 +283,7 @@ def buy(
 
 
 def _is_constant(priced: Priced) -> bool:
-    """Whether no data can change what is released."""
+    """Whether no data can change any release."""
     return priced.keys is None and all(release.is_constant for release in priced.releases)
 
 
@@ -296,10 +296,9 @@ def buy_rest(
     limits: Priced | None = None,
     sets: Sets = (),
 ) -> Priced:
-    """Releases that a budget buys besides the searches for AUTO bounds and limits, before or after them.
+    """Return the releases that a budget buys in addition to the searches for AUTO bounds and limits.
 
-    The kind of noise is decided without the confidence of intervals, which may differ when an answer is looked at
-    again.
+    The kind of noise does not depend on the confidence of intervals, which may change when an answer is read again.
     """
     weights, keys, rule = asked
     priced = price(final, budget, relation, weights=weights, keys_weight=keys, rule=rule, sets=sets)
@@ -338,7 +337,7 @@ def _bought(
 
 
 def _divided(parts: Sequence[PricedPart], budget: PlanBudget, relation: Relation) -> list[PlanBudget]:
-    """The budget of each part: together they have equal relative errors, as the releases of one part have."""
+    """Divide a budget among the parts for equal relative errors, as among the releases of one part."""
     if len(parts) == 1:
         return [budget]
     squared = budget.concentrated
@@ -356,7 +355,7 @@ def _divided(parts: Sequence[PricedPart], budget: PlanBudget, relation: Relation
 
 
 def _claim(part: PricedPart, budget: PlanBudget, relation: Relation, *, squared: bool) -> Fraction:
-    """The sum of the claims of all releases of a part; see :func:`split`."""
+    """Return the sum of the claims of all releases of a part; see :func:`split`."""
     own = part.weights.measures
     blocks = blocks_of(part.final, relation, concentrated=budget.concentrated, weights=own)
     claims = [block.coefficient * max(own[index] for index in block.measures) for block in blocks]
@@ -365,7 +364,7 @@ def _claim(part: PricedPart, budget: PlanBudget, relation: Relation, *, squared:
 
 
 def _buy_part(part: PricedPart, budget: PlanBudget, relation: Relation, terms: Terms) -> Priced:
-    """Releases of one aggregation that a budget buys, with its searches and the table of what it leaves out."""
+    """Return the releases of one aggregation that a budget buys, with its searches and its bias table."""
     final, weights, sets = part
     beta = 1 - terms.confidence
     asked = (tuple(weights.measures), weights.keys, _RULES[terms.rule])
@@ -393,7 +392,7 @@ def _buy_part(part: PricedPart, budget: PlanBudget, relation: Relation, terms: T
     if table is None:
         return answered(budget)
     share = terms.bias_share
-    # The cell of a unit is a matter of the run; the price depends on the number of cells alone.
+    # The cell of a unit is computed when the query runs; the cost depends on the number of cells alone.
     counts = cell_counts(final.source, [literal(0, INTEGER)] * (len(table.causes) + 1), table)
     own = price(counts, PlanBudget(budget.currency, budget.amount * share), relation)
     rest = PlanBudget(budget.currency, budget.amount * (1 - share), budget.delta)
@@ -407,7 +406,7 @@ def _buy_approx(
     epsilon: Fraction,
     bought: Callable[[PlanBudget], tuple[Priced, ...]],
 ) -> tuple[tuple[Priced, ...], ApproxDP]:
-    """An (ε, δ) budget, spent as ε or as ρ, whichever has the smaller errors; δ is charged if it was needed."""
+    """Spend an (ε, δ) budget as ε or as ρ, whichever has the smaller errors; δ is charged only if it is needed."""
     delta, private = terms.delta or Fraction(0), any(not part.final.public_keys for part in parts)
     ways: list[tuple[tuple[Priced, ...], Fraction]] = []
     if not private or _RULES[terms.rule] != "gaussian":
@@ -425,7 +424,7 @@ def _buy_approx(
 
 
 def check_charge(event: ComposedEvent, guarantee: AccountGuarantee) -> None:
-    """The events of a plan, composed, must cost no more than the charge; anything else is a defect of the planner."""
+    """Check that the composed events of a plan cost no more than the charge; a failure is a defect of the planner."""
     currency = currency_of(guarantee)
     try:
         within = currency.covers(guarantee, currency.cost(event, event.relation))
@@ -441,23 +440,23 @@ def check_charge(event: ComposedEvent, guarantee: AccountGuarantee) -> None:
 # -- accounts with a delta, of zCDP and of GDP: conversions, rounded so that they never promise too much
 
 
-#: Beyond these, what is left to be told apart has no digits.
+#: Largest μ and ε that are converted; beyond, the probability of confusing two neighbours has no digits left.
 LARGEST_MU = 20
 LARGEST_EPSILON_FOR_MU = 50
-#: Roots are rounded down to this many digits: a price that reads well and is still spent to the last part in 10¹².
+#: Roots are rounded down to this many digits: the cost is readable, and all but one part in 10¹² of it is spent.
 _DIGITS = 12
-#: Parts of the ρ of continuous Gaussian noise that are left out until the noise of whole numbers is proven to do.
+#: Fractions to subtract from the ρ of continuous Gaussian noise, in order, until integer noise is proven (ε, δ)-DP.
 _SPARES: Final = tuple(Fraction(1, 1 << bits) for bits in (12, 9, 7, 5, 4))
 
 
 def root_down(square: Fraction) -> Fraction:
-    """The square root, rounded down."""
+    """Return the square root, rounded down."""
     return round_down(sqrt_bounds(square)[0], _DIGITS)
 
 
 @lru_cache(maxsize=1024)
 def epsilon_of_mu2(mu2: Fraction) -> Fraction:
-    """The largest ε, rounded down, such that ε-DP implies √``mu2``-GDP: μ = 2Φ⁻¹(e^ε/(1+e^ε)) turned round."""
+    """Return the largest ε, rounded down, such that ε-DP implies √``mu2``-GDP: the inverse of μ = 2Φ⁻¹(e^ε/(1+e^ε))."""
     if mu2 > LARGEST_MU**2:
         raise InputError("mu", f"must be at most {LARGEST_MU}; beyond, nothing is protected")
     low = normal_cdf_bounds(sqrt_bounds(mu2)[0] / 2)[0]
@@ -471,7 +470,7 @@ def epsilon_of_mu2(mu2: Fraction) -> Fraction:
 
 @lru_cache(maxsize=1024)
 def largest_rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """The largest ρ, rounded down to twelve digits, whose zCDP guarantee implies (ε, δ)."""
+    """Return the largest ρ, rounded down to twelve digits, whose zCDP guarantee implies (ε, δ)-DP."""
     from tacit.accounting.zcdp import largest_rho
 
     rho = round_down(largest_rho(epsilon=epsilon, delta=delta), _DIGITS)
@@ -482,23 +481,23 @@ def largest_rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 @lru_cache(maxsize=1024)
 def largest_mu_of(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """The largest μ, rounded down, whose GDP guarantee implies (ε, δ)."""
+    """Return the largest μ, rounded down, whose GDP guarantee implies (ε, δ)-DP."""
     from tacit.accounting.filters import GDPFilter
 
     return GDPFilter.for_target(epsilon=epsilon, delta=delta).mu
 
 
 def mu_of_epsilon(epsilon: Fraction) -> GDP:
-    """Price of an ε-DP release in a GDP account."""
+    """Return the cost of an ε-DP release in a GDP account."""
     if epsilon > LARGEST_EPSILON_FOR_MU:
         raise InputError("epsilon", f"must be at most {LARGEST_EPSILON_FOR_MU} in a GDP account")
     return PureDP(epsilon).to_gdp()
 
 
 def rho_alone(epsilon: Fraction, for_keys: Fraction, terms: Terms) -> tuple[Fraction, Fraction]:
-    """The largest ρ, and the δ of private keys, that together are (ε, δ)-DP at the δ of ``terms.alone``."""
+    """Return the largest ρ and the δ of key selection that together are (ε, δ)-DP at the δ of ``terms.alone``."""
     alone = terms.alone or Fraction(0)
-    # A δ that was typed pays for both; the account's share for keys is small beside its whole δ.
+    # A stated δ pays for both; the account's share for key selection is small relative to its whole δ.
     for_keys = min(for_keys, alone / 2)
     rho = largest_rho_of(epsilon, alone - for_keys)
     if rho <= 0:
@@ -507,14 +506,14 @@ def rho_alone(epsilon: Fraction, for_keys: Fraction, terms: Terms) -> tuple[Frac
 
 
 def rho_of_gaussian(parts: Sequence[PricedPart], bought: Sequence[Priced], epsilon: Fraction, terms: Terms) -> Fraction:
-    """The largest ρ at which these releases are (ε, δ)-DP by the profile of Gaussian noise, which is all they have.
+    """Return the largest ρ at which these releases are (ε, δ)-DP by the privacy profile of Gaussian noise.
 
-    That of the budget where there is other noise, keys are private, bounds are sought or a part reads another's value.
-    Never more than the account holds, so that a query may always be asked for all of it.
+    Return the ρ of the budget if there is other noise, keys are private, bounds are searched or a part reads a
+    value that another part releases. Never exceed the account, so that a query may always ask for all of it.
     """
     whole = sum((priced.amount for priced in bought), Fraction(0))
     plain = all(priced.keys is None and not priced.searches for priced in bought) and terms.alone is not None
-    # A part that reads another's value is chosen by it, and the profile is one of noises that are drawn together.
+    # A part that reads another part's released value depends on it; the profile holds for noises drawn together.
     plain = plain and not any(released_values(part.final.source) for part in parts)
     releases = [
         (release, release.share * part.budget.amount / whole)
@@ -535,8 +534,8 @@ def rho_of_gaussian(parts: Sequence[PricedPart], bought: Sequence[Priced], epsil
 def _largest_gaussian_rho(
     shapes: tuple[tuple[Fraction, int, Fraction], ...], epsilon: Fraction, delta: Fraction, least: Fraction
 ) -> Fraction:
-    """As :func:`rho_of_gaussian`; each shape is an l2², a number of integers and a share."""
-    # The ρ of continuous noise, of which whole numbers need a little more; each is proven before it is used.
+    """Compute :func:`rho_of_gaussian` for shapes (l2², number of integers, share)."""
+    # Start from the ρ of continuous noise; integer noise needs a slightly smaller ρ. Each ρ is proven before use.
     most = _likely_mu(float_nearest(epsilon), float_nearest(delta)) ** 2 / 2
     for spare in _SPARES:
         rho = round_down(most * (1 - spare), _DIGITS)
@@ -556,7 +555,7 @@ def _largest_gaussian_rho(
 
 
 def _likely_mu(epsilon: float, delta: float) -> Fraction:
-    """About the largest μ of continuous Gaussian noise that is (ε, δ)-DP: a guess that nothing rests on."""
+    """Return about the largest μ of continuous Gaussian noise that is (ε, δ)-DP: a guess that no proof uses."""
 
     def given(mu: float) -> float:
         far, near = (math.erfc((epsilon / mu + side * mu / 2) / math.sqrt(2)) / 2 for side in (1, -1))
@@ -570,7 +569,7 @@ def _likely_mu(epsilon: float, delta: float) -> Fraction:
 
 
 def badness(parts: Sequence[PricedPart], bought: Sequence[Priced], beta: Fraction) -> float:
-    """The logarithm of the product of all errors: to halve one and double another is no gain."""
+    """Return the logarithm of the product of all errors: halving one error and doubling another is no gain."""
     bounds = []
     for (final, _, _), priced in zip(parts, bought, strict=True):
         sums: list[TotalOf | None] = [TotalOf(kept, final.parts_by(kept)) for kept in priced.sets]
@@ -582,23 +581,23 @@ def badness(parts: Sequence[PricedPart], bought: Sequence[Priced], beta: Fractio
     return math.fsum(math.log(max(float_nearest(bound), 1e-9)) for bound in bounds)
 
 
-# -- the smallest price at which every error that is asked for is kept
+# -- the smallest cost at which every requested error bound is kept
 
 
-#: An accuracy that needs more epsilon than this is refused as a typing error.
+#: An accuracy that needs a larger epsilon is refused as a typing error.
 LARGEST_EPSILON: Final = Fraction(50)
 _PRICE_DIGITS: Final = 4
-#: Aggregates that a name stands for: the number of the part, and the number of the aggregate in it.
+#: Aggregates by name: pairs (number of the part, number of the aggregate in it).
 NamedAggregates = dict[str, frozenset[tuple[int, int]]]
 
 
 def buy_accuracy(
     query: Query, parts: Sequence[PricedPart], relation: Relation, terms: Terms, names: NamedAggregates
 ) -> tuple[tuple[Priced, ...], AccountGuarantee]:
-    """The releases at the smallest price, to four digits and rounded up, at which every bound asked for is kept.
+    """Return the releases at the smallest cost, rounded up to four digits, that keeps every requested error bound.
 
-    The price is an epsilon, or the mu of a gdp account. With grouping sets a bound is kept in every set, and so in the
-    totals of most groups.
+    The cost is an ε, or the μ of a gdp account. With grouping sets an error bound holds in every set, also for the
+    totals over most groups.
     """
     wanted = _wanted(parts, terms, names)
     sums: list[list[TotalOf | None]] = [
@@ -664,7 +663,7 @@ def _wanted(parts: Sequence[PricedPart], terms: Terms, names: NamedAggregates) -
 
 
 def places_of(name: str, names: NamedAggregates, parameter: str) -> frozenset[tuple[int, int]]:
-    """The aggregates that a name stands for; ``parameter`` is where it was stated."""
+    """Return the aggregates that a name stands for; ``parameter`` is the request parameter that states the name."""
     if name.lower() not in names:
         known = ", ".join(sorted(names)) or "none"
         raise InputError(parameter, f"names {name!r}, which is not an aggregate of this query; those are: {known}")
@@ -675,10 +674,10 @@ def places_of(name: str, names: NamedAggregates, parameter: str) -> frozenset[tu
 
 
 def check_totals(query: Query) -> None:
-    """Refuse grouping sets whose totals are no sums of released groups.
+    """Refuse grouping sets whose totals are not sums of released groups.
 
     Raises:
-        Refusal: keys are private, there are too many groups, or an aggregate of a total is not made of its parts.
+        Refusal: keys are private, there are too many groups, or an aggregate of a total is not made of its groups.
     """
     for part in range(len(query.finals)):
         for totals in totals_of_part(query, part):
@@ -697,7 +696,7 @@ def _check(final: FinalAggregation, totals: Totals) -> None:
     groups = sum(each.groups for each in set_sizes(final, totals))
     limits.check_size(groups, limits.MAX_SET_GROUPS, "groups in its grouping sets")
     for aggregate in final.aggregates:
-        # Of people too, where each is in one group: :func:`check_units_of_totals`.
+        # COUNT(DISTINCT unit) adds up too where each person is in one group: :func:`check_units_of_totals`.
         if aggregate.kind != COUNT_UNITS and not entry_of(aggregate.kind).adds_up:
             raise Refusal(
                 "grouping_sets",
@@ -707,7 +706,7 @@ def _check(final: FinalAggregation, totals: Totals) -> None:
 
 
 def check_units_of_totals(query: Query) -> None:
-    """Refuse totals of persons where one person may be in several parts, with the limits that are in force.
+    """Refuse totals of COUNT(DISTINCT unit) if one person may be in several groups, with the limits in force.
 
     Raises:
         Refusal: COUNT(DISTINCT unit) with grouping sets, and max_groups above 1 or AUTO.
@@ -724,18 +723,18 @@ def check_units_of_totals(query: Query) -> None:
 
 
 def totals_of_part(query: Query, part: int) -> tuple[Totals, ...]:
-    """The grouping sets that are asked of one part of a query, in the order of the steps."""
+    """Return the grouping sets of one part of a query, in the order of the steps."""
     found = (each.totals for each in with_branches(query) if each.part == part)
     return tuple(dict.fromkeys(totals for totals in found if totals is not None))
 
 
 class SetSize(NamedTuple):
-    """One grouping set.
+    """Size of one grouping set.
 
     Args:
-        names: of its keys.
-        groups: how many it has.
-        total: which sum of finest groups one of them is, of the most.
+        names: names of its keys.
+        groups: number of its groups.
+        total: the largest sum of finest groups that one of its groups is.
     """
 
     names: tuple[str, ...]
@@ -744,7 +743,7 @@ class SetSize(NamedTuple):
 
 
 def set_sizes(final: FinalAggregation, totals: Totals) -> Iterator[SetSize]:
-    """The grouping sets, in order."""
+    """Yield the size of each grouping set, in order."""
     names = [final.keys[index].name for index in totals.keys]
     for places in totals.sets:
         kept = tuple(totals.keys[place] for place in places)
@@ -753,7 +752,10 @@ def set_sizes(final: FinalAggregation, totals: Totals) -> Iterator[SetSize]:
 
 
 def sets_of_part(query: Query, part: int) -> tuple[tuple[int, ...], ...]:
-    """Places of the keys by which groups of a part are read, all of them if a step reads those; () without totals."""
+    """Return the positions of the keys of each grouping set that a step reads from a part; () without totals.
+
+    A step that reads the groups themselves counts as the set of all keys.
+    """
     found: dict[tuple[int, ...], None] = {}
     read = [each for one in (query, *(value for _, value in query.values)) for each in with_branches(one)]
     readers = [each for each in read if each.part == part]
@@ -770,6 +772,6 @@ def sets_of_part(query: Query, part: int) -> tuple[tuple[int, ...], ...]:
 
 
 def parts_of_totals(final: FinalAggregation, totals: Totals, places: Sequence[int]) -> tuple[int, int]:
-    """Number of groups of a set of public keys, and of how many finest groups one of them is the sum at most."""
+    """Return the number of groups of a set of public keys, and the most finest groups that one of them sums."""
     kept = [totals.keys[place] for place in places]
     return math.prod(len(final.keys[index].values or ()) for index in kept), final.parts_by(kept)

@@ -1,8 +1,8 @@
-"""Releases: vectors of integers with their sensitivities and the noise they get, and all of a query together.
+"""Releases of a query: vectors of integers with their sensitivities and noise.
 
-A *block* is one released vector: for each group a few integers, each a whole combination (a *form*) of the group's
-measurements. Many blocks hold one measurement alone. Where units are added or removed, a count shares a block with a
-part of what it counts, or with a sum of it, because their joint movement is smaller than the sum of their movements
+A *block* is one released vector: for each group a few integers, each an integer linear combination (a *form*) of the
+group's measurements. Many blocks hold a single measurement. Under add/remove, a count shares a block with a count of
+some of its rows, or with a sum over them, because their joint sensitivity is smaller than the sum of both
 (``pricing.proof.md``). Blocks of means and variances are for Laplace noise alone:
 
 ========= ============================================== ==================== ==================================
@@ -16,9 +16,9 @@ total     T, HN - T, for values from 0 to H              H·rows               T
 total     A = hN + T, B = hN - T (Laplace)               2h·rows              N = (A+B)/2h, T = (A-B)/2
 ========= ============================================== ==================== ==================================
 
-N, F are a number of rows, units or values and of some of them, T is a sum. V, C, S are the number of values, their
+N is a number of rows, units or values, F the number of some of them, T a sum. V, C, S are the number of values, their
 centred sum and centred squares; h is the largest distance from the centre (from 0 for T), in steps. A count of rows
-beside a mean of values that may be NULL joins the mean's block.
+joins the block of a mean if the mean's values may be NULL.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from tacit.query.query import FinalAggregation
 
 
-#: Quantiles need more budget than counts for the same relative error; a count beside them must not starve.
+#: Quantiles need more budget than counts for the same relative error; this caps it, so that counts keep a fair share.
 MOST_FOR_A_TREE: Final = Fraction(4)
 #: Quantiles that are drawn are nearly as exact as counts, but their intervals are read off a part of the budget.
 FOR_DRAWN_QUANTILES: Final = Fraction(2)
@@ -57,14 +57,14 @@ _WORTH_SQUARED: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Readout:
-    """Rule that reads a measurement off a block: the sum of signs times forms, times ``unit``."""
+    """Rule that reads a measurement off a block: ``unit`` times the sum of the signed forms."""
 
     signs: tuple[int, ...]
     unit: Fraction = Fraction(1)
 
     @property
     def terms(self) -> int:
-        """Number of noise terms in it."""
+        """Number of noise terms in the measurement."""
         return sum(1 for sign in self.signs if sign)
 
 
@@ -73,19 +73,19 @@ class Block:
     """One vector of integers that is released together.
 
     Args:
-        name: for people.
+        name: text for explanations.
         measures: indices of the measurements it holds.
-        forms: each integer as whole multiples of those measurements; for a tree, the identity.
+        forms: integer coefficients of those measurements in each integer; for a tree, the identity.
         readouts: one for each measurement.
-        width: how many integers each form has per group: more than one for leaves and categories.
+        width: number of integers per form and group: more than one for leaves and categories.
         sensitivity: of the vector over all groups.
         groups: the most groups that one unit is in.
-        reason: why one unit moves it so far.
+        reason: why one unit moves the vector by that sensitivity.
         coefficient: relative error at a budget of one; see :mod:`tacit.query.planning.pricing`. 0 if no data
         can change it.
-        tree: the shape, for leaves, and for the cells around places drawn.
-        fractions: of the quantiles that are drawn before, for places.
-        rows: the most values of one unit in a group, for places.
+        tree: shape of the tree over leaves, or over the cells around the drawn quantiles.
+        fractions: of the quantiles that are drawn before the block is counted; PLACES only.
+        rows: the most values of one unit in a group; PLACES only.
         spread: whether a group has several integers of one measurement: leaves or categories.
     """
 
@@ -105,17 +105,17 @@ class Block:
     spread: bool = False
 
     def is_mean(self, count: int, total: int) -> bool:
-        """Whether a count and a centred sum are read off two totals, as their sum and their difference."""
+        """Whether a count and a centred sum are read off as the sum and the difference of two totals."""
         if count not in self.measures or total not in self.measures:
             return False
         signs = [self.readouts[self.measures.index(index)].signs for index in (count, total)]
         return [each[:2] for each in signs] == [(1, 1), (1, -1)] and not any(any(each[2:]) for each in signs)
 
     def movement(self, final: FinalAggregation) -> UnitMovement | None:
-        """Movement of the groups and of sums of them by one unit; None where that is known of the groups alone.
+        """Return how far one unit moves the groups and sums of groups; None if only its effect on groups is bounded.
 
-        Under replace-one the bounds of the one measurement count; otherwise any vector of which a unit moves a group by
-        at most l∞ in l1 (``mechanisms/residual_basis.proof.md``).
+        Under replace-one, the bounds are those of the block's only measurement; under add/remove, one unit moves each
+        group by any vector of l1 norm at most l∞ (``mechanisms/residual_basis.proof.md``).
         """
         relation, bounds = self.sensitivity.relation, (Fraction(0), self.sensitivity.linf)
         if self.tree is not None or not final.group_count:
@@ -128,27 +128,26 @@ class Block:
         return moved if single and moved.at(1, final.group_count) == self.sensitivity else None
 
     def at_level(self, moved: Sensitivity, merged: int, keys: str, scale: int) -> Block:
-        """The same vector of sums over groups, ``merged`` each, times ``scale``, which one unit moves so far."""
+        """Return the block of sums over ``merged`` groups each, times ``scale``; one unit moves them by ``moved``."""
         many = f"; a cell here adds up {merged} groups" if merged > 1 else ""
         many += f"; all times {scale}, so that noise is on a fine grid" if scale > 1 else ""
         return replace(self, name=f"{self.name} by {keys}", sensitivity=moved.scaled(scale), reason=self.reason + many)
 
     @property
     def integers(self) -> int:
-        """Number of integers released per group."""
         return len(self.forms) * (self.width if self.tree is None else self.tree.nodes)
 
 
 def blocks_of(
     final: FinalAggregation, relation: Relation, *, concentrated: bool, weights: Sequence[Fraction] | None = None
 ) -> tuple[Block, ...]:
-    """The blocks of a query, every measurement in exactly one.
+    """Return the blocks of a query, with each measurement in exactly one block.
 
     Args:
         final: the aggregation.
         relation: which databases are neighbours.
         concentrated: whether the currency is zCDP, so that Gaussian noise will be added.
-        weights: of the measurements; counts and sums of different weights are released apart.
+        weights: of the measurements; counts and sums of different weights are in separate blocks.
     """
     own = list(weights or [Fraction(1)] * len(final.measures))
     blocks: list[Block] = []
@@ -172,14 +171,14 @@ def _groups(final: FinalAggregation) -> int:
 
 
 def _moments(final: FinalAggregation) -> list[tuple[int, ...]]:
-    """The (V, C) and (V, C, S) that averages and variances are made of, or begin with, the longer first."""
+    """Return the measurement indices (V, C) or (V, C, S) behind averages and variances, the longer ones first."""
     begun = {a.measures[:3] for a in final.aggregates if len(a.measures) > 1}
     found = {indices for indices in begun if _are_moments(tuple(final.measures[i] for i in indices))}
     return sorted(found, key=lambda indices: (-len(indices), indices))
 
 
 def _disjoint(found: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Those that share no measurement with an earlier one."""
+    """Keep the index tuples that share no measurement with an earlier one."""
     taken: set[int] = set()
     kept = []
     for indices in found:
@@ -190,9 +189,9 @@ def _disjoint(found: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
 
 
 def _are_moments(parts: tuple[Measure, ...]) -> bool:
-    """Whether they speak of the same values, with the clamps that the joint bound presumes.
+    """Whether the measurements are about the same values and have the clamps that the joint bound assumes.
 
-    Rows may be counted instead of values: there are as many or more of them.
+    The count may be one of rows instead of values: there are at least as many rows as values.
     """
     kinds = (MeasureKind.CENTRED_SUM, MeasureKind.CENTRED_SQUARES)[: len(parts) - 1]
     count, total = parts[0], parts[1]
@@ -207,7 +206,7 @@ def _are_moments(parts: tuple[Measure, ...]) -> bool:
 
 
 def _counts_all(count: Measure, part: Measure) -> bool:
-    """Whether ``count`` counts at least the rows that ``part`` reads, up to the same number of them."""
+    """Whether ``count`` counts at least the rows that ``part`` reads, up to the same number of rows."""
     if count.clamp != (0, part.rows) or count.where not in (None, part.where):
         return False
     if count.kind is MeasureKind.UNITS:
@@ -218,7 +217,7 @@ def _counts_all(count: Measure, part: Measure) -> bool:
 
 
 def _pairs(final: FinalAggregation, taken: set[int], weights: Sequence[Fraction], *, concentrated: bool) -> list[Block]:
-    """Blocks of a count and a part or a sum of what it counts, each measurement in at most one."""
+    """Return blocks of a count and a part or a sum of the counted rows, with each measurement in at most one block."""
     blocks: list[Block] = []
     left = [index for index in range(len(final.measures)) if index not in taken]
 
@@ -240,7 +239,7 @@ def _pairs(final: FinalAggregation, taken: set[int], weights: Sequence[Fraction]
 
 
 def _part_block(final: FinalAggregation, count: int, part: int) -> Block | None:
-    """N and F, some of what N counts."""
+    """Return a block of N and F, a count of some of the rows that N counts; None if they do not fit."""
     whole, some = final.measures[count], final.measures[part]
     smaller = some.kind is MeasureKind.VALUES or (some.where is not None and whole.where is None)
     if whole.kind is MeasureKind.VALUES or some.clamp != whole.clamp or not smaller or not _counts_all(whole, some):
@@ -251,7 +250,7 @@ def _part_block(final: FinalAggregation, count: int, part: int) -> Block | None:
 
 
 def _total_block(final: FinalAggregation, count: int, total: int, *, concentrated: bool) -> Block | None:
-    """N and T, a sum over what N counts."""
+    """Return a block of N and T, a sum over the rows that N counts; None if they do not fit."""
     counted, summed = final.measures[count], final.measures[total]
     low, high, rows = summed.low, summed.high, summed.rows
     plain = (min(0, rows * low), max(0, rows * high))
@@ -279,7 +278,7 @@ def _two(
     moved: int,
     why: str,
 ) -> Block:
-    """A block of two measurements, neither form ever negative; measurements in ascending order."""
+    """Return a block of two measurements, in ascending order, whose forms are never negative."""
     if measures[0] > measures[1]:
         measures, readouts = (measures[1], measures[0]), (readouts[1], readouts[0])
         forms = tuple((form[1], form[0]) for form in forms)
@@ -299,9 +298,9 @@ def _joined(
     coefficient: Fraction,
     slack: int = 0,
 ) -> Block:
-    """A block of several measurements, of which a unit moves each group by at most ``moved`` in l1, hence in l2.
+    """Return a block of several measurements; one unit moves each group by at most ``moved`` in l1, hence also in l2.
 
-    That is a multiple of its rows there, and ``slack`` for rounding.
+    ``moved`` is proportional to the unit's rows in the group, plus ``slack`` for rounding.
     """
     groups = _groups(final)
     l1, l2_squared = Fraction(groups * moved), Fraction(groups * moved**2)
@@ -353,12 +352,12 @@ def _joint(final: FinalAggregation, moments: tuple[int, ...], weights: Sequence[
 
 
 def _rows_beside(final: FinalAggregation, moments: tuple[int, ...], weights: Sequence[Fraction]) -> int | None:
-    """A count of rows that no other block holds and that counts all values of a mean; None without one."""
+    """Return a count of rows that no other block holds and that counts all values of a mean; None if there is none."""
     values = final.measures[moments[0]]
     others = {index for found in _moments(final) for index in found}
     first = next((found for found in _disjoint(_moments(final)) if len(found) == 2), moments)
     if first != moments or weights[moments[0]] != weights[moments[1]]:
-        # It joins one mean only, the first.
+        # A count of rows joins only one mean: the first.
         return None
     if values.kind is not MeasureKind.VALUES:
         return None
@@ -450,19 +449,19 @@ def _name(final: FinalAggregation, measures: tuple[int, ...]) -> str:
 
 #: See :class:`Priced`.
 Asked = tuple[tuple[Fraction, ...], Fraction, str]
-#: Largest denominator of the relative precisions of levels: a coarse one costs accuracy, and no bias.
+#: Largest denominator of the relative precisions of levels: rounding them costs accuracy but adds no bias.
 _PRECISION: Final = 1 << 20
-#: Places of the keys of grouping sets.
+#: Positions of the keys of each grouping set.
 Sets = tuple[Axes, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class PlanBudget:
-    """An amount to divide.
+    """A budget to divide among releases.
 
     Args:
         currency: ``"epsilon"``, ``"rho"`` or ``"mu2"``.
-        amount: of it, for all releases together.
+        amount: the budget for all releases together, in that currency.
         delta: for the selection of private keys; 0 when keys are public.
     """
 
@@ -472,7 +471,7 @@ class PlanBudget:
 
     @property
     def concentrated(self) -> bool:
-        """Whether squares of noise add up, so that Gaussian noise is on offer."""
+        """Whether the currency composes squares (zCDP, GDP), so that Gaussian noise is available."""
         return self.currency != "epsilon"
 
 
@@ -481,18 +480,17 @@ class Release:
     """A block and the noise it gets.
 
     Args:
-        block: what is released.
+        block: the released vector.
         mechanism: ``"laplace"``, ``"gaussian"``, or ``"constant"`` where no data can change the numbers.
         epsilon: of Laplace noise; 0 otherwise.
         rho: of discrete Gaussian noise; 0 otherwise.
-        share: of the budget, that of the choice included.
+        share: of the budget, including the share of :attr:`choice`.
         relation: which databases are neighbours.
-        numbers: the most numbers that one release holds.
+        numbers: the largest number of integers in the release.
         choice: the draws of quantiles around which the block is then counted.
-        levels: of grouping sets, the sums of groups that get noise instead of the groups themselves; empty where the
-            groups do.
-        sizes: number of values of each key, where there are levels.
-        scale: by which the integers of levels are multiplied.
+        levels: sums of groups that get noise instead of the groups (grouping sets); empty if the groups get noise.
+        sizes: number of values of each key; empty without levels.
+        scale: factor by which the integers of levels are multiplied.
         mu: of rounded Gaussian noise; 0 otherwise.
     """
 
@@ -513,12 +511,12 @@ class Release:
 
     @property
     def vectors(self) -> tuple[Release, ...]:
-        """The releases of integers that get noise: those of the levels, or this one."""
+        """The releases of integers that get noise: those of the levels, or this release if it has none."""
         return tuple(level.release for level in self.levels) or (self,)
 
     @cached_property
     def basis(self) -> LevelBasis:
-        """Estimates of groups from levels; a level weighs by the precision of its noise."""
+        """Estimator of groups from levels; each level is weighted by the precision of its noise."""
         precisions = []
         for release in self.vectors:
             moved = release.block.sensitivity
@@ -530,11 +528,10 @@ class Release:
 
     @property
     def is_constant(self) -> bool:
-        """Whether no data can change what is released."""
+        """Whether no data can change the release."""
         return not (self.epsilon or self.rho or self.mu)
 
     def noise(self) -> QueryMechanism:
-        """The mechanism that adds the noise."""
         return self._noise
 
     @cached_property
@@ -546,25 +543,25 @@ class Release:
 
     @cached_property
     def noise_law(self) -> Noise:
-        """The law of each noise."""
+        """Law of the noise in each integer."""
         return law_of(self._noise)
 
     @cached_property
     def event(self) -> Event:
-        """The noise, as accountants read it; :attr:`choice` has an event of its own."""
+        """Event of the noise; :attr:`choice` has a separate event."""
         if self.is_constant:
             return NoEvent(relation=self.relation)
         return self.noise().event
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """All that is released, in order."""
+        """Events of the draws and the noise, in order."""
         if self.levels:
             return tuple(level.release.event for level in self.levels)
         return (self.event,) if self.choice is None else (self.choice.event, self.event)
 
     def law(self, measure: int) -> NoiseLaw:
-        """The noise in a measurement, once it is read off the block; in every node of a tree."""
+        """Return the law of the noise in a measurement that is read off the block; of a tree, in each of its nodes."""
         if self.is_constant:
             return NoiseLaw("none", Fraction(0))
         readout = self.block.readouts[self.block.measures.index(measure)]
@@ -574,14 +571,14 @@ class Release:
         return NoiseLaw(noise.name, noise.scale, readout.terms, readout.unit, source, readout.signs)
 
     def set_law(self, measure: int, kept: Sequence[int], copies: int) -> NoiseLaw:
-        """The noise in the sum of ``copies`` groups that is a group by the ``kept`` keys alone."""
+        """Return the law of the noise in a group by the ``kept`` keys alone: a sum of ``copies`` finest groups."""
         law = self.law(measure)
         if law.cells is not None:
             return law.summed(self.basis.set_noise(tuple(sorted(kept))), law.source or 0)
         return law if copies == 1 else law.added(copies, law.source or 0)
 
     def _level_law(self, readout: Readout) -> NoiseLaw:
-        """The noise in the estimate of a group, and how it depends on that of others."""
+        """Return the law of the noise in the estimate of a group, and its dependence on other groups' noise."""
         laws = [release.noise_law for release in self.vectors]
         cells = LevelNoise(self.basis, tuple((law.name, law.scale) for law in laws))
         return NoiseLaw(
@@ -598,7 +595,7 @@ class Release:
 
 @dataclass(frozen=True)
 class Level:
-    """Sums of groups that get noise of their own: the groups by the keys at the places ``axes``."""
+    """Sums of groups that get noise: the groups by the keys at the positions ``axes``."""
 
     axes: Axes
     release: Release
@@ -610,9 +607,9 @@ class KeySelection:
 
     Args:
         rule: see :class:`~tacit.mechanisms.partition_selection.PartitionSelection`.
-        epsilon: of the selection; 0 when it is priced in zCDP.
-        rho: likewise.
-        delta: likewise.
+        epsilon: of the selection; 0 when its cost is in zCDP.
+        rho: of the selection; 0 when its cost is an epsilon.
+        delta: of the selection.
         groups: the most groups that one unit is in.
         share: of the budget.
         relation: which databases are neighbours.
@@ -627,12 +624,10 @@ class KeySelection:
     relation: Relation
 
     def mechanism(self) -> PartitionSelection:
-        """The mechanism that selects keys."""
         return key_selection(self.epsilon, self.rho, self.delta, self.groups, self.rule, self.relation)
 
     @property
     def event(self) -> Event:
-        """The selection, as accountants read it."""
         return self.mechanism().event
 
 
@@ -644,13 +639,12 @@ class Priced:
         budget: of these releases.
         releases: every release but the selection of keys.
         keys: the selection of private keys.
-        first: the search for AUTO bounds, which comes before and has a budget of its own.
-        asked: where there is such a search, the weights of the measurements and of the selection, and its rule, with
-            which the rest is priced again once bounds are found; all that decides noise is then in this value.
-        bias: the table of what bounding leaves out, which comes last and has a budget of its own; None where it is
-            not bought.
-        limits: the search for AUTO limits, which comes first of all and has a budget of its own.
-        sets: places of the keys of each grouping set that is asked for; empty for a plain GROUP BY.
+        first: the search for AUTO bounds, which runs before these releases on a separate budget.
+        asked: the weights of the measurements and of the selection, and its rule: with them the releases are computed
+            again once a search has found bounds or limits, so that this value decides the noise. None without a search.
+        bias: the bias table, which runs last on a separate budget; None if the budget buys none.
+        limits: the search for AUTO limits, which runs before everything else on a separate budget.
+        sets: positions of the keys of each grouping set; empty for a plain GROUP BY.
     """
 
     budget: PlanBudget
@@ -660,34 +654,34 @@ class Priced:
     asked: Asked | None = None
     bias: LossPricing | None = field(default=None, repr=False)
     limits: Priced | None = field(default=None, repr=False)
-    # It follows from the query, and decides nothing that the releases do not say.
+    # Follows from the query; the releases contain its effect on the noise.
     sets: Sets = field(default=(), repr=False, compare=False)
 
     @cached_property
     def text(self) -> str:
-        """Its one text, for digests."""
+        """Canonical text, for digests."""
         parts = [repr(self), *(repr(part) for part in (self.bias,) if part is not None)]
         parts += [f"levels {release.levels!r}" for release in self.releases if release.levels]
         return ", ".join(parts) + ("" if self.limits is None else f" limits {self.limits!r}")
 
     @property
     def amount(self) -> Fraction:
-        """Of the whole price, searches and the table of what is left out included."""
+        """Total cost, including the searches and the bias table."""
         return sum((part.budget.amount for part in self.parts), Fraction(0))
 
     @property
     def parts(self) -> tuple[Priced, ...]:
-        """Parts with a budget of their own, in the order in which they run."""
+        """The releases with a budget each, in the order in which they run: searches, the query, the bias table."""
         last = () if self.bias is None else (self.bias.priced,)
         return (*self.searches, self, *last)
 
     @property
     def searches(self) -> tuple[Priced, ...]:
-        """The searches that come before, in order: for AUTO limits, then for AUTO bounds."""
+        """The searches that run before the query, in order: for AUTO limits, then for AUTO bounds."""
         return tuple(search for search in (self.limits, self.first) if search is not None)
 
     def event(self, relation: Relation) -> ComposedEvent:
-        """Everything that is released, as accountants read it."""
+        """Compose the events of all releases."""
         events: list[Event] = []
         for part in self.parts:
             events += [] if part.keys is None else [part.keys.event]
@@ -695,13 +689,13 @@ class Priced:
         return ComposedEvent(tuple(events), relation=relation)
 
     def release_of(self, measure: int) -> Release:
-        """The release that holds a measurement."""
+        """Return the release that holds a measurement."""
         return next(release for release in self.releases if measure in release.block.measures)
 
 
 @dataclass(frozen=True)
 class LossPricing:
-    """The table of what bounding leaves out, and its one release; see :mod:`tacit.query.planning.bias`."""
+    """The bias table and its one release; see :mod:`tacit.query.planning.bias`."""
 
     table: BiasTable
     priced: Priced
@@ -711,7 +705,7 @@ class LossPricing:
 def key_selection(
     epsilon: Fraction, rho: Fraction, delta: Fraction, groups: int, rule: str, relation: Relation
 ) -> PartitionSelection:
-    """The selection at (ε, δ), or at ρ and δ where ``rho`` is not 0."""
+    """Return the selection at (ε, δ), or at ρ and δ if ``rho`` is not 0."""
     if rho:
         return PartitionSelection.from_rho(rho=rho, delta=delta, max_groups=groups, rule=rule, relation=relation)
     return PartitionSelection(epsilon=epsilon, delta=delta, max_groups=groups, rule=rule, relation=relation)

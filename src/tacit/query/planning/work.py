@@ -1,7 +1,7 @@
 """Work: bounds on the row operations of a query, of one unit and of all rows.
 
-``WHERE patient = 17`` makes one person's rows decide whether anything that follows has rows at all. So whatever follows
-must be bounded in the rows it makes of one unit's: a query whose bound exceeds
+After ``WHERE patient = 17`` one person's rows decide whether any later step has rows at all. So the number of rows that
+later steps make from the rows of one unit must be bounded: a query whose bound exceeds
 :data:`~tacit.query.limits.MAX_UNIT_WORK` is refused, and where a join multiplies a unit's rows, the unit enters it with
 a public number of them (:class:`~tacit.query.relational.algebra.FirstRows`). ``work.proof.md`` has the rules and why
 they hold.
@@ -9,12 +9,12 @@ they hold.
 =============== =======================================================================================================
 node            row operations on account of one unit
 =============== =======================================================================================================
-public, any     all of them: one row may decide whether a database computes a public relation at all
+public, any     all its rows: one row may decide whether a database computes a public relation at all
 Scan            its rows, once and once for each foreign key that is followed
 Filter, Project its rows, times the cost of the expressions
-FirstRows       its rows, times the depth of a sort and the price of a hash
-Join            the pairs that are tried, times the cost of the condition, and the rows of both sides
-Mark            likewise
+FirstRows       its rows, times the depth of a sort and the cost of a hash
+Join            the pairs that are compared, times the cost of the condition, and the rows of both sides
+Mark            as for Join
 UnionAll        its rows
 UnitAggregate   its rows, for every call; sorted ones times the depth of a sort
 UnitWindow      its rows, for every call, times the depth of a sort
@@ -24,18 +24,18 @@ final           its rows, for every measure; and the whole relation once more fo
 
 *Cost of an expression.* One row operation is the time an engine needs to take a row through one node with a few plain
 operators on it: a hundred-millionth to a ten-millionth of a second. A plain operator is a sixteenth of it. Functions
-of text cost by the length of their texts, which is presumed to be that of ordinary words and sentences, times the
-copies of stored text that a value may hold (:attr:`~tacit.query.types.Domain.growth`); those that search cost by their
-pattern as well.
+of text cost in proportion to the length of their texts, assumed to be that of ordinary words and sentences, times the
+copies of stored text that a value may hold (:attr:`~tacit.query.types.Domain.growth`); text search also costs in
+proportion to its pattern.
 
-*All rows.* The same sum over all rows of the tables is what a server sizes response times by, and above what it
-refuses a query (:func:`whole_work`): rows of protected tables as declared (``table_rows``), texts by their declared
+*All rows.* From the same sum over all rows of the tables a server computes response times, and refuses a query whose
+sum is too large (:func:`whole_work`): rows of protected tables as declared (``table_rows``), texts by their declared
 length (``text_length``), and for a join the pairs that the rows of one unit allow for each row.
 
-*Fan-out.* How many rows a row can meet: for an owned relation every number is about the rows of *one unit*, for a
-public one about all of its rows. The numbers bound work and never decide a value. The declarations of a table about its
-units (``unit_rows``, unique columns) are believed here; :class:`~tacit.query.relational.algebra.FirstRows` makes them
-true where rows are multiplied.
+*Fan-out.* The number of rows that one row can be joined with: of an owned relation, among the rows of *one unit*; of a
+public relation, among all its rows. These numbers bound work and never affect a value. They assume that a table's
+declarations about its units (``unit_rows``, unique columns) hold; :class:`~tacit.query.relational.algebra.FirstRows`
+enforces them where rows are multiplied.
 """
 
 from __future__ import annotations
@@ -90,14 +90,14 @@ from tacit.query.types import INTEGER, TEXT, Kind
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """Parts of a condition over two sides.
+    """Parts of a join condition over two relations.
 
     Args:
-        left: the left sides of equalities of which each side reads one relation, which engines look up.
+        left: the left sides of equalities whose sides each read one relation; engines use them for lookup.
         right: their right sides, in slots of the right relation.
-        beside: the parts that read the right side alone, in its slots, or nothing.
-        crosses: whether anything else reads both sides; it is tried on every pair that the equalities leave.
-        reads_left: whether some part reads the left side alone.
+        beside: the parts that read only the right relation or no column, in its slots.
+        crosses: whether another part reads both relations; it is tested on every pair that the equalities leave.
+        reads_left: whether some part reads only the left relation.
     """
 
     left: tuple[Expression, ...]
@@ -108,12 +108,12 @@ class Matching:
 
     @property
     def is_looked_up(self) -> bool:
-        """Whether there is an equality to look rows up by."""
+        """Whether there is an equality that engines can use for lookup."""
         return bool(self.left)
 
 
 def matching(condition: Expression, width: int) -> Matching:
-    """The parts of a condition over ``width`` left columns and some right ones."""
+    """Split a condition over ``width`` left columns and the right columns into its parts."""
     pairs: list[tuple[Expression, Expression]] = []
     beside: list[Expression] = []
     crosses = reads_left = False
@@ -146,7 +146,7 @@ def _sides(part: Expression, width: int) -> set[str]:
 
 
 def equated(part: Expression, width: int) -> tuple[Expression, Expression] | None:
-    """The sides of an equality, one over the left relation and the other over the right one; None for anything else."""
+    """Return the sides of an equality of one left and one right expression; None for anything else."""
     # IS NOT DISTINCT FROM is not looked up by every database.
     if not isinstance(part, Call) or part.function != "eq":
         return None
@@ -159,12 +159,12 @@ def equated(part: Expression, width: int) -> tuple[Expression, Expression] | Non
 
 @dataclass(frozen=True, slots=True)
 class Fan:
-    """Spread of a join or mark of two relations.
+    """Fan-out of a join or mark of two relations.
 
     Args:
-        right: the most rows of the right side that one left row is tried with.
-        left: the most rows of the left side that one right row is tried with.
-        pairs: the most pairs that are tried.
+        right: the most rows of the right relation that one left row is compared with.
+        left: the most rows of the left relation that one right row is compared with.
+        pairs: the most pairs that are compared.
     """
 
     right: int
@@ -173,7 +173,7 @@ class Fan:
 
     @property
     def multiplies(self) -> bool:
-        """Whether there can be more pairs than rows on both sides."""
+        """Whether there can be more pairs than rows in each relation."""
         return self.left > 1 and self.right > 1
 
 
@@ -182,22 +182,22 @@ class Fan:
 
 #: Plain operators per row operation.
 _PLAIN: Final = 16
-#: A cast to or from text, in plain operators.
+#: Cost of a cast to or from text, in plain operators.
 _TEXT_CAST: Final = 16
-#: Characters of a pattern that cost a plain operator.
+#: Number of characters of a pattern that cost one plain operator.
 _PATTERN: Final = 16
 
 
 def cost(expressions: Iterable[Expression | None], length: int = 1) -> int:
-    """Row operations for all of some expressions, beyond the one for the row itself.
+    """Return the row operations for evaluating expressions on one row, beyond the one for the row itself.
 
-    ``length`` is how many times as long as ordinary ones texts are.
+    ``length`` is the length of texts as a multiple of the ordinary length.
     """
     return sum(_operators(part, length) for part in expressions if part is not None) // _PLAIN
 
 
 def log2(count: int) -> int:
-    """The depth of a sort of so many rows."""
+    """Return the depth of a sort of ``count`` rows."""
     return max(1, (count - 1).bit_length())
 
 
@@ -226,7 +226,7 @@ def _own(node: Expression) -> int:
 # -- fan-out
 
 
-#: Where more rows of one unit than this are possible, no range of their number helps; CLAMP or AUTO gives one.
+#: Above this number of rows of one unit, no range of counts is assumed; CLAMP or AUTO gives one.
 LARGEST_PRESUMED: Final = 10**6
 Slots = frozenset[int]
 
@@ -235,12 +235,12 @@ class Sizes:
     """Bounds on the rows of relations, each computed once."""
 
     def __init__(self) -> None:
-        # Relations are kept beside their numbers, so that an id is never used again.
+        # Relations are kept with their numbers, so that no id is reused.
         self._rows: dict[int, tuple[RelationNode, int]] = {}
         self._repeats: dict[tuple[int, Slots], tuple[RelationNode, int]] = {}
 
     def rows(self, node: RelationNode) -> int:
-        """The most rows of a unit, or of a public relation."""
+        """Return the most rows of one unit in an owned relation, or the most rows of a public relation."""
         known = self._rows.get(id(node))
         if known is None:
             known = self._rows[id(node)] = (node, self._count(node))
@@ -280,12 +280,12 @@ class Sizes:
                 return fan.pairs + left + right
 
     def fan(self, node: Join) -> Fan:
-        """Spread of a join: rows that share what the equalities compare, or all rows where there is none."""
+        """Return the fan-out of a join: rows that agree in the compared columns, or all rows without an equality."""
         found = matching(node.condition, len(node.left.fields))
         return self._fan(node.left, node.right, found)
 
     def mark_fan(self, node: ExistsColumn) -> Fan:
-        """The same for a mark, which stops at the first match where equalities are all that ties the two sides."""
+        """Return the fan-out of a mark, which stops at the first match if equalities alone connect the two sides."""
         width = len(node.source.fields)
         found = matching(node.condition, width)
         if not found.crosses and not found.reads_left:
@@ -302,7 +302,7 @@ class Sizes:
         return Fan(to_right, to_left, min(many * to_right, others * to_left))
 
     def repeats(self, node: RelationNode, slots: Slots) -> int:
-        """The most rows (of one unit) that agree in some columns, none of them NULL."""
+        """Return the most rows (of one unit) that agree in the columns ``slots``, none of them NULL."""
         key = (id(node), slots)
         known = self._repeats.get(key)
         if known is None:
@@ -336,7 +336,7 @@ class Sizes:
                 return rows
 
     def _of_groups(self, node: UnitAggregate, slots: Slots) -> int:
-        # Inside a unit the unit itself tells no two groups apart.
+        # Within a unit the unit column does not distinguish groups.
         own = node.source.unit
         free = {i for i, key in enumerate(node.keys) if not (isinstance(key, Reference) and key.slot == own)}
         if free <= slots:
@@ -358,14 +358,13 @@ class Sizes:
 
 
 class WholeSizes:
-    """The most rows of relations, those of all units together; fan-outs are those of one unit."""
+    """Bounds on the rows of relations over all units together; fan-outs are those of one unit."""
 
     def __init__(self) -> None:
         self._of_unit = Sizes()
         self._rows: dict[int, tuple[RelationNode, int]] = {}
 
     def rows(self, node: RelationNode) -> int:
-        """The most rows of a relation."""
         known = self._rows.get(id(node))
         if known is None:
             known = self._rows[id(node)] = (node, self._count(node))
@@ -386,11 +385,11 @@ class WholeSizes:
                 return self.rows(sources(node)[0])
 
     def fan(self, node: Join) -> Fan:
-        """Pairs of a join: for each owned row those that one unit, or the public relation, has for it."""
+        """Return the pairs of a join: each owned row with the rows of one unit, or of the public relation."""
         return self._pairs(self._of_unit.fan(node), node.left, node.right)
 
     def mark_fan(self, node: ExistsColumn) -> Fan:
-        """The same for a mark."""
+        """Return the pairs of a mark, as :meth:`fan` does for a join."""
         return self._pairs(self._of_unit.mark_fan(node), node.source, node.other)
 
     def _pairs(self, one: Fan, left: RelationNode, right: RelationNode) -> Fan:
@@ -401,9 +400,9 @@ class WholeSizes:
 
 
 def rows_inside(source: RelationNode) -> int | None:
-    """The most rows of one unit that an aggregate or window inside the unit is presumed to see; None if unknown.
+    """Return the most rows of one unit that an aggregate or window within the unit is assumed to read; None if unknown.
 
-    ``max_rows`` bounds what is released and says nothing about rows that are only counted inside a unit.
+    ``max_rows`` bounds what is released; it does not limit rows that are only counted within a unit.
     """
     if source.is_public:
         return None
@@ -414,12 +413,12 @@ def rows_inside(source: RelationNode) -> int | None:
 
 
 def _slots(expressions: Iterable[Expression]) -> Slots:
-    """The columns among some expressions."""
+    """Return the slots of the plain columns among some expressions."""
     return frozenset(part.slot for part in expressions if isinstance(part, Reference))
 
 
 def _most_alike(node: Constants, slots: Slots) -> int:
-    """Number of rows of a list that agree in some columns, none of them NULL."""
+    """Return the largest number of listed rows that agree in the columns ``slots``, none of them NULL."""
     if isinstance(node, ReleasedTable):
         return 1 if node.unique is not None and node.unique <= slots else len(node.rows)
     if isinstance(node, ReleasedValue):
@@ -436,7 +435,7 @@ def _value(cell: Literal) -> object:
 # -- work of a query
 
 
-#: Rows of a stored public table that are read for one row operation: by columns, and without looking at them.
+#: Rows of a stored public table that are read for one row operation: by columns, without processing them.
 _READ: Final = 16
 #: Rows of a public relation that are computed, or entered into a hash table, for one row operation.
 _HASHED: Final = 4
@@ -450,10 +449,10 @@ _COUNTED: Final = 10**12
 
 
 def bound_query(query: Query) -> Query:
-    """The query with the rows of units cut where joins multiply them; refused where that is too much work.
+    """Return the query with each unit's rows limited where joins multiply them; refuse it if that is too much work.
 
     Raises:
-        Refusal: with the number and the join.
+        Refusal: with the number of row operations and the join.
     """
     cutting = _Cutting(query.options.max_rows_joined)
     finals = [replace(final, source=cutting.cut(final.source)) for final in query.finals]
@@ -469,17 +468,17 @@ def bound_query(query: Query) -> Query:
 
 
 def check_public_work(relation: RelationNode) -> None:
-    """Refuse a public relation, whose rows are an answer, that takes too much work.
+    """Refuse a public relation, whose rows are an answer, that needs too many row operations.
 
     Raises:
-        Refusal: with the number.
+        Refusal: with the number of row operations.
     """
     counted = _Work()
     _check(counted, counted.relation(relation), _OF_PUBLIC_TABLES, limits.MAX_PUBLIC_WORK)
 
 
 def bound_rows(relation: RelationNode) -> RelationNode:
-    """The same for an owned relation whose rows are read one by one."""
+    """Limit or refuse an owned relation whose rows are read individually, as :func:`bound_query` does for a query."""
     bounded = _Cutting().cut(relation)
     counted = _Work()
     _check(counted, counted.relation(bounded), _OF_A_PERSON, limits.MAX_UNIT_WORK)
@@ -487,13 +486,13 @@ def bound_rows(relation: RelationNode) -> RelationNode:
 
 
 def unit_work(final: FinalAggregation) -> int:
-    """The row operations that the rows of one unit can cause in a final aggregation, at most."""
+    """Return a bound on the row operations that one unit's rows can cause in a final aggregation."""
     return _Work().final(final)
 
 
 @dataclass(frozen=True, slots=True)
 class WholeWork:
-    """Row operations of all rows, how many of them the dearest operator takes, and which that is."""
+    """Row operations over all rows, those of the most expensive operator, and the name of that operator."""
 
     operations: int
     largest: int
@@ -505,7 +504,7 @@ class WholeWork:
 
 
 def whole_work(final: FinalAggregation) -> WholeWork:
-    """The row operations of a final aggregation over all rows, as tables and texts are declared."""
+    """Return the row operations of a final aggregation over all rows, from the declared sizes of tables and texts."""
     lengths = [scan.text_length for scan in scans(final.source) if not scan.is_public]
     counted = _Work(WholeSizes(), -(-max(lengths, default=1) // TEXT_LENGTH))
     total = counted.final(final)
@@ -517,7 +516,7 @@ def whole_work(final: FinalAggregation) -> WholeWork:
 
 
 def _operator(node: RelationNode) -> str:
-    """A node, for people."""
+    """Return the description of a node."""
     match node:
         case Scan():
             return f"reading {node.table}"
@@ -535,7 +534,7 @@ def _operator(node: RelationNode) -> str:
 
 
 def cuts(node: RelationNode) -> tuple[tuple[str, int], ...]:
-    """The tables whose units are cut before a join, and to how many rows; each pair once, in order."""
+    """Return the tables whose rows per unit are limited before a join, and the limits; each pair once, in order."""
     found = dict.fromkeys(pair for part in sources(node) for pair in cuts(part))
     if isinstance(node, FirstRows):
         found[_named(node.source), node.most] = None
@@ -543,14 +542,14 @@ def cuts(node: RelationNode) -> tuple[tuple[str, int], ...]:
 
 
 class _Cutting:
-    """Puts :class:`FirstRows` below what multiplies a unit's rows; of ``most`` rows, if the query says so."""
+    """Inserts :class:`FirstRows` below joins that multiply a unit's rows; with ``most`` rows if the query states it."""
 
     def __init__(self, most: int | None = None) -> None:
         self._most = most
         self._sizes = Sizes()
 
     def cut(self, node: RelationNode) -> RelationNode:
-        """The relation with every multiplied side cut."""
+        """Return the relation with every side of a multiplying join limited."""
         if node.is_public:
             return node
         node = with_sources(node, [self.cut(part) for part in sources(node)])
@@ -568,7 +567,7 @@ class _Cutting:
 
 
 def first_rows(side: RelationNode, most: int) -> RelationNode:
-    """At most ``most`` rows of each unit of an owned relation, chosen by a keyed hash; texts are cut before."""
+    """Keep at most ``most`` rows of each unit of an owned relation, by a keyed hash, after shortening texts."""
     shape = (side.fields, side.unit, side.population, side.max_groups, side.max_rows, side.weight + 1)
     read = tuple(reference(side, slot) for slot in range(len(side.fields)))
     shorter = tuple(part if part.slot == side.unit else _shortened(part) for part in read)
@@ -576,12 +575,12 @@ def first_rows(side: RelationNode, most: int) -> RelationNode:
 
 
 def _shortened(part: Expression) -> Expression:
-    """A text cut to a public length; anything else unchanged."""
+    """Return a text cut to a public length; any other expression unchanged."""
     return call("left", part, literal(limits.MAX_TEXT, INTEGER)) if part.type == TEXT else part
 
 
 def _is_enforced(node: RelationNode) -> bool:
-    """Whether the bound on a unit's rows holds whatever the tables hold, unique columns apart."""
+    """Whether the bound on a unit's rows holds for any contents of the tables, provided unique columns are unique."""
     match node:
         case FirstRows():
             return True
@@ -596,7 +595,7 @@ def _is_enforced(node: RelationNode) -> bool:
 
 
 class _Work:
-    """Adds up row operations, of one unit or of all rows, and remembers the node that causes most of them."""
+    """Sum of the row operations of one unit or of all rows, and the node that causes most of them."""
 
     def __init__(self, sizes: Sizes | WholeSizes | None = None, length: int = 1) -> None:
         self._sizes = Sizes() if sizes is None else sizes
@@ -606,7 +605,7 @@ class _Work:
         self.worst: tuple[int, RelationNode] | None = None
 
     def final(self, final: FinalAggregation) -> int:
-        """Of a final aggregation, all statements together."""
+        """Return the row operations of a final aggregation, over all its statements."""
         spread = sum(measure.kind.traits.own_statement for measure in final.measures)
         rows = self._sizes.rows(final.source)
         keys = self._cost(key.expression for key in final.keys)
@@ -616,7 +615,7 @@ class _Work:
         )
 
     def relation(self, node: RelationNode) -> int:
-        """Of a relation and all below it, shared parts each time they occur."""
+        """Return the row operations of a relation and all below it; shared parts count each time they occur."""
         known = self._known.get(id(node))
         if known is None:
             own = self._own(node)
@@ -668,12 +667,12 @@ class _Work:
         return 1 + self._cost((call.argument, call.where)) + (_sort(rows) if AGGREGATES[call.function].sorts else 0)
 
     def _entered(self, side: RelationNode) -> int:
-        """Of the rows of one side of a join: they are hashed, a public table's once for all units."""
+        """Return the row operations to hash one side of a join; a public table is hashed once for all units."""
         return self._sizes.rows(side) // (_HASHED if side.is_public else 1)
 
 
 def _sort(rows: int) -> int:
-    """Row operations for each of some rows that are sorted; a comparison is a fourth of one."""
+    """Return the row operations per row of a sort of ``rows`` rows; a comparison is a fourth of one."""
     return 2 + log2(rows) // 4
 
 
@@ -688,7 +687,7 @@ def _check(counted: _Work, work: int, whose: str, most: int) -> None:
 
 
 def _advice(node: RelationNode) -> str:
-    """Effect of a node, with advice on how to write the query or which limit to declare."""
+    """Describe the work of a node, with advice on how to rewrite the query or which limit to declare."""
     owner = next(iter(_tables(node, public=False)), None)
     fewer = "" if owner is None else ", or let fewer rows of a person enter (OPTIONS(max_rows_joined = …))"
     if isinstance(node, Scan) and node.is_public:
@@ -704,12 +703,12 @@ def _advice(node: RelationNode) -> str:
 
 
 def _about(number: int) -> str:
-    """A number for people: all digits, unless there are many."""
+    """Format a number with all digits, up to a largest number."""
     return str(number) if number < _COUNTED else f"more than {_COUNTED}"
 
 
 def _named(node: RelationNode) -> str:
-    """Tables of a relation, for people."""
+    """Return the names of the tables of a relation."""
     names = list(dict.fromkeys(_tables(node, public=True)))
     return " and ".join(names if len(names) < 3 else [names[0], "others"]) if names else "constants"
 

@@ -1,22 +1,22 @@
-"""Estimates from the noisy table of what bounding left out: shares of people, and bounds of the bias of cells.
+"""Estimates from the noisy bias table: shares of people by cause, and bounds of the bias of cells.
 
 The table (:mod:`tacit.query.planning.bias`) has independent noise of one law in every cell, so that a number of
 people in several cells has the noise of a sum, and its error is that of the sum (``bias.proof.md``).
 
-*Causes that are seen.* Cells of causes that do not apply hold noise alone, and adding them up would hide the others. So
-the cause that stands out least from the noise is taken for absent, and its cells with it, until all that are left stand
-out. The number of people of a cause is then that of the cells where it applies, beside others that are seen.
+*Significant causes* (``seen``). Cells of causes that do not apply hold noise alone, and adding them up would hide the
+others. So the least significant cause is removed, with its cells, until all remaining causes exceed the noise. The
+number of people of a cause is then the sum of the cells where it applies, alone or with other significant causes.
 
-*Bias of a measurement.* People who lose between 2^b and 2^(b+1) parts of a row are counted in bucket b. Those up to the
-last bucket in which people stand out from the noise, each with its largest loss, and the error of that weighted sum,
-bound the loss of all cells together; one cell can have all of it. Beyond, where noise hides who is there, people are
-supposed to become fewer at least as fast as their losses grow: half as many lose twice as much. People whom a limit of
-32 rows cuts lose some 32 rows each and not one, so that this is supposed of losses beyond the limit itself, unless AUTO
-found it where people become few. Of a limit that is not seen to cut any person, as many people as noise can hide are
-supposed to be cut, by the same rule.
+*Bias of a measurement.* People who lose between 2^b and 2^(b+1) parts of a row are counted in bucket b. The loss of all
+cells together is bounded by the counts up to the last significant bucket, each times the largest loss of its bucket,
+plus the error of this weighted sum; one cell can have all of the loss. In later buckets, where noise hides the counts,
+the number of people is assumed to fall at least as fast as their losses grow: half as many lose twice as much. People
+who exceed a limit of 32 rows lose some 32 rows each and not one, so this is assumed of losses beyond the limit itself,
+unless AUTO found the limit where people become few. If a limit is not a significant cause, it is assumed to affect as
+many people as noise can hide, by the same rule.
 
-*A number that AUTO found* (:class:`SearchedLoss`): the counts of its search say how many rows are beyond it, so that
-the table is not asked. Intervals that are shown include this loss where they stay less than three times as wide.
+*A limit that AUTO found* (:class:`SearchedLoss`): the noisy counts of its search estimate the rows beyond it, so that
+the table is not used. Shown intervals include this loss if it makes them less than three times as wide.
 """
 
 from __future__ import annotations
@@ -59,33 +59,33 @@ from tacit.query.query import FinalAggregation
 if TYPE_CHECKING:
     from tacit.query.release import NoisyRelease
 
-#: A number of people stands out from the noise if noise alone exceeds it with at most this probability.
+#: Significance level: a number of people is significant if noise alone exceeds it with at most this probability.
 _BY_CHANCE: Final = Fraction(1, 100)
-#: Bounds that have to hold together: three of the causes that are seen, three of those that are not.
+#: Number of bounds that hold jointly: three for significant causes, three for the others.
 _BOUNDS: Final = 6
-#: Buckets from which the number of people beyond is estimated; more add noise.
+#: Number of buckets from which the number of people beyond is estimated; more buckets add noise.
 _NEAR: Final = 3
-#: A share that may be as large as this is worth a caution where no cause is seen.
+#: Upper bound of a share from which a caution is shown although no cause is significant.
 _LIKELY: Final = Fraction(1, 10)
-#: A share that may be as large as this is not known.
+#: Upper bound of a share from which the share counts as unknown.
 _UNKNOWN: Final = Fraction(1, 2)
 _ZERO: Final = Fraction(0)
 
 
 @dataclass(frozen=True, slots=True)
 class CauseShare:
-    """Estimated share of people of whom something was left out, for one cause.
+    """Estimated share of people affected by one cause of bias.
 
     Args:
-        cause: ``max_groups``, ``max_rows``, ``clipping`` or ``keys``.
-        limit: the number in force, for the first two.
-        people: estimated number, not below 0.
+        cause: ``max_groups``, ``max_rows``, ``clipping``, ``keys``, ``casts`` or ``unit_rows``, or ``max_rows_total``.
+        limit: the limit in force, for a cause that has one.
+        people: estimated number of affected people, at least 0.
         share: of all people in the query, between 0 and 1.
         error: of the share, at the confidence of the answer.
-        seen: whether the number stands out from the noise.
-        sentence: the same in words.
-        part: number of the part of the query, counted from 1; None where it has one.
-        found: whether AUTO found the number, so that intervals allow for what it leaves out.
+        seen: whether the number is significant, i.e. exceeds the noise.
+        sentence: the estimate as text.
+        part: number of the part of the query, counted from 1; None if the query has a single part.
+        found: whether AUTO found the limit, so that intervals include its bias.
     """
 
     cause: str
@@ -104,10 +104,10 @@ class CauseShare:
 
 @dataclass(frozen=True, slots=True)
 class Bias:
-    """Estimate of what bounding left out of an answer, for each cause that is possible.
+    """Estimated bias of bounding in an answer, for each possible cause.
 
     Args:
-        people: estimated number of people with any row, not below 0.
+        people: estimated number of people with at least one row, at least 0.
         causes: one for each possible cause.
     """
 
@@ -116,12 +116,12 @@ class Bias:
 
     @property
     def seen(self) -> tuple[CauseShare, ...]:
-        """The causes that stand out from the noise."""
+        """The significant causes."""
         return tuple(cause for cause in self.causes if cause.seen)
 
     @property
     def caution(self) -> str:
-        """One sentence on the cause that matters most, and what to write; empty where little is likely lost."""
+        """A sentence on the most important cause and its remedy; empty if the bias is probably small."""
         if any(cause.seen and not cause.found for cause in self.causes):
             known = [cause for cause in self.seen if not cause.found]
             worst = max(known, key=lambda cause: (cause.cause != KEYS, cause.share))
@@ -141,7 +141,7 @@ class Bias:
 
 @dataclass(frozen=True)
 class BoundingBias:
-    """Noisy table of what bounding left out of an answer, and what follows from it."""
+    """Noisy bias table of an answer, and the estimates that follow from it."""
 
     final: FinalAggregation
     table: BiasTable
@@ -151,16 +151,16 @@ class BoundingBias:
 
     @cached_property
     def people(self) -> int:
-        """Estimated number of people with any row, not below 0: those without a loss and of causes that are seen."""
+        """Estimated number of people with at least one row, at least 0: without a loss, or of significant causes."""
         return max(sum(self.noisy[cell] for cell in self._counted()), 0)
 
     def _counted(self) -> list[int]:
-        """The cells of all people that are counted: without a loss, and of causes that are seen."""
+        """Return the cells of people without a loss and of people affected only by significant causes."""
         return [cell for cell, causes, _ in self._listing if causes <= self.seen]
 
     @cached_property
     def seen(self) -> frozenset[str]:
-        """The causes that stand out from the noise."""
+        """The significant causes, by backward elimination."""
         left = set(self.possible)
         while left:
             above = {cause: self._excess(self._having(cause, left)) for cause in self.possible if cause in left}
@@ -171,19 +171,19 @@ class BoundingBias:
         return frozenset(left)
 
     def _having(self, cause: str, among: Set[str]) -> list[int]:
-        """The cells where a cause applies, and beside it none but some others."""
+        """Return the cells where a cause applies, and no cause outside ``among``."""
         return [cell for cell, causes, _ in self._listing if cause in causes and causes <= {*among, cause}]
 
     def _excess(self, cells: Sequence[int]) -> Fraction:
-        """By how much the number of people in some cells exceeds what is due to chance, in errors."""
+        """Return how far the number of people in some cells exceeds its noise bound, relative to that bound."""
         number, chance = self._number(cells, 2 * _BY_CHANCE)
         return (number - chance) / max(chance, Fraction(1))
 
     @cached_property
     def possible(self) -> tuple[str, ...]:
-        """The causes that can apply: of a table that was bought before AUTO found limits, some no longer can.
+        """The causes that can apply; some causes of the table no longer can once AUTO has found limits.
 
-        No person is in more groups than there are. Cells of other causes hold noise alone.
+        For example, no person is in more groups than there are. Cells of impossible causes hold noise alone.
         """
         return _possible_causes(self.final, self.table)
 
@@ -193,21 +193,21 @@ class BoundingBias:
 
     @cached_property
     def causes(self) -> tuple[CauseShare, ...]:
-        """One for each cause that is possible."""
+        """One estimate for each possible cause."""
         return tuple(self._share(cause) for cause in self.possible)
 
     @cached_property
     def told(self) -> Bias:
-        """The estimates, for people."""
+        """The estimates as a :class:`Bias`."""
         return Bias(self.people, self.causes)
 
     @property
     def is_seen(self) -> bool:
-        """Whether a loss in the released numbers stands out from the noise."""
+        """Whether a measured loss is significant."""
         return bool(self.seen - UNMEASURED)
 
     def _number(self, cells: Sequence[int], beta: Fraction) -> tuple[int, Fraction]:
-        """The noisy number of people in some cells, and its error."""
+        """Return the noisy number of people in some cells, and its error."""
         error = sum_error([NoiseTerm(self.law.kind, self.law.scale, Fraction(1), len(cells))], beta)
         return sum(self.noisy[cell] for cell in cells), error
 
@@ -252,7 +252,7 @@ class BoundingBias:
     # -- bias
 
     def _buckets(self, used: Set[frozenset[str]]) -> list[list[int]]:
-        """The cells of each bucket, of some combinations of causes."""
+        """Return the cells of each bucket, for some combinations of causes."""
         return [
             [cell for cell, causes, bucket in self._listing if bucket == wanted and causes in used]
             for wanted in range(self.table.buckets)
@@ -260,7 +260,7 @@ class BoundingBias:
 
     @cached_property
     def most_rows(self) -> Fraction:
-        """Bound of the loss in all cells together, in rows; exceeded by chance as rarely as an interval fails."""
+        """Bound of the loss in all cells together, in rows; it fails with at most the probability of an interval."""
         combinations = {causes for _, causes, bucket in self._listing if bucket >= 0}
         bound = _ZERO
         if self.is_seen:
@@ -274,7 +274,7 @@ class BoundingBias:
 
     @cached_property
     def _scale(self) -> int:
-        """The bucket beyond which half as many are supposed to lose twice as much: that of a limit, or of one row."""
+        """Bucket beyond which half as many people are assumed to lose twice as much: that of a limit, or of one row."""
         limits, rows = self.final.limits, _rows(self.final) or 1
         known = [1]
         if ROWS in self.possible and not (limits is not None and limits.rows.is_auto):
@@ -285,23 +285,23 @@ class BoundingBias:
 
     @property
     def table_limits(self) -> frozenset[str]:
-        """The limits that may cut a person."""
+        """The limits that may truncate a person's contribution."""
         return frozenset(self.possible) & {GROUPS, ROWS}
 
     def _last_seen(self, buckets: Sequence[Sequence[int]]) -> int:
-        """The last bucket that stands out from the noise, alone or with all that follow; at least :attr:`_scale`."""
+        """Return the last bucket that is significant, alone or with all later ones; at least :attr:`_scale`."""
         beyond = [[cell for cells in buckets[first:] for cell in cells] for first in range(len(buckets))]
         seen = (b for b, own in enumerate(buckets) if self._excess(own) > 0 or self._excess(beyond[b]) > 0)
         return max(max(seen, default=0), self._scale)
 
     def _loss(self, buckets: Sequence[Sequence[int]], last: int) -> Fraction:
-        """Bound of the loss of people in some buckets: each with its largest up to ``last``, fewer and fewer beyond."""
+        """Bound the loss of people in some buckets; beyond ``last`` the number of people is assumed to halve."""
         chance = min(2 * (1 - self.confidence) / _BOUNDS, Fraction(99, 100))
         used = [(self.table.most(b), cells) for b, cells in enumerate(buckets[: last + 1])]
         total = sum((most * sum(self.noisy[cell] for cell in cells) for most, cells in used), _ZERO)
         terms = [NoiseTerm(self.law.kind, self.law.scale, most, len(cells)) for most, cells in used]
         bound = max(total + sum_error(terms, chance), _ZERO)
-        # Half of those from the last bucket on.
+        # People beyond ``last``: at most half of those from ``last`` on.
         people = min(self._from(buckets[last:], chance) / 2, self._from(buckets[last + 1 :], chance))
         for bucket in range(last + 1, len(buckets)):
             bound += people * (self.table.most(bucket) - (self.table.most(bucket - 1) if bucket > last + 1 else 0))
@@ -309,7 +309,7 @@ class BoundingBias:
         return bound
 
     def _from(self, buckets: Sequence[Sequence[int]], beta: Fraction) -> Fraction:
-        """Bound of the number of people in some buckets that are supposed to be halved from one to the next."""
+        """Bound the number of people in some buckets, assumed to halve from each bucket to the next."""
         near = buckets[:_NEAR]
         if not near:
             return _ZERO
@@ -321,7 +321,7 @@ class BoundingBias:
 
     @property
     def _twice(self) -> Fraction:
-        """A two-sided chance of failure whose upper half is that of an interval."""
+        """Two-sided failure probability whose upper half is that of an interval."""
         return min(2 * (1 - self.confidence), Fraction(99, 100))
 
     @cached_property
@@ -331,12 +331,12 @@ class BoundingBias:
 
     @cached_property
     def biases(self) -> tuple[MeasureBias, ...]:
-        """Distance of the truth of each measurement from its noisy number beyond the noise, at most."""
+        """Bias of each measurement: largest difference of truth and noisy number beyond the noise."""
         return tuple(self._bias(measure, self.possible) for measure in self.final.measures)
 
     @cached_property
     def seen_biases(self) -> tuple[MeasureBias, ...]:
-        """Losses by causes that are seen."""
+        """Bias of each measurement by significant causes."""
         return tuple(self._bias(measure, self.seen) for measure in self.final.measures)
 
     def _bias(self, measure: Measure, causes: Collection[str]) -> MeasureBias:
@@ -347,7 +347,7 @@ class BoundingBias:
 def _bias_of(
     measure: Measure, lost: Fraction, people: Fraction, causes: Collection[str], *, outside: bool
 ) -> MeasureBias:
-    """Bias of a measurement that lacks so many rows at most, of so many people, for some causes."""
+    """Return the bias of a measurement that lacks at most ``lost`` rows of at most ``people`` people."""
     if measure.kind is MeasureKind.UNITS:
         lost = lost if GROUPS in causes else _ZERO
         # A unit counts once in a cell, and so loses one there.
@@ -377,7 +377,7 @@ _OTHERS: Final = (
 
 @dataclass(frozen=True)
 class SearchedLoss:
-    """Loss by a number that AUTO found, from the counts of its search."""
+    """Loss by a limit that AUTO found, from the noisy counts of its search."""
 
     final: FinalAggregation
     found: FoundLimits
@@ -394,24 +394,24 @@ class SearchedLoss:
 
     @cached_property
     def beyond(self) -> RowsBeyond:
-        """Units beyond the number, and what they have there."""
+        """Estimate of the units beyond the limit and of their rows there."""
         return rows_beyond(
             cells_of(self.final).edges or (1,), self.found.counts, self.law, self._number, self.confidence
         )
 
     @cached_property
     def people(self) -> int:
-        """Estimated number of people with any row, not below 0."""
+        """Estimated number of people with at least one row, at least 0."""
         return max(sum(self.found.counts), 0)
 
     @property
     def is_seen(self) -> bool:
-        """Whether people beyond the number stand out from the noise."""
+        """Whether the number of people beyond the limit is significant."""
         return self.beyond.people > self.beyond.error
 
     @cached_property
     def causes(self) -> tuple[CauseShare, ...]:
-        """The one cause."""
+        """The estimate for the only cause: the limit."""
         people, number, name = max(self.people, 1), self._number, self._cause
         share = min(Fraction(self.beyond.people, people), Fraction(1))
         error = min(self.beyond.error / people, Fraction(1))
@@ -428,9 +428,9 @@ class SearchedLoss:
         return (CauseShare(name, number, self.beyond.people, share, error, self.is_seen, words, found=self.found.seen),)
 
     def biases(self, lost: Fraction) -> tuple[MeasureBias, ...]:
-        """Those of the measurements, where so much is lost in all."""
+        """Return the bias of each measurement if ``lost`` rows are lost in all."""
         causes = (GROUPS,) if self._cause == GROUPS else (ROWS,)
-        # People who lose one of their groups are as many as lose anything.
+        # The number of people who lose a group is bounded by the loss itself.
         found = [_bias_of(measure, lost, lost, causes, outside=False) for measure in self.final.measures]
         if not self.final.keys:
             return tuple(found)
@@ -440,14 +440,14 @@ class SearchedLoss:
 
 @dataclass(frozen=True)
 class PartLosses:
-    """Losses of one part of a query: by the table that was bought, and by the number that AUTO found."""
+    """Losses of one part of a query: by its bias table, and by the limit that AUTO found."""
 
     table: BoundingBias | None
     searched: SearchedLoss | None
 
     @cached_property
     def told(self) -> Bias:
-        """The estimates, for people."""
+        """The estimates as a :class:`Bias`."""
         known = [each for each in (self.table, self.searched) if each is not None]
         return Bias(
             max((each.people for each in known), default=0), tuple(cause for each in known for cause in each.causes)
@@ -455,36 +455,36 @@ class PartLosses:
 
     @property
     def causes(self) -> tuple[CauseShare, ...]:
-        """One for each cause that is possible."""
+        """One estimate for each possible cause."""
         return self.told.causes
 
     @property
     def people(self) -> int:
-        """Estimated number of people with any row."""
+        """Estimated number of people with at least one row."""
         return self.told.people
 
     @property
     def is_seen(self) -> bool:
-        """Whether a loss in the released numbers stands out from the noise."""
+        """Whether a measured loss is significant."""
         return any(each is not None and each.is_seen for each in (self.table, self.searched))
 
     @cached_property
     def biases(self) -> tuple[MeasureBias, ...]:
-        """Distance of the truth of each measurement from its noisy number beyond the noise, at most."""
+        """Bias of each measurement: largest difference of truth and noisy number beyond the noise."""
         found = [] if self.table is None else [self.table.biases]
         found += [] if self.searched is None else [self.searched.biases(self.searched.beyond.most)]
         return _added(found)
 
     @cached_property
     def seen_biases(self) -> tuple[MeasureBias, ...]:
-        """Losses by causes that are seen."""
+        """Bias of each measurement by significant causes."""
         found = [] if self.table is None else [self.table.seen_biases]
         found += [] if self.searched is None else [self.searched.biases(self.searched.beyond.rows)]
         return _added(found)
 
 
 def _added(found: Sequence[tuple[MeasureBias, ...]]) -> tuple[MeasureBias, ...]:
-    """The biases of each measurement together."""
+    """Add up the biases of each measurement."""
     return tuple(
         MeasureBias(
             sum((each.down for each in own), _ZERO),
@@ -500,10 +500,10 @@ def _added(found: Sequence[tuple[MeasureBias, ...]]) -> tuple[MeasureBias, ...]:
 
 @dataclass(frozen=True)
 class QueryBias:
-    """Losses by bounding, of each part of a query.
+    """Losses by bounding of each part of a query.
 
     Args:
-        parts: one for each; None where nothing can be left out, or no share of the price was spent on it.
+        parts: one for each part; None if nothing can be left out or no share of the cost was spent on it.
         measures: number of measurements of each part.
     """
 
@@ -512,7 +512,7 @@ class QueryBias:
 
     @cached_property
     def told(self) -> Bias:
-        """The estimates, for people; with the number of the part in words where there are several."""
+        """The estimates as a :class:`Bias`; sentences name the part if there are several."""
         if len(self.parts) == 1 and self.parts[0] is not None:
             return self.parts[0].told
         found = [(number, loss) for number, loss in enumerate(self.parts, 1) if loss is not None]
@@ -525,17 +525,17 @@ class QueryBias:
 
     @property
     def is_seen(self) -> bool:
-        """Whether a loss in some part stands out from the noise."""
+        """Whether a measured loss in some part is significant."""
         return any(loss is not None and loss.is_seen for loss in self.parts)
 
     @cached_property
     def biases(self) -> tuple[MeasureBias, ...]:
-        """Those of the measurements of all parts, in order."""
+        """Bias of each measurement of all parts, in order."""
         return self._of_all(lambda loss: loss.biases)
 
     @cached_property
     def seen_biases(self) -> tuple[MeasureBias, ...]:
-        """Losses by causes that are seen, likewise."""
+        """Bias by significant causes of each measurement of all parts, in order."""
         return self._of_all(lambda loss: loss.seen_biases)
 
     def _of_all(self, biases: Callable[[PartLosses], tuple[MeasureBias, ...]]) -> tuple[MeasureBias, ...]:
@@ -548,7 +548,7 @@ class QueryBias:
 
 
 def bounding_biases(released: NoisyRelease, confidence: Fraction) -> QueryBias:
-    """Loss of each part of a release by bounding."""
+    """Return the losses by bounding of each part of a release."""
     return QueryBias(
         tuple(_part_losses(part, confidence) for part in released.parts),
         tuple(len(part.plan.final.measures) for part in released.parts),
@@ -574,7 +574,7 @@ def _bounding_bias(released: NoisyRelease, confidence: Fraction) -> BoundingBias
 
 
 def _possible_causes(final: FinalAggregation, table: BiasTable) -> tuple[str, ...]:
-    """The causes of a table that can apply to an aggregation, whose limits AUTO may have found since."""
+    """Return the causes of a table that can apply to an aggregation with the limits that AUTO has found."""
     now = bias_table(final)
     return tuple(cause for cause in table.causes if now is not None and cause in now.causes)
 
@@ -594,7 +594,7 @@ def _name(cause: str, limit: int | None) -> str:
 
 
 def _remedy(cause: str) -> str:
-    """What to write instead, where a cause takes something away."""
+    """Return advice on how to avoid the loss of a cause."""
     return {
         GROUPS: "raise max_groups",
         ROWS: "raise max_rows",
@@ -611,7 +611,7 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def _percent(share: Fraction, *, up: bool = False) -> str:
-    """A share with two digits; ``up`` for one that is not to be understated."""
+    """Format a share with two significant digits; ``up`` rounds up."""
     number = 100 * float_nearest(share)
     digits = 0 if number >= 9.5 else 1 if number >= 0.95 else 2
     if up and number:

@@ -1,20 +1,20 @@
 """Released cell: value, noise events and interval.
 
-An **event** is a statement about noise that fails with a chance one may choose, such as "this count's noise is at
-most w". A cell that rests on k distinct events has an interval at confidence 1-β by giving each β/k (union bound).
-Events are shared: in ``SUM(x) / COUNT(*)`` beside ``COUNT(*)`` the same count is one event.
+An **event** is a statement about noise that fails with a chosen probability, such as "this count's noise is at most
+w". A cell that depends on k distinct events has an interval at confidence 1-β if each event fails with probability β/k
+(union bound). Events are shared: the count in ``SUM(x) / COUNT(*)`` and in ``COUNT(*)`` is one event.
 
-*The truth* of a cell is what the same formula gives for the exact integers, before noise: after clamping, rounding to
-the public step and dropping of groups, which an interval says nothing about.
+*The truth* of a cell is the value of the same formula on the exact integers, before noise: after clamping, rounding to
+the public step and dropping of groups, which an interval does not cover.
 
 *Quotients.* For the true quotient r = a/b the sum a - r·b is 0, so that the released A - r·B is noise alone, whose law
-is known. The interval holds every r at which that noise would be no larger than noise of chance β explains: one test,
-at one fixed if unknown place (Fieller 1954), instead of one interval for a and one for b. Draws that a and b share, as
-in a share of a total, enter with the weight they have in the difference.
+is known. The interval contains every r at which that noise would be no larger than its 1-β quantile: one test at one
+fixed but unknown r (Fieller 1954), instead of one interval for a and one for b. Draws that a and b share, as in a
+share of a total, enter with their weight in the difference.
 
-Places are r = s·λ·v/(1-v) with a sign s, a public λ and v from 0 to 1, so that v = 1 is a divisor of 0. They are cut
-into cells of v; in a cell the noise is that of its middle plus what the weights change up to its ends, which the proof
-pays for with a small part of β (``intervals.proof.md``).
+Quotients are parametrised as r = s·λ·v/(1-v) with a sign s, a public λ and v from 0 to 1, so that v = 1 is a divisor of
+0. The range of v is cut into cells; the noise in a cell is that at its middle plus the effect of the change of weights
+up to its ends, for which the proof uses a small part of β (``intervals.proof.md``).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ Direction = Literal["nearest", "down", "up"]
 
 @lru_cache(maxsize=64)
 def type_range(kind: SqlType) -> Range:
-    """Every place a type has; the last resort of an interval that has no other end."""
+    """Return the range of all values of a type, as ordinals: the outermost ends of any interval."""
     match kind.kind:
         case Kind.BOOLEAN:
             return Range(Fraction(0), Fraction(1))
@@ -73,9 +73,9 @@ def type_range(kind: SqlType) -> Range:
 
 
 def value_at(place: Fraction | None, kind: SqlType, direction: Direction = "nearest") -> Value | None:
-    """The value of a type next to a place; a place beyond the type gives the type's last value.
+    """Return the value of a type next to a place; beyond the type's range, its first or last value.
 
-    ``None`` is a place without end in the given direction.
+    ``None`` is an infinite place in the given direction.
     """
     if not kind.is_ordered:
         return None
@@ -88,7 +88,7 @@ def value_at(place: Fraction | None, kind: SqlType, direction: Direction = "near
 
 
 def value_of_ratio(top: int, bottom: int, kind: SqlType, direction: Direction = "nearest") -> Value | None:
-    """As :func:`value_at`, of the place ``top / bottom`` with ``bottom`` above 0; faster than with a Fraction."""
+    """Return :func:`value_at` for the place ``top / bottom`` with ``bottom`` above 0; faster than with a Fraction."""
     if kind.kind is Kind.DOUBLE:
         return _double(top, bottom, direction)
     if kind.kind is Kind.INTEGER:
@@ -101,7 +101,7 @@ def value_of_ratio(top: int, bottom: int, kind: SqlType, direction: Direction = 
 
 @lru_cache(maxsize=64)
 def _grid_ends(kind: SqlType) -> tuple[int, int]:
-    """The first and the last place of a type, in its own steps."""
+    """Return the first and the last place of a type, in its steps."""
     low, high = type_range(kind).ends or (Fraction(0), Fraction(0))
     step = kind.step or Fraction(1)
     return int(low / step), int(high / step)
@@ -135,7 +135,7 @@ def _whole(top: int, bottom: int, direction: Direction) -> int:
 # -- cells
 
 
-#: Anything hashable: two cells that rest on the same statement name it equally.
+#: Any hashable value: two cells that depend on the same event have equal values for it.
 Event = Hashable
 #: The low and the high end of an interval.
 Ends = tuple[Value | None, Value | None]
@@ -151,15 +151,15 @@ class Draw:
 
 @dataclass(frozen=True, slots=True)
 class MeasureBias:
-    """Distance of the truth of a measurement from its noisy number beyond the noise, in steps: what was left out.
+    """Largest difference between the true and the noisy number of a measurement, beyond noise, in steps.
 
     Args:
-        down: below, in one cell.
-        up: above, in one cell.
-        all_down: below, in all cells together.
-        all_up: above, in all cells together.
-        outside: whether values may be outside the bounds of the measurement.
-        relative: above, in one cell, for each unit of its number: where cells share what they lack together.
+        down: of a truth below the noisy number, in one cell.
+        up: of a truth above the noisy number, in one cell.
+        all_down: below, summed over all cells.
+        all_up: above, summed over all cells.
+        outside: whether values may be outside the clipping bounds of the measurement.
+        relative: above, in one cell, per unit of its number; used where cells share the loss in proportion.
     """
 
     down: Fraction
@@ -175,14 +175,14 @@ class MeasureBias:
         return not (self.down or self.up or self.relative)
 
     def up_of(self, number: Fraction) -> Fraction:
-        """Above, in a cell with this number."""
+        """Return the largest upward difference in a cell with this number."""
         return self.up + self.relative * max(number, Fraction(0))
 
 
 def as_shown(
     plain: Sequence[tuple[Ends, ...]], wide: Sequence[tuple[Ends, ...]], kinds: Sequence[SqlType]
 ) -> tuple[tuple[Ends, ...], ...]:
-    """For each cell the interval that is shown: with the bias, unless that makes it three times as wide or more."""
+    """Return the shown interval per cell: with the bias, unless that makes it three times as wide or more."""
     return tuple(
         tuple(
             own if not kind.is_ordered or exceeds(own, other, kind) else other
@@ -193,7 +193,7 @@ def as_shown(
 
 
 def exceeds(own: Ends, wide: Ends, kind: SqlType) -> bool:
-    """Whether an interval is three times as wide as another, or more; one without an end is, if the other has both."""
+    """Whether ``wide`` is at least three times as wide as ``own``; true if only ``wide`` lacks an end."""
     if own[0] is None or own[1] is None:
         return False
     if wide[0] is None or wide[1] is None:
@@ -203,9 +203,9 @@ def exceeds(own: Ends, wide: Ends, kind: SqlType) -> bool:
 
 
 class CellConfidence:
-    """A chance of failure that every event of some cell may have, and the half-widths that follow from it.
+    """A failure probability for each event of a cell, and the half-widths that follow from it.
 
-    ``biases``, one for each measurement, widen enclosures by what bounding left out; None for noise alone.
+    ``biases``, one per measurement, widen enclosures by the bias of bounding; None for noise alone.
     """
 
     def __init__(self, laws: Sequence[NoiseLaw], beta: Fraction, biases: Sequence[MeasureBias] | None = None) -> None:
@@ -229,7 +229,7 @@ class CellConfidence:
         return self._sums.half_width(weights)
 
     def tally(self, affine: Affine) -> Counter[tuple[int, Fraction]]:
-        """Count the draws of each measurement and weight; remembered, since many cells read one long sum."""
+        """Count the draws of each measurement and weight; cached, since many cells read the same long sum."""
         known = self._tallies.get(id(affine))
         if known is None:
             counted = Counter((draw.measure, weight) for draw, weight in affine.weights.items())
@@ -238,18 +238,18 @@ class CellConfidence:
         return known[1]
 
     def at(self, beta: Fraction) -> CellConfidence:
-        """The same with another chance of failure, for cells that divide their own."""
+        """Return the confidence at another failure probability, for cells that divide theirs among several tests."""
         if beta not in self._others:
             self._others[beta] = CellConfidence(self.laws, beta, self.biases)
         return self._others[beta]
 
 
 class NoiseSums:
-    """Bounds of the errors of weighted sums of draws, each with one chance of failure.
+    """Error bounds of weighted sums of draws, each at one failure probability.
 
-    Places of released vectors have independent noises (:class:`~tacit.query.planning.noise.NoiseLaw`), so
-    that a sum of draws is a sum of independent noises once the weights of each place are added up. Measurements whose
-    vector is not known may share noise, and get a part of the chance each (union bound).
+    Entries of released vectors have independent noises (:class:`~tacit.query.planning.noise.NoiseLaw`), so that a sum
+    of draws is a sum of independent noises once the weights of each entry are added up. Measurements whose vector is
+    not known may share noise, so each gets a part of the failure probability (union bound).
     """
 
     def __init__(self, laws: Sequence[NoiseLaw], beta: Fraction) -> None:
@@ -258,7 +258,7 @@ class NoiseSums:
         self._known: dict[Hashable, Fraction] = {}
 
     def half_width(self, weights: Mapping[Draw, Fraction]) -> Fraction:
-        """The w that the sum exceeds in size with chance at most beta."""
+        """Return the w that the sum exceeds in size with probability at most beta."""
         tally: dict[int, Counter[Fraction]] = {}
         for draw, weight in weights.items():
             tally.setdefault(draw.measure, Counter())[abs(weight)] += 1
@@ -276,7 +276,7 @@ class NoiseSums:
         return self._known[shape]
 
     def _shared(self, weights: Mapping[Draw, Fraction]) -> Fraction:
-        """Where two measurements are read off one vector, or groups are estimated from levels: their noises first."""
+        """Return the half-width for measurements that share noise (one vector, or levels): collect the noises first."""
         known = {draw: weight for draw, weight in weights.items() if self.laws[draw.measure].source is not None}
         apart: dict[int, list[tuple[Fraction, int]]] = {}
         for draw, weight in weights.items():
@@ -307,7 +307,7 @@ def _terms(law: NoiseLaw, counts: Sequence[tuple[Fraction, int]]) -> list[NoiseT
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """``constant + Σ weight·draw``: cells that are sums of released integers have tighter intervals than boxes give."""
+    """``constant + Σ weight·draw``: the interval of a sum of released integers is tighter than that of a box."""
 
     weights: Mapping[Draw, Fraction]
     value: Fraction
@@ -316,18 +316,18 @@ class Affine:
     not_negative: bool = False
 
     def scaled(self, factor: Fraction) -> Affine:
-        """Every term times a public number."""
+        """Multiply every term by a public number."""
         step = None if self.step is None else abs(factor) * self.step
         weights = {draw: factor * weight for draw, weight in self.weights.items()}
         return Affine(weights, factor * self.value, step or None, self.not_negative and factor >= 0)
 
     def plus(self, other: Affine) -> Affine:
-        """The sum, draws in common added up."""
+        """Return the sum; the weights of common draws add up."""
         return Affine.total((self, other))
 
     @staticmethod
     def total(parts: Sequence[Affine]) -> Affine:
-        """The sum of at least one, draws in common added up."""
+        """Return the sum of at least one part; the weights of common draws add up."""
         weights: dict[Draw, Fraction] = {}
         for part in parts:
             for draw, weight in part.weights.items():
@@ -339,7 +339,7 @@ class Affine:
         return Affine(kept, value, step, all(part.not_negative for part in parts))
 
     def enclose(self, level: CellConfidence) -> Domain:
-        """The value, give or take."""
+        """Return the value ± its half-width, widened by the bias if the level has biases."""
         width = level.sum_half_width(self.weights)
         around = Range(self.value - width, self.value + width)
         around = around.clamped(Fraction(0), None) if self.not_negative else around
@@ -350,7 +350,7 @@ class Affine:
         return Domain(around, False, None, self.step)
 
     def _bias(self, biases: Sequence[MeasureBias]) -> tuple[Fraction, Fraction]:
-        """Bias of the sum: cells of a measurement share what they lack together, so that the largest weight counts."""
+        """Return the bias of the sum; cells of a measurement share its total bias, so the largest weight counts."""
         parts: dict[int, list[Fraction]] = {}
         for draw, weight in self.weights.items():
             parts.setdefault(draw.measure, []).append(weight)
@@ -366,32 +366,32 @@ class Affine:
 
 
 def linear_events(affine: Affine) -> frozenset[Event]:
-    """The event that one weighted sum of noise is small; that of the draw itself where it has one term."""
+    """Return the event that a weighted sum of noise is small; for one term, the event of its draw."""
     if len(affine.weights) <= 1:
         return frozenset(affine.weights)
     return frozenset((frozenset(affine.weights.items()),))
 
 
 class Cell(ABC):
-    """One cell: :attr:`value` is released; the rest serves its interval."""
+    """One cell: :attr:`value` is released; the other attributes serve its interval."""
 
     type: SqlType
     value: Value | None
     events: frozenset[Event]
-    #: Number of events that each cell of the class rests on, where that is known and columns are done at once.
+    #: Number of events of each cell of the class; None if it varies or columns have no faster method.
     event_count: ClassVar[int | None] = None
 
     @property
     def affine(self) -> Affine | None:
-        """The cell as a weighted sum of draws, where it is one."""
+        """The cell as a weighted sum of draws; None if it is not one."""
         return None
 
     @abstractmethod
     def _enclose(self, level: CellConfidence) -> Domain:
-        """Enclosure of the truth when all events of the cell hold at this level."""
+        """Return an enclosure of the truth, valid if all events of the cell hold at this level."""
 
     def enclose(self, level: CellConfidence) -> Domain:
-        """As :meth:`_enclose`, remembered."""
+        """Return :meth:`_enclose`, cached and widened by the bias."""
         known = level.memory.get(self)
         if known is None:
             known = self._enclose(level)
@@ -401,13 +401,13 @@ class Cell(ABC):
         return known
 
     def _widened(self, known: Domain, biases: Sequence[MeasureBias]) -> Domain:  # noqa: ARG002 - of released cells
-        """An enclosure that allows for what bounding left out; what is made of other cells has it from them."""
+        """Widen an enclosure by the bias of bounding; a cell made of other cells has the bias from them."""
         return known
 
     def ends(self, level: CellConfidence) -> Ends:
-        """The enclosure as values of the cell's own (ordered) type, widened to contain the value.
+        """Return the enclosure as values of the cell's (ordered) type, widened to contain the value.
 
-        Ends are rounded inwards where the truth is a multiple of the type's step, as a count is, and else outwards.
+        Ends are rounded inwards if the truth is a multiple of the type's step, as a count is, and otherwise outwards.
         """
         span = self.enclose(level).range
         low, high = roundings(None if self.affine is None else self.affine.step, self.type)
@@ -415,18 +415,18 @@ class Cell(ABC):
 
     @classmethod
     def column_ends(cls, cells: Sequence[Self], level: CellConfidence) -> list[Ends]:
-        """The ends of many cells; classes that can do a whole column faster say so by :attr:`event_count`."""
+        """Return the ends of many cells; a class with a faster method for columns sets :attr:`event_count`."""
         return [cell.ends(level) for cell in cells]
 
 
 def roundings(step: Fraction | None, kind: SqlType) -> tuple[Direction, Direction]:
-    """Directions in which the low and the high end are rounded, of a truth that is a multiple of ``step``."""
+    """Return the rounding directions of the low and the high end, for a truth that is a multiple of ``step``."""
     whole = step is not None and kind.step is not None and (step / kind.step).denominator == 1
     return ("up", "down") if whole else ("down", "up")
 
 
 def around(value: Value | None, low: Value | None, high: Value | None) -> Ends:
-    """The ends, moved where the value lies outside; rounded ends and the value are of one type."""
+    """Return the ends, moved to include the value; rounded ends and the value are of one type."""
     if value is None or low is None or high is None:
         return low, high
     return min(low, value), max(high, value)
@@ -442,7 +442,7 @@ class Exact(Cell):
 
     @property
     def affine(self) -> Affine | None:
-        """A constant, if it is a number."""
+        """The constant, if it is a number; None otherwise."""
         if isinstance(self.value, bool) or not isinstance(self.value, (int, float, Fraction)):
             return None
         return Affine({}, Fraction(self.value), None, self.value >= 0)
@@ -458,9 +458,9 @@ class Exact(Cell):
 
 #: Cells of equal width into which [0, 1] is cut, on each side of 0.
 _CELLS = 256
-#: Parts of the chance of failure: of the test in the middle of a cell, of the way to its ends, of the dividend's size.
+#: Parts of the failure probability: test at the middle of a cell, change up to its ends, size of the dividend.
 _TEST, _WAY, _SIZE = Fraction(196, 200), Fraction(1, 200), Fraction(3, 200)
-#: Larger than the rounding of floats, by far.
+#: Relative and absolute margins far above the rounding error of floats.
 _MARGIN, _SLACK = 1 + 1e-9, 1e-12
 _NOWHERE = (1.0, 1.0)
 #: The longest sum whose weights name its event.
@@ -470,15 +470,15 @@ _Span = tuple[Fraction, Fraction]
 
 
 def ratio_event(top: Affine, bottom: Affine) -> Event:
-    """The event that the test of the true quotient goes well."""
+    """Return the event that the test of the true quotient accepts it."""
     named = frozenset(bottom.weights.items()) if len(bottom.weights) <= _MOST_NAMED else id(bottom)
     return "ratio", frozenset(top.weights.items()), named
 
 
 def ratio_range(top: Affine, bottom: Affine, level: CellConfidence) -> Range | None:
-    """Every quotient that the test leaves; None where noises may depend on each other, or one side has none.
+    """Return the range of all quotients that the test accepts; None if noises may be dependent or one side has none.
 
-    Where 0 is a possible divisor the truth is NULL there, or the divisor is at least a step in size.
+    Where the divisor may be 0, the truth is NULL, or the divisor is at least one step in size.
     """
     pairs = _pairs(top, bottom, level)
     test = None if pairs is None else _test(pairs, level.beta)
@@ -496,7 +496,7 @@ def ratio_range(top: Affine, bottom: Affine, level: CellConfidence) -> Range | N
 
 
 def _pairs(top: Affine, bottom: Affine, level: CellConfidence) -> tuple[tuple[_Pair, int], ...] | None:
-    """Each independent noise with its weights in dividend and divisor, and how many of them are alike."""
+    """Return the independent noises with their weights in dividend and divisor, and the number of equal ones."""
     laws = level.laws
     draws = level.tally(bottom) + Counter({(draw.measure, Fraction(0)): 0 for draw in top.weights})
     measures = {measure for measure, _ in draws} | {draw.measure for draw in top.weights}
@@ -505,7 +505,7 @@ def _pairs(top: Affine, bottom: Affine, level: CellConfidence) -> tuple[tuple[_P
         return None
     found: Counter[_Pair] = Counter()
     if len(set(sources)) == len(sources) and all(laws[measure].cells is None for measure in measures):
-        # No two measurements are read off one vector: draws are sums of noises of their own.
+        # No two measurements are read off one vector: the noises of any two draws are independent.
         for draw, weight in top.weights.items():
             other = bottom.weights.get(draw)
             if other is not None:
@@ -527,13 +527,13 @@ def _add(found: Counter[_Pair], law: NoiseLaw, above: Fraction, below: Fraction,
 
 
 def _signed(kind: str, scale: Fraction, above: Fraction, below: Fraction) -> _Pair:
-    """Noise is symmetric, so that both signs may be turned around together."""
+    """Return the pair with a positive leading weight: noise is symmetric, so both signs may be flipped together."""
     return (kind, scale, above, below) if (above or below) > 0 else (kind, scale, -above, -below)
 
 
 @dataclass(frozen=True, eq=False)
 class _RatioTest:
-    """The test of quotients of one public law."""
+    """Fieller test of quotients under one public noise law."""
 
     pairs: tuple[tuple[_Pair, int], ...]
     beta: Fraction
@@ -546,18 +546,18 @@ class _RatioTest:
 
     @cached_property
     def dividend_error(self) -> Fraction:
-        """Its own half-width, for the case that the divisor may be 0."""
+        """Half-width of the dividend alone, for the case that the divisor may be 0."""
         return self.error(Fraction(1), Fraction(0), self.beta * _SIZE)
 
     @cached_property
     def box(self) -> _Span:
-        """Half-widths of dividend and divisor that hold together."""
+        """Half-widths of dividend and divisor that hold jointly."""
         each = self.beta * (_TEST + _WAY) / 2
         return self.error(Fraction(1), Fraction(0), each), self.error(Fraction(0), Fraction(1), each)
 
     @cached_property
     def scale(self) -> Fraction:
-        """λ: about where noise of the dividend and of the divisor weigh alike."""
+        """λ: approximately the quotient at which the noises of dividend and divisor have equal weight."""
         above, below = self.box
         return Fraction(2) ** round(math.log2(float_nearest(above / below)))
 
@@ -569,7 +569,7 @@ class _RatioTest:
         return (above + self.scale * below) / (2 * _CELLS)
 
     def width(self, cell: int, sign: int) -> float:
-        """The largest size of the noise that the test explains, for every place of a cell."""
+        """Return the largest absolute noise that the test accepts, for every place of a cell."""
         key = cell, sign
         if key not in self.known:
             middle = Fraction(2 * cell + 1, 2 * _CELLS)
@@ -583,7 +583,7 @@ class _RatioTest:
         return float_nearest(self.scale), float_nearest(above) * _MARGIN, float_nearest(below * self.scale) * _MARGIN
 
     def quotients(self, top: Fraction, bottom: Fraction) -> tuple[Fraction | None, Fraction | None]:
-        """The least and the largest quotient that is kept, a little outwards; None for one without end."""
+        """Return the least and the largest accepted quotient, rounded outwards; None for an infinite end."""
         above, below = float_nearest(top), self._floats[0] * float_nearest(bottom)
         left, right = self._side(above, -below, -1), self._side(above, below, 1)
         if left is None and right is None:
@@ -596,9 +596,9 @@ class _RatioTest:
         return None if place >= 1 else Fraction(sign * self._floats[0] * place / (1 - place))
 
     def _side(self, top: float, bottom: float, sign: int) -> tuple[float, float] | None:
-        """The least and the largest v that is kept on one side: |top·(1-v) - bottom·v| is not too large there."""
+        """Return the least and the largest accepted v on one side of 0: those with small |top·(1-v) - bottom·v|."""
         slope = -top - bottom
-        # Larger than the rounding of the floats below, by far.
+        # Far above the rounding error of the floats below.
         slack = _SLACK * (abs(top) + abs(bottom))
         _, above, below = self._floats
         whole = _between((0.0, 1.0), top, slope, above + slack, below - above)
@@ -621,7 +621,7 @@ class _RatioTest:
 def _between(
     span: tuple[float, float], start: float, slope: float, width: float, growth: float
 ) -> tuple[float, float] | None:
-    """The part of a span of v in which |start + slope·v| <= width + growth·v."""
+    """Return the part of an interval of v in which |start + slope·v| <= width + growth·v."""
     low, high = span
     for constant, factor in ((start - width, slope - growth), (-start - width, -slope - growth)):
         # constant + factor·v <= 0
@@ -637,7 +637,7 @@ def _between(
 def quotient_range(
     pairs: tuple[tuple[_Pair, int], ...], beta: Fraction, top: Fraction, bottom: Fraction
 ) -> tuple[Fraction | None, Fraction | None]:
-    """The quotients that a test at level ``beta`` leaves; ``pairs`` are independent noises with both their weights."""
+    """Return the range of quotients that a test at level ``beta`` accepts; ``pairs``: noises with both weights."""
     test = _test(pairs, beta)
     return (None, None) if test is None else test.quotients(top, bottom)
 

@@ -1,22 +1,22 @@
-"""From released integers to the rows of an answer, with an interval for every number at any confidence.
+"""Rows of an answer from released integers, with an interval for every number at any confidence.
 
-Which rows there are, and in which order, is decided by released values.
+Released values decide the list of rows and their order.
 
-*Released cells.* Measurements are numbered through all parts of a query, and then those of totals, so that each
-number stands for one law of noise and draws of different parts are different events. A total adds up the released
-integers of its parts, so that it is exactly the sum of the parts that are shown, is unbiased, and costs nothing. Its
-noise is the sum of as many independent noises; or, where groups are estimated from noisy sums of groups, what is left
-of the noises of those. An average or a variance of a total is the quotient of such sums.
+*Released cells.* Measurements are numbered across all parts of a query, then across totals, so that each number stands
+for one law of noise and draws of different parts are different events. A total adds up the released integers of its
+groups, so that it is exactly the sum of the groups that are shown, is unbiased, and is free. Its noise is the sum of
+the independent noises of these groups; or, where groups are estimated from noisy sums of groups, the remaining noise
+of those sums. An average or a variance of a total is a quotient of such sums.
 
-:class:`CellNumbers` are integers from which cells are estimated: those of the release itself, or totals that are each
-the sum of equally many groups. Every one of them has *laws* of its own, appended to those of the release, so that a
-:class:`~tacit.query.postprocess.cells.Draw` names one noise. Totals and their parts share noise; where cells are added
-up, totals are therefore written as sums of the draws of the release.
+:class:`CellNumbers` are integers from which cells are estimated: those of the release itself, or totals over equally
+many groups each. Each of them has separate *laws*, appended to those of the release, so that a
+:class:`~tacit.query.postprocess.cells.Draw` names one noise. Totals and their groups share noise; where cells are
+added up, totals are therefore written as sums of the draws of the release.
 
 *Parts in turn.* A value, and a row of values, is a function of released cells alone, so that it is public once its
-parts are released. It is put into the relation of the part that reads it as constants. That part's keys, bounds, noise
-and price were fixed before; only the rows it reads depend on the values, as they would on numbers that the analyst
-types after having seen the first answer.
+parts are released. It enters the relation of the part that reads it as constants. That part's keys, bounds, noise
+and cost were fixed before; only the rows it reads depend on the values, as they would on numbers that the analyst
+states after reading a first answer.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ Rows = list[Row]
 
 
 def apply_step(step: Step, rows: Rows, ends: EndOf) -> Rows:
-    """The rows after a step that reads no other rows; ``ends`` gives the ends of a cell's interval."""
+    """Return the rows after a step that reads no other rows; ``ends`` gives the ends of a cell's interval."""
     match step:
         case Derive():
             return list(zip(*(_derived(node, rows, ends) for node in step.expressions), strict=True))
@@ -107,9 +107,9 @@ def apply_step(step: Step, rows: Rows, ends: EndOf) -> Rows:
 
 
 def with_doubts(steps: Sequence[Step]) -> list[Step]:
-    """The steps, with conditions on rows that are then pooled into one as conditions of the aggregates.
+    """Return the steps with conditions on rows that are then pooled into one moved into the aggregates.
 
-    The values are the same, and which rows a noisy condition keeps is in doubt in their intervals.
+    The values stay the same; the intervals then allow for noise in the conditions that decide which rows are kept.
     """
     made: list[Step] = []
     for step in steps:
@@ -136,7 +136,7 @@ def _filtered(called: UnitCall, conditions: list[Expression]) -> UnitCall:
 
 
 def _derived(node: Expression, rows: Rows, ends: EndOf) -> list[Cell]:
-    """One expression for every row."""
+    """Evaluate one expression for every row."""
     if isinstance(node, Reference):
         return [row[node.slot] for row in rows]
     return [derive(node, row, ends) for row in rows]
@@ -159,7 +159,7 @@ def _call(called: UnitCall, rows: Sequence[Row], ends: EndOf) -> Cell:
     where, function = called.where, "count" if called.argument is None else called.function
     argument = TRUE if called.argument is None else called.argument
     if where is not None and any(derive(where, row, ends).events for row in rows):
-        # Which rows count is in doubt too: noise that lifts a cell over the bar is noise in the sum.
+        # The set of counted rows is uncertain too: noise in the condition is noise in the sum.
         counted = case([(where, argument)], literal(None, argument.type))
         return pool(function, [derive(counted, row, ends) for row in rows], called.parameter, called.type)
     kept = rows if where is None else [row for row in rows if derive(where, row, ends).value is True]
@@ -171,17 +171,17 @@ def _call(called: UnitCall, rows: Sequence[Row], ends: EndOf) -> Cell:
 # -- answers
 
 
-#: Confidence is at most this, so that quantiles stay cheap; beyond, noise has no practical meaning.
+#: Largest confidence, so that quantiles of noise are cheap to compute; beyond, intervals have no practical meaning.
 MOST_CONFIDENT = 1 - Fraction(1, 10**12)
 
 
 class Intervals:
-    """The intervals of cells at one confidence; each cell has it on its own, not all of them together.
+    """Confidence intervals of cells; the confidence holds per cell, not for all cells simultaneously.
 
     Args:
         laws: of the noise of each measurement.
         confidence: of each interval.
-        biases: of each measurement, to widen intervals by what bounding left out; None for noise alone.
+        biases: of each measurement, to widen intervals by the bias of bounding; None for noise alone.
     """
 
     def __init__(
@@ -195,15 +195,15 @@ class Intervals:
         self._levels: dict[int, CellConfidence] = {}
 
     def level(self, count: int) -> CellConfidence:
-        """The level at which ``count`` events all hold with the confidence: β/count each."""
+        """Return the level at which ``count`` events hold jointly with the confidence: probability β/count of each."""
         if count not in self._levels:
             self._levels[count] = CellConfidence(self._laws, (1 - self.confidence) / count, self._biases)
         return self._levels[count]
 
     def of(self, cell: Cell) -> Ends:
-        """Low and high end, rounded outwards in the cell's own type; the value itself where there is no noise.
+        """Return the low and high end, rounded outwards in the cell's type; the value itself if there is no noise.
 
-        The interval contains the value. Without an order (TEXT) there is none.
+        The interval contains the value. A type without an order (TEXT) has no interval.
         """
         if not cell.type.is_ordered:
             return None, None
@@ -212,7 +212,7 @@ class Intervals:
         return cell.ends(self.level(len(cell.events)))
 
     def column(self, cells: Sequence[Cell]) -> list[Ends]:
-        """As :meth:`of`, of a whole column."""
+        """Return :meth:`of` for each cell of a column."""
         kinds = {type(cell) for cell in cells}
         kind = kinds.pop() if len(kinds) == 1 else Cell
         if kind.event_count is None or not cells[0].type.is_ordered or self._biases is not None:
@@ -222,16 +222,16 @@ class Intervals:
 
 @dataclass(frozen=True)
 class Finished:
-    """The rows of an answer; holds released integers and nothing else of the data.
+    """The rows of an answer; of the data it holds released integers only.
 
     Args:
-        columns: name, type and noisiness of each.
-        rows: of cells.
+        columns: name, type and noisiness of each column.
+        rows: rows of cells.
         laws: of the noise of each measurement.
-        confidence: of intervals, unless another is asked for.
-        losses: what bounding left out; None where nothing can be, or it was not bought.
-        estimated: False where something can be left out and no share of the price was spent on it.
-        totals: for each law of a total, which come last, the number of the measurement that it adds up.
+        confidence: default confidence level of intervals.
+        losses: bias of bounding; None if nothing can be left out or the budget bought no bias table.
+        estimated: False if something can be left out and no share of the cost was spent on estimating it.
+        totals: for each law of a total, which come last, the index of the measurement that it adds up.
     """
 
     columns: tuple[OutputColumn, ...]
@@ -244,22 +244,21 @@ class Finished:
 
     @property
     def bias(self) -> Bias | None:
-        """Estimate of what bounding left out; None where nothing can be, or no share of the price was spent on it."""
+        """Estimated bias of bounding; None if nothing can be left out or no share of the cost was spent on it."""
         return None if self.losses is None else self.losses.told
 
     @cached_property
     def values(self) -> tuple[tuple[Value | None, ...], ...]:
-        """The released values, row by row."""
         return tuple(tuple(cell.value for cell in row) for row in self.rows)
 
     def intervals(
         self, confidence: Number | None = None, *, rows: int | None = None, bias: bool | None = None
     ) -> tuple[tuple[Ends, ...], ...]:
-        """For each cell (of the first ``rows``) its interval, at the confidence of the query or at another.
+        """Return the interval of each cell (of the first ``rows``), by default at the confidence of the query.
 
-        With ``bias`` True they are wider by the estimated bound of what bounding left out, where anything can be left
-        out; with False they are of noise alone. By default they are as shown: with the bias where that makes them less
-        than three times as wide. An end that no number bounds is None: the largest double would look like a bound.
+        With ``bias`` True the intervals include the estimated bound of the bias, if anything can be left out; with
+        False they cover noise alone. By default they are as shown: with the bias if that makes them less than three
+        times as wide. An unbounded end is None: the largest double would look like a bound.
         """
         if bias is None:
             plain = self.intervals(confidence, rows=rows, bias=False)
@@ -294,9 +293,9 @@ class Finished:
         return tuple(zip(*columns, strict=True)) if columns else ((),) * len(chosen)
 
     def marked(self, *, rows: int | None = None) -> tuple[tuple[bool, ...], ...]:
-        """For each cell (of the first ``rows``) whether its bias may exceed its interval.
+        """Return, for each cell (of the first ``rows``), whether its bias may exceed its interval.
 
-        That is so where a cause of loss is seen, and the interval that allows for it is too wide to be shown.
+        It may if a cause of bias is significant and the interval that includes the bias is too wide to be shown.
         """
         losses, chosen = self.losses, self.rows[:rows]
         if losses is None or not losses.is_seen:
@@ -313,7 +312,7 @@ class Finished:
 
     @cached_property
     def has_interval(self) -> tuple[bool, ...]:
-        """Which columns carry noise and have an order, and so an interval."""
+        """For each column whether it is noisy and ordered, and so has intervals."""
         return tuple(
             (column.type.is_numeric or column.type.is_temporal)
             and (any(row[i].events for row in self.rows) if self.rows else column.noisy)
@@ -322,7 +321,7 @@ class Finished:
 
     @cached_property
     def not_negative(self) -> tuple[bool, ...]:
-        """Which columns with intervals are 0 or more for certain: counts, and sums of what is not negative."""
+        """For each column whether it has intervals and its truth is certainly at least 0: counts, and some sums."""
         return tuple(
             known and bool(self.rows) and all(_is_not_negative(row[i]) for row in self.rows)
             for i, known in enumerate(self.has_interval)
@@ -335,7 +334,7 @@ def _is_not_negative(cell: Cell) -> bool:
 
 
 def _without_ends(ends: list[Ends]) -> list[Ends]:
-    """The same intervals, with None for an end beyond all doubles."""
+    """Return the intervals with None for each end beyond all doubles."""
     largest = sys.float_info.max
     if not any(isinstance(end, float) and abs(end) == largest for pair in ends for end in pair):
         return ends
@@ -343,16 +342,16 @@ def _without_ends(ends: list[Ends]) -> list[Ends]:
 
 
 def finish(query: Query, released: NoisyRelease, *, confidence: Number, public: Sequence[PublicRows] = ()) -> Finished:
-    """The answer to a query, from what was released for it.
+    """Return the answer to a query from the release that was made for it.
 
     Args:
-        query: what was asked.
+        query: the resolved query.
         released: keys and noisy integers, by :func:`tacit.query.release.release`.
         confidence: of intervals, and of DP_INTERVAL_LOW and DP_INTERVAL_HIGH in the text.
-        public: the rows of the public relations it reads, in the order of :attr:`Query.reads`.
+        public: the rows of the public relations that the query reads, in the order of :attr:`Query.reads`.
 
     Raises:
-        Refusal: when a join with public rows is too large; says nothing but what released cells and public rows say.
+        Refusal: a join with public rows is too large; this depends on released cells and public rows alone.
     """
     parts = ReleasedParts(released, query)
     intervals = Intervals(parts.laws, confidence)
@@ -370,7 +369,7 @@ def finish(query: Query, released: NoisyRelease, *, confidence: Number, public: 
 
 
 class _Rows:
-    """The rows of a query and of those that its steps read."""
+    """The rows of a query and of the queries that its steps read."""
 
     def __init__(self, parts: ReleasedParts, intervals: Intervals, public: Iterator[PublicRows]) -> None:
         self._parts = parts
@@ -422,7 +421,7 @@ class ReleasedParts:
                 self._rows[key] = self._of(*key)
 
     def rows(self, query: Query) -> list[Row]:
-        """The released rows of a query, before its steps other than grouping sets."""
+        """Return the released rows of a query before its steps, except grouping sets."""
         return list(self._rows[query.part, query.totals])
 
     def _of(self, part: int, totals: Totals | None) -> list[Row]:
@@ -430,7 +429,7 @@ class ReleasedParts:
         return _rows(final, finest) if totals is None else self._of_sets(final, finest, totals)
 
     def _of_sets(self, final: FinalAggregation, finest: CellNumbers, totals: Totals) -> list[Row]:
-        """The rows of all grouping sets, each group after its parts."""
+        """Return the rows of all grouping sets, each group after its parts."""
         width = len(totals.keys)
         kinds = [final.types[key] for key in totals.keys]
         found: list[tuple[list[object], Row]] = []
@@ -448,12 +447,12 @@ class ReleasedParts:
     def _of_set(
         self, final: FinalAggregation, finest: CellNumbers, totals: Totals, places: Sequence[int]
     ) -> Iterator[tuple[KeyTuple, list[Cell]]]:
-        """The groups of one set: those released, or sums of them."""
+        """Yield the groups of one grouping set: released groups, or sums of them."""
         if len(places) == len(final.keys):
             for key, cells in estimates(final, finest):
                 yield tuple(key[totals.keys[place]] for place in places), cells
             return
-        # Totals over all values of the other keys have the same noise, whichever they are.
+        # All totals over the same keys have the same noise, whatever the values of the remaining keys.
         kept = tuple(sorted(totals.keys[place] for place in places))
         for layer in totals_of(finest, summed_groups(finest.keys, totals, places), kept, first=len(self.laws)):
             self.laws += layer.laws
@@ -469,7 +468,7 @@ def _rows(final: FinalAggregation, numbers: CellNumbers) -> list[Row]:
 
 
 def estimates(final: FinalAggregation, numbers: CellNumbers) -> Iterator[tuple[KeyTuple, list[Cell]]]:
-    """The key of each group, and one estimate per aggregate."""
+    """Yield the key of each group with one estimate per aggregate."""
     columns = [
         entry_of(aggregate.kind).released.column(aggregate, final.measures[aggregate.measures[-1]], numbers)
         for aggregate in final.aggregates
@@ -486,8 +485,8 @@ class CellNumbers:
         keys: one per group.
         noisy: one per measurement: an integer per group, a row per group, or a tree.
         laws: one per measurement, the same for all groups.
-        plan: by which they were released.
-        first: index of the first of these laws among all of the answer.
+        plan: the plan of the release.
+        first: index of the first of these laws among all laws of the answer.
         members: for each group the released groups that it adds up; empty for released groups themselves.
         finest: the released groups that totals add up; None for released groups themselves.
     """
@@ -501,25 +500,25 @@ class CellNumbers:
     finest: CellNumbers | None = None
 
     def draw(self, measure: int, group: int) -> Draw:
-        """The noise of one integer."""
+        """Return the draw of noise in one integer."""
         return Draw(self.first + measure, group)
 
     def parts(self, measure: int, group: int) -> tuple[Draw, ...]:
-        """The noises of the release that it is the sum of; empty for a released group."""
+        """Return the draws of the released groups that a total adds up; empty for a released group."""
         if self.finest is None:
             return ()
         return tuple(self.finest.draw(measure, member) for member in self.members[group])
 
 
 def released_numbers(released: NoisyRelease, *, first: int = 0) -> CellNumbers:
-    """The integers of a release, with laws from ``first`` on."""
+    """Return the integers of a release, with law indices from ``first`` on."""
     laws = tuple(law.added(1, first + (law.source or 0)) for law in released.laws) if first else released.laws
     noisy = tuple(part if isinstance(part, (np.ndarray, NoisyTree)) else part.estimates for part in released.noisy)
     return CellNumbers(released.keys, noisy, laws, released.plan, first)
 
 
 def summed_groups(keys: Sequence[KeyTuple], totals: Totals, places: Sequence[int]) -> dict[KeyTuple, list[int]]:
-    """For each key of one grouping set, the places of its parts; the one without keys is always there."""
+    """Return the indices of the finest groups of each key of a grouping set; ``()`` is there even without groups."""
     found: dict[KeyTuple, list[int]] = {} if places else {(): []}
     for group, key in enumerate(keys):
         found.setdefault(tuple(key[totals.keys[place]] for place in places), []).append(group)
@@ -527,7 +526,7 @@ def summed_groups(keys: Sequence[KeyTuple], totals: Totals, places: Sequence[int
 
 
 def totals_of(finest: CellNumbers, groups: dict[KeyTuple, list[int]], kept: Axes, *, first: int) -> list[CellNumbers]:
-    """Sums over released groups by the keys ``kept``; totals with equal noise together, with laws from ``first`` on."""
+    """Sum released groups by the keys ``kept``; totals with equal noise together, law indices from ``first`` on."""
     alike: dict[int, list[KeyTuple]] = {}
     for key, parts in groups.items():
         alike.setdefault(len(parts), []).append(key)
@@ -542,7 +541,7 @@ def totals_of(finest: CellNumbers, groups: dict[KeyTuple, list[int]], kept: Axes
 
 
 def _total_law(law: NoiseLaw, members: Sequence[int], kept: Axes, shift: int) -> NoiseLaw:
-    """The noise of the sum of some groups, as one that is read off a source of its own."""
+    """Return the law of the sum of some groups, as a number read off a separate source."""
     source = shift + (law.source or 0)
     if law.cells is None:
         return law.added(len(members), source)
@@ -552,7 +551,7 @@ def _total_law(law: NoiseLaw, members: Sequence[int], kept: Axes, shift: int) ->
 def _added(part: NDArray[Any] | NoisyTree, members: Sequence[tuple[int, ...]]) -> NDArray[Any]:
     if isinstance(part, NoisyTree):
         raise InternalError("quantiles of totals are not sums")
-    # Python's own integers: no number of groups makes them too large.
+    # Python integers: sums over any number of groups cannot overflow.
     sums, wide = np.zeros((len(members), *part.shape[1:]), dtype=object), part.astype(object)
     for place, groups in enumerate(members):
         if groups:
@@ -561,7 +560,7 @@ def _added(part: NDArray[Any] | NoisyTree, members: Sequence[tuple[int, ...]]) -
 
 
 def biases_of_totals(biases: Sequence[MeasureBias], totals: Sequence[int]) -> tuple[MeasureBias, ...]:
-    """Biases for all laws of an answer: a total lacks at most what all cells lack together."""
+    """Return the biases of all laws of an answer: the bias of a total is at most that of all cells together."""
     whole = [MeasureBias(b.all_down, b.all_up, b.all_down, b.all_up, b.outside) for b in biases]
     return (*biases, *(whole[measure] for measure in totals))
 
@@ -569,16 +568,16 @@ def biases_of_totals(biases: Sequence[MeasureBias], totals: Sequence[int]) -> tu
 # -- parts in turn
 
 
-#: Intervals decide nothing in a value; the resolver refuses them there.
+#: Placeholder confidence: the resolver refuses intervals in values.
 _ANY: Final = Fraction(1, 2)
 
 
 def in_turn(plan: Plan, make: Callable[[int, Plan], NoisyRelease]) -> NoisyRelease:
-    """The release of a whole query.
+    """Return the release of a whole query, its parts in the order in which they read each other's values.
 
     Args:
         plan: of the query.
-        make: makes or reads the release of a part: of its number, and of its plan with the values that it reads.
+        make: makes or reads the release of a part, from its number and its plan with the values that it reads.
     """
     made: dict[int, NoisyRelease] = {}
     queries, parts = dict(plan.query.values), plan.parts
@@ -594,7 +593,7 @@ def in_turn(plan: Plan, make: Callable[[int, Plan], NoisyRelease]) -> NoisyRelea
 
 
 def _rows_of_value(query: Query, made: Mapping[int, NoisyRelease]) -> Sequence[Sequence[Value | None]]:
-    """The rows of a query whose parts are released."""
+    """Return the rows of a query whose parts are released."""
     read = sorted(query.parts_read)
     first, *others = (made[number] for number in read)
     released = first

@@ -1,24 +1,24 @@
 """Rows of released cells: expressions, aggregates, windows and joins, with intervals.
 
-*Expressions.* The registry knows how each function moves ranges, so an enclosure of the arguments gives one of the
-result; a function of known finite sets is simply tried on all of them. Five things are done better here than in
-general: sums of released integers are treated as one draw of summed noise, quotients of such sums as one test, a
-divisor on a grid that is not 0 is at least one step away from it, comparisons of ranges that do not overlap are
+*Expressions.* The registry has the range of each function for ranges of its arguments, so an enclosure of the arguments
+gives one of the result; a function of known finite sets is evaluated on all their values. Five cases are tighter than
+this general rule: sums of released integers are treated as one draw of summed noise, quotients of such sums as one
+test, a nonzero divisor on a grid is at least one step away from 0, comparisons of ranges that do not overlap are
 decided, and CASE follows only the branches that can be taken.
 
-*Aggregates and windows.* Which rows there are is fixed by then, but for conditions on noisy cells, which leave rows in
-doubt. Sums and means of released integers carry the noise of a sum, which is far smaller than the sum of the intervals.
-Other functions are enclosed by what they give for the low ends and for the high ends (they rise with each argument); a
+*Aggregates and windows.* The set of rows is fixed, except for conditions on noisy cells, which leave rows in doubt.
+Sums and means of released integers have the noise of a sum, which is far smaller than the sum of the intervals. Other
+functions are monotone in each argument, so their values at the low ends and at the high ends enclose the result; a
 standard deviation moves by at most the root mean square of the moves of its arguments.
 
-Windows over released rows are aggregates of a partition, of its rows so far or of those around the current one, ranks,
-and neighbouring rows. A rank by
-noisy numbers is a rank of released values; the true rank could be any in its partition, and that is its interval.
+Windows over released rows are aggregates of a partition, of its rows so far or of the rows around the current one,
+ranks, and neighbouring rows. A rank by noisy numbers is a rank of released values; the true rank could be any rank in
+its partition, and that is its interval.
 
-*Joins* with public rows, and with released rows of another part. Equalities between a released and a public expression
-are looked up; what is left of the condition is tried on the pairs they leave. Rows come in the order of the released
-rows, and for each of them in that of the public ones; public rows that no released row meets come last. Public values
-are exact, so a cell's interval is what it was.
+*Joins* are with public rows, and with released rows of another part. Equalities between a released and a public
+expression are looked up; the remaining condition is tested on the pairs that match. Rows come in the order of the
+released rows, and for each released row in the order of the public rows; public rows without a match come last. Public
+values are exact, so the interval of a cell does not change.
 """
 
 from __future__ import annotations
@@ -85,20 +85,20 @@ from tacit.query.types import (
 )
 
 Row = Sequence[Cell]
-#: The low, or for True the high, end of a cell's interval.
+#: Function that returns the low (for True, the high) end of a cell's interval.
 EndOf = Callable[[Cell, bool], Value | None]
-#: The most combinations of known values on which a function is tried.
+#: Largest number of combinations of known values on which a function is evaluated.
 _IMAGE = 128
-#: The longest sum of draws that is taken apart to be added to others.
+#: Length of the longest sum of draws whose terms are merged into another sum.
 _MOST_WEIGHTS = 64
 _BOTH = truth(nullable=False)
 
 
 def derive(node: Expression, row: Row, ends: EndOf | None = None) -> Cell:
-    """The cell of an expression over a row; a plain reference is the cell itself.
+    """Return the cell of an expression over a row; for a plain reference, the referenced cell itself.
 
     ``ends`` gives the low (or, for True, high) end of a cell's interval, for DP_INTERVAL_LOW and DP_INTERVAL_HIGH. An
-    end is a statement about the answer and not an estimate of anything, so it counts as a constant.
+    end is a statement about the answer, not an estimate, so it counts as a constant.
     """
     if ends is not None and any(isinstance(part, Interval) for part in _parts(node)):
         node = rewrite(node, lambda part: _constant_end(part, row, ends))
@@ -112,29 +112,28 @@ def derive(node: Expression, row: Row, ends: EndOf | None = None) -> Cell:
 
 @dataclass(frozen=True, eq=False)
 class Derived(Cell):
-    """A function of other cells."""
+    """A cell computed from other cells by an expression."""
 
     node: Expression
     row: Row
 
     @property
     def type(self) -> SqlType:  # type: ignore[override]
-        """Type of the expression."""
         return self.node.type
 
     @cached_property
     def value(self) -> Value | None:  # type: ignore[override]
-        """The expression over the released values."""
+        """Value of the expression on the released values."""
         return evaluate(self.node, [cell.value for cell in self.row])
 
     @cached_property
     def affine(self) -> Affine | None:
-        """Where the expression only adds up and scales released integers."""
+        """Weighted sum of draws, if the expression only adds up and scales released integers; None otherwise."""
         return _affine(self.node, self.row)
 
     @cached_property
     def events(self) -> frozenset[Event]:  # type: ignore[override]
-        """Those of the parts, with every sum of released integers as one."""
+        """Events of the subexpressions; every sum of released integers is one event."""
         return _events(self.node, self.row)
 
     def _enclose(self, level: CellConfidence) -> Domain:
@@ -155,9 +154,9 @@ def _parts(node: Expression) -> Iterator[Expression]:
 
 
 def _sum(node: Expression, row: Row) -> Affine | None:
-    """A part that is treated as one weighted sum of draws.
+    """Return a subexpression as one weighted sum of draws; None if it is not treated as one.
 
-    A multiple of one cell is not: the cell may know more about itself, such as that it is not negative.
+    A multiple of a single cell is not: the cell may have more information, such as that it is not negative.
     """
     affine = _affine(node, row) if isinstance(node, Call) else None
     if affine is None or (len(affine.weights) == 1 and len(references(node)) == 1):
@@ -166,7 +165,7 @@ def _sum(node: Expression, row: Row) -> Affine | None:
 
 
 def _forms(node: Expression, row: Row) -> tuple[Affine, Affine] | None:
-    """Dividend and divisor of a part that is a quotient of two weighted sums of draws."""
+    """Return dividend and divisor of a quotient of two weighted sums of draws; None for another expression."""
     if not isinstance(node, Call) or node.function != "div":
         return None
     top, bottom = _long(node.args[0], row), _long(node.args[1], row)
@@ -176,7 +175,7 @@ def _forms(node: Expression, row: Row) -> tuple[Affine, Affine] | None:
 
 
 def _long(node: Expression, row: Row) -> Affine | None:
-    """As :func:`_affine`; a cell that is a long sum is read without a copy."""
+    """Return :func:`_affine` of an expression, without a copy if it is a cell that is a long sum."""
     if isinstance(node, Cast) and _widens(node):
         return _long(node.operand, row)
     return row[node.slot].affine if isinstance(node, Reference) else _affine(node, row)
@@ -198,7 +197,7 @@ def _affine(node: Expression, row: Row) -> Affine | None:
     match node:
         case Reference():
             found = row[node.slot].affine
-            # A long sum is a cell of its own: every row that reads it would copy all of its weights.
+            # A long sum stays a separate cell: every row that reads it would copy all its weights.
             return found if found is not None and len(found.weights) <= _MOST_WEIGHTS else None
         case Literal():
             return Exact(node.value, node.type).affine
@@ -211,7 +210,7 @@ def _affine(node: Expression, row: Row) -> Affine | None:
 
 
 def _widens(node: Cast) -> bool:
-    """Whether a cast between numbers keeps every value; one that could round would not be affine."""
+    """Whether a cast between numbers preserves every value; a cast that could round would not be affine."""
     kind, given = node.type, node.operand.type
     if kind.kind not in (Kind.DOUBLE, Kind.DECIMAL) or not given.is_numeric or given.kind is Kind.DOUBLE:
         return False
@@ -292,7 +291,7 @@ def _apply(node: Call, arguments: tuple[Value | None, ...]) -> Value | None:
 
 
 def _ratio(top: Affine, bottom: Affine, level: CellConfidence) -> Range:
-    """By one test where the noises are known to be independent, else by a box with half of the chance for each side."""
+    """Enclose a quotient by one test if the noises are independent; otherwise by a box, at β/2 for each side."""
     found = ratio_range(top, bottom, level) if level.biases is None else None
     if found is not None:
         return found
@@ -301,7 +300,7 @@ def _ratio(top: Affine, bottom: Affine, level: CellConfidence) -> Range:
 
 
 def _quotient(top: Domain, bottom: Domain) -> Range:
-    """Quotients by divisors other than 0, which on a grid are at least one step away from it."""
+    """Enclose quotients by nonzero divisors; a nonzero divisor on a grid is at least one step away from 0."""
     span = bottom.range
     if Fraction(0) not in span:
         return top.range.divided_by(span)
@@ -340,7 +339,7 @@ def _cast(node: Cast, domain: Domain) -> Domain:
         results = [cast_value(value, node.operand.type, node.type) for value in values]
         return finite(results, node.type, nullable=None in results)
     moved = cast(Expression(node.operand.type, domain), node.type).domain
-    # A conversion that can only widen keeps the grid, by which divisors stay away from 0.
+    # A cast that preserves values keeps the grid, which keeps divisors away from 0.
     step = domain.step if node.operand.type.is_numeric and node.type.kind is Kind.DOUBLE else moved.step
     return Domain(moved.range, moved.nullable, None, step)
 
@@ -371,7 +370,7 @@ def _among(node: InList, domain: Domain) -> Domain:
 
 
 def pool(function: str, cells: Sequence[Cell], parameter: Value | None, kind: SqlType) -> Cell:
-    """The aggregate of some cells; NULL values are left out as in SQL.
+    """Return the aggregate of some cells; NULL values are left out as in SQL.
 
     Args:
         function: a name of :class:`~tacit.query.relational.algebra.UnitCall`, other than ``count_rows``; or ``median``.
@@ -393,7 +392,7 @@ def pool(function: str, cells: Sequence[Cell], parameter: Value | None, kind: Sq
 
 @dataclass(frozen=True, eq=False)
 class _Number(Cell):
-    """The number of cells that are not NULL; noise may decide which are."""
+    """The number of cells that are not NULL; noise may decide which cells are NULL."""
 
     cells: tuple[Cell, ...]
     type: SqlType
@@ -415,7 +414,7 @@ class _Number(Cell):
 
 @dataclass(frozen=True, eq=False)
 class _Distinct(Cell):
-    """The number of distinct released values; with noise in them it could be any number up to that of the rows."""
+    """The number of distinct released values; as they are noisy, the truth is between 0 and the number of rows."""
 
     cells: tuple[Cell, ...]
     type: SqlType
@@ -491,7 +490,7 @@ class _Pool(Cell):
         if self.affine is not None and self._linear:
             return self.affine.enclose(level)
         domains = [(cell, cell.enclose(level)) for cell in self.cells]
-        # A cell that is NULL for certain is left out, as in SQL.
+        # A cell that is certainly NULL is left out, as in SQL.
         there = [(cell, domain) for cell, domain in domains if set(domain.values or (0,)) != {None}]
         doubts = [domain.nullable or cell.value is None for cell, domain in there]
         spans = [domain.range for _, domain in there]
@@ -504,7 +503,7 @@ class _Pool(Cell):
         if self._entry.spread is not None:
             return self._spread(ends, whole, any(doubts), self._entry.spread)
         if self.function == "sum":
-            # Whatever may be NULL may add nothing.
+            # A cell that may be NULL may contribute 0.
             zero = Fraction(0)
             lows = [min(low, zero) if doubt else low for (low, _), doubt in zip(ends, doubts, strict=True)]
             highs = [max(high, zero) if doubt else high for (_, high), doubt in zip(ends, doubts, strict=True)]
@@ -514,7 +513,7 @@ class _Pool(Cell):
         return Range(self._fold([low for low, _ in ends]), self._fold([high for _, high in ends]))
 
     def _of_doubtful(self, ends: list[tuple[Fraction, Fraction]], whole: Range, doubts: list[bool]) -> Range:
-        """The values with any of the doubtful cells and all others."""
+        """Return the range of the aggregate over the certain cells with any subset of the doubtful cells."""
         lows, highs = ([end[i] for end, doubt in zip(ends, doubts, strict=True) if not doubt] for i in range(2))
         if not lows or self.function not in ("min", "max", "avg"):
             return whole
@@ -544,7 +543,7 @@ class _Pool(Cell):
 
 
 def _least_mean(certain: list[Fraction], doubtful: list[Fraction]) -> Fraction:
-    """The least mean of all of the certain and any of the doubtful values: a value below the mean lowers it."""
+    """Return the least mean of all certain values with any of the doubtful values: a value below the mean lowers it."""
     total, count = sum(certain, Fraction(0)), len(certain)
     for value in sorted(doubtful):
         if value * count >= total:
@@ -571,7 +570,7 @@ Around = tuple[FrameEnd, FrameEnd]
 
 @dataclass(frozen=True, eq=False)
 class _RankCell(Cell):
-    """A rank among ``size`` rows in an order that noise may have changed."""
+    """A rank among ``size`` rows whose order may depend on noise."""
 
     value: Value | None
     size: int
@@ -583,7 +582,7 @@ class _RankCell(Cell):
 
 
 def in_order(rows: Sequence[Row], keys: Sequence[SortKey], ends: EndOf | None = None) -> list[int]:
-    """The indices of the rows in the order of some keys; ties stay as they are."""
+    """Return the indices of the rows sorted by some keys; the sort is stable."""
     order = list(range(len(rows)))
     for key in reversed(keys):
         values = [derive(key.expression, row, ends).value for row in rows]
@@ -595,7 +594,7 @@ def in_order(rows: Sequence[Row], keys: Sequence[SortKey], ends: EndOf | None = 
 
 
 def partitions(indices: Sequence[int], keys: Sequence[Hashable]) -> list[list[int]]:
-    """The indices of rows with equal keys together, in the order in which they come."""
+    """Group the indices of rows by equal keys, in order of first occurrence."""
     groups: dict[Hashable, list[int]] = {}
     for index in indices:
         groups.setdefault(keys[index], []).append(index)
@@ -603,7 +602,7 @@ def partitions(indices: Sequence[int], keys: Sequence[Hashable]) -> list[list[in
 
 
 def window_cells(call: WindowCall, rows: Sequence[Row], ends: EndOf | None = None) -> list[Cell]:
-    """One cell per row, in the order of the rows."""
+    """Return the window function's cell of each row, in the order of the rows."""
     order = in_order(rows, call.order, ends)
     keys = [tuple(derive(part, row, ends).value for part in call.partition) for row in rows]
     cells: list[Cell] = [Exact(None, call.type)] * len(rows)
@@ -635,7 +634,7 @@ def _partition(call: WindowCall, rows: list[Row], ends: EndOf | None) -> list[Ce
 
 
 def _around(call: WindowCall, around: Around, rows: list[Row], ends: EndOf | None) -> list[Cell]:
-    """Moving aggregates: each cell of the rows of its frame, an empty frame as SQL has it."""
+    """Return a moving aggregate: each cell aggregates the rows of its frame; empty frames as in SQL."""
     spans = _spans(call, around, rows, ends)
     if sum(end - begin for begin, end in spans) > limits.MAX_PAIRS:
         raise Refusal(
@@ -653,7 +652,7 @@ def _around(call: WindowCall, around: Around, rows: list[Row], ends: EndOf | Non
 
 
 def _spans(call: WindowCall, around: Around, rows: list[Row], ends: EndOf | None) -> list[tuple[int, int]]:
-    """Where the frame of each row begins and ends."""
+    """Return the begin and end index of each row's frame."""
     count, (begin, end) = len(rows), around
     if call.frame is WindowFrame.ROWS_AROUND:
         first, last = (int(offset) if isinstance(offset, Fraction) else None for offset in (begin, end))
@@ -667,7 +666,7 @@ def _spans(call: WindowCall, around: Around, rows: list[Row], ends: EndOf | None
     (key,) = call.order
     values = [derive(key.expression, row, ends).value for row in rows]
     known = [i for i, value in enumerate(values) if value is not None]
-    # Rows without a key stand together at one end and are a frame of their own.
+    # Rows whose key is NULL are adjacent at one end and form a separate frame.
     missing = [i for i, value in enumerate(values) if value is None]
     places = [ordinal(value, key.expression.type) for value in values if value is not None]
     places = [-place for place in places] if key.descending else places
@@ -687,17 +686,17 @@ def _spans(call: WindowCall, around: Around, rows: list[Row], ends: EndOf | None
 
 
 def _end_place(key: SortKey, value: Value, place: Fraction, end: Fraction | MonthsAway) -> Fraction | float:
-    """The place of an end of the frame of a row in the order of its key."""
+    """Return the place of one end of a row's frame in the order of its key."""
     if isinstance(end, Fraction):
         return place + end
     sign = -1 if key.descending else 1
     moved = REGISTRY["add_months"].evaluate(value, sign * end.count)
-    # Beyond the years that there are, every row lies on one side.
+    # The end is beyond the calendar, so that every row lies on one side of it.
     return math.copysign(math.inf, end.count) if moved is None else sign * ordinal(moved, key.expression.type)
 
 
 def _check_running(count: int) -> None:
-    """Every cell of a running aggregate remembers all rows so far, for its interval; there must not be too many."""
+    """Refuse too long running aggregates: the interval of each cell needs all rows so far."""
     if count * (count + 1) // 2 > limits.MAX_PAIRS:
         most = (math.isqrt(8 * limits.MAX_PAIRS + 1) - 1) // 2
         raise Refusal(
@@ -708,7 +707,7 @@ def _check_running(count: int) -> None:
 
 
 def _of_frame(call: WindowCall, cells: list[Cell], index: int) -> Cell:
-    """The first, last or n-th cell of the frame of a row."""
+    """Return the first, last or n-th cell of the frame of a row."""
     end = index + 1 if call.frame is WindowFrame.RUNNING else len(cells)
     place = {"first_value": 0, "last_value": end - 1}.get(call.function, (call.offset or 1) - 1)
     return _at(cells[:end], place, call.type)
@@ -735,15 +734,15 @@ def _ranks(call: WindowCall, rows: list[Row], ends: EndOf | None) -> list[Cell]:
 
 
 Values = tuple[Value | None, ...]
-#: The rows of a public relation, canonical values in the order of its columns.
+#: Rows of a public relation: canonical values in the order of its columns.
 PublicRows = Sequence[Values]
 
 
 def matched(step: Match, rows: Sequence[Row], types: Sequence[SqlType], public: PublicRows) -> list[Row]:
-    """The rows of a join.
+    """Return the rows of a join with public rows.
 
     Raises:
-        Refusal: when there are too many, or when too many pairs would have to be tried.
+        Refusal: the join has too many rows, or too many pairs to test.
     """
     kinds = [column.type for column in step.relation.fields]
     beside: list[Row] = [
@@ -753,7 +752,7 @@ def matched(step: Match, rows: Sequence[Row], types: Sequence[SqlType], public: 
 
 
 def combined(step: Combine, rows: Sequence[Row], types: Sequence[SqlType], others: Sequence[Row]) -> list[Row]:
-    """The rows of a join with those of another query; cells keep their noise and so their intervals.
+    """Return the rows of a join with those of another query; cells keep their noise and so their intervals.
 
     Raises:
         Refusal: as :func:`matched`.
@@ -770,7 +769,7 @@ def _joined(
     kinds: Sequence[SqlType],
     values: PublicRows,
 ) -> list[Row]:
-    """Rows beside others, whose values decide which ones meet."""
+    """Join ``rows`` with ``beside``; ``values``, the values of ``beside``, decide which rows match."""
     missing = tuple(Exact(None, kind) for kind in kinds)
     outer = step.kind in (JoinKind.LEFT, JoinKind.FULL)
     met = [False] * len(beside)
@@ -790,11 +789,11 @@ def _joined(
 
 
 def _places(condition: Expression, rows: Sequence[Row], width: int, public: PublicRows) -> Iterator[list[int]]:
-    """For each released row the public rows it meets, in their order."""
+    """Yield, for each released row, the indices of the public rows that match it, in order."""
     equal, rest = _split(condition, width)
     by_key: dict[Values, list[int]] = {}
     for place, values in enumerate(public):
-        # Expressions count public columns from the width of the released ones on.
+        # Expressions number public columns after the released ones.
         padded = (None,) * width + values
         key = tuple(evaluate(right, padded) for _, right in equal)
         if None not in key:
@@ -811,7 +810,7 @@ def _places(condition: Expression, rows: Sequence[Row], width: int, public: Publ
 
 
 def _split(condition: Expression, width: int) -> tuple[list[tuple[Expression, Expression]], list[Expression]]:
-    """Equalities (of released columns, of public ones), and the other parts of a condition."""
+    """Split a condition into equalities (released expression, public expression) and its other parts."""
     equal: list[tuple[Expression, Expression]] = []
     rest: list[Expression] = []
     for part in conjuncts(condition):
