@@ -109,7 +109,7 @@ class Decided:
         return self.times[-1] / TICKS
 
     def lateness(self, taken: int, place: int) -> int:
-        """Return the steps by which a running time exceeds the limit of the departure at index ``place``, or less than 0.
+        """Return the steps by which a running time exceeds what departure number ``place`` allows; may be negative.
 
         One unit changes the running time by at most ``unit_ticks``, so it changes this by at most ``STEPS``: where x
         moves by at most the integer n, so does the floor of x.

@@ -430,7 +430,7 @@ _TEXTS: Final = (TEXT_OID, NAME, VARCHAR, BPCHAR, UNKNOWN_OID, CHAR, JSON)
 _INTEGERS: Final = {INT2: ("!h", 2), INT4: ("!i", 4), INT8: ("!q", 8), OID: ("!I", 4), REGCLASS: ("!I", 4)}
 _WHOLE: Final = re.compile(r"\s*[+-]?\d{1,20}\s*\Z", re.ASCII)
 _ELEMENT: Final = re.compile(r'\s*"((?:[^"\\]|\\.)*)"\s*|([^,{}"\\]+)', re.DOTALL)
-#: Maximum digits of a number before and after its decimal point.
+#: Maximum of a numeric parameter's digits, and of its exponent's absolute value.
 _MOST_DIGITS: Final = 400
 _TRUE: Final = frozenset(("t", "true", "y", "yes", "on", "1"))
 _FALSE: Final = frozenset(("f", "false", "n", "no", "off", "0"))
@@ -695,7 +695,7 @@ def _in_range(number: int, oid: int) -> int:
 
 
 def _of_some_digits(number: Decimal) -> Decimal:
-    """Return a number; refuse one that is too long when written out."""
+    """Return a number; refuse one that is not finite or too long when written out."""
     if not number.is_finite() or abs(int(number.as_tuple().exponent)) > _MOST_DIGITS:
         raise ValueError("numeric")
     if len(number.as_tuple().digits) > _MOST_DIGITS:

@@ -308,7 +308,7 @@ def binding_of(certificate: str | None) -> bytes | None:
     """Return the hash of a certificate for SCRAM channel binding (RFC 5929, tls-server-end-point).
 
     Returns:
-        None if the certificate's signature algorithm names no hash, as with Ed25519: channel binding is unavailable then.
+        None if the certificate's signature names no hash, as with Ed25519: there is no channel binding then.
     """
     if certificate is None:
         return None

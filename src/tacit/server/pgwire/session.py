@@ -1,8 +1,8 @@
 """One connected client: queries, statements, portals, transactions.
 
-*Charges.* A query is charged when it is executed, by :meth:`tacit.server.api.worker_runtime.WorkerRuntime.ask`, the
-same path as every query to this server, and at no other moment. Parse, Bind, Describe and EXPLAIN plan it, which is free. A
-portal holds the rows of its one execution; it is read to its end and never run again. Transactions and savepoints
+*Charges.* A query is charged when it is executed, by :meth:`tacit.server.api.worker_runtime.WorkerRuntime.ask`, like
+every query to this server, and at no other moment. Parse, Bind, Describe and EXPLAIN plan it, which is free. A portal
+holds the rows of its one execution; it is read to its end and never run again. Transactions and savepoints
 do not affect charges: a release cannot be rolled back.
 
 *Cancelling* ends the wait, not the work. It is answered at once, whether or not the run has ended, so that it reveals
@@ -223,7 +223,7 @@ class ClientQueries:
         return _wire_columns(answer.columns, wide=wide), rows
 
     async def _notices(self, answer: Answer) -> tuple[bytes, ...]:
-        """Return one notice line with the charge, the remaining budget and a hint; ``SHOW tacit.note`` has the full text."""
+        """Return one line with the charge, the remaining budget and a hint; ``SHOW tacit.note`` has the full text."""
         self.meaning, level, state = (answer.meaning,), "notice", "00000"
         if answer.is_public:
             words = f"{answer.charge.text}. The values are exact."
