@@ -23,8 +23,8 @@ history; they are emptied.
 lowers the spent budget: only the ledger decides about charges.
 
 *Tables.* They are in the ledger's database. Statements have ``?`` for values, and ``RETURNING`` where it matters
-whether a row changed. Each change is one statement that includes its condition, so that of two processes one wins, even if
-transactions run concurrently. Times are whole milliseconds since 1970; ``born`` and ``ended`` are positions in the
+whether a row changed. Each change is one statement that includes its condition, so that of two processes one wins, even
+if transactions run concurrently. Times are whole milliseconds since 1970; ``born`` and ``ended`` are positions in the
 chain.
 """
 
