@@ -48,7 +48,7 @@ class Settings:
         tls_cert: path of the TLS certificate.
         tls_key: path of its private key.
         behind_proxy: whether a reverse proxy terminates TLS and forwards the client address.
-        address: public address of the server, for links; the Host header of a request is not used.
+        address: public address of the server, for links; the Host header of a request is not trusted.
         slot: seconds; a fresh answer leaves 1, 2, 4, 8 … slots after its query began; the query's text decides which
             of these times it is. 0 switches slots off.
         tick: seconds; the response to a free request (quotes, budgets, the catalog) leaves after 1, 2, 4, 8 … ticks,
