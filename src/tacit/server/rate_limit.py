@@ -110,7 +110,6 @@ class Buckets:
         return hashlib.blake2b(content, digest_size=size, key=self._key, person=b"tacit seal").digest()
 
     def close(self) -> None:
-        """Release the memory."""
         self._words.release()
         if isinstance(self._memory, mmap.mmap):
             self._memory.close()

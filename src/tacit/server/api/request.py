@@ -476,7 +476,6 @@ class Route:
 
     @property
     def summary(self) -> str:
-        """Summary of the endpoint in one line."""
         return (self.handle.__doc__ or "").partition("\n")[0].removesuffix(".")
 
     @property

@@ -180,7 +180,6 @@ class FairQueue(Generic[Item]):
         self._turn = 0
 
     def put(self, person: str, item: Item) -> None:
-        """Add an analyst's task."""
         self._served.setdefault(person, self._turn - 1)
         self._waiting.setdefault(person, deque()).append(item)
 

@@ -61,7 +61,6 @@ class Panel:
 
     @property
     def points(self) -> tuple[Point, ...]:
-        """All points of all lines."""
         return tuple(point for each in self.series for point in each.points)
 
 
@@ -545,12 +544,10 @@ class Sheet:
 
     @property
     def marked(self) -> bool:
-        """Whether any cell is marked."""
         return any(cell.marked for row in self.rows for cell in row)
 
 
 def sheet_of(answer: Answer) -> Sheet:
-    """Return the table of an answer."""
     finished = answer.finished
     heads = tuple(
         PageHead(column.name, str(column.type).lower(), column.type.is_numeric, known)

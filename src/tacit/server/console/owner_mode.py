@@ -291,7 +291,6 @@ Again = Callable[[OwnerRequest, str], Awaitable[Response]]
 
 
 def owner_app(shared: OwnerContext) -> Starlette:
-    """Return the application of owner mode."""
     from tacit.server.console import project_pages
 
     table: tuple[tuple[str, str, Callable[[OwnerRequest], Awaitable[Response]]], ...] = (

@@ -127,7 +127,6 @@ class Statics:
         }
 
     def address(self, name: str) -> str:
-        """Return the URL of a file."""
         return self._addresses[name]
 
     async def serve(self, request: Request) -> Response:
@@ -313,7 +312,6 @@ class Visit(Generic[Context]):
         return HTMLResponse(text, status, headers={**HEADERS, **more})
 
     def redirect(self, address: str) -> Response:
-        """Redirect to ``address``."""
         return RedirectResponse(address, 303, headers=dict(HEADERS))
 
 

@@ -34,7 +34,6 @@ async def home(visit: PageRequest) -> Response:
 
 
 async def show_sign_in(visit: PageRequest) -> Response:
-    """Show the ways to sign in."""
     if visit.access is not None:
         return visit.redirect("/console/")
     page = _page(visit.request.query_params.get("next", ""))
@@ -97,7 +96,6 @@ async def sign_out(visit: PageRequest) -> Response:
 
 
 async def show_sessions(visit: PageRequest) -> Response:
-    """Show the user's sessions."""
     found = await visit.run(visit.people.sessions, visit.name)
     return await visit.page("sessions.html", sessions=found, own=visit.user.id)
 
@@ -135,7 +133,6 @@ async def show_link(visit: PageRequest, *, name: str = "", problem: str = "") ->
 
 
 async def follow_link(visit: PageRequest) -> Response:
-    """Sign in by a one-time link."""
     secret, name = visit.request.path_params["secret"], visit.form.get("name", "")
     try:
         opened = await visit.run(visit.people.follow, secret) or await visit.run(visit.people.set_up, secret, name)
@@ -249,7 +246,6 @@ async def withdraw(visit: PageRequest) -> Response:
 
 
 async def quota(visit: PageRequest) -> Response:
-    """Limit a person's share of a budget."""
 
     def work(person: Person) -> str:
         population = visit.form.get("population", "")
@@ -264,7 +260,6 @@ async def quota(visit: PageRequest) -> Response:
 
 
 async def role(visit: PageRequest) -> Response:
-    """Change a person's role."""
 
     def work(person: Person) -> str:
         if not person.active:
@@ -279,7 +274,6 @@ async def role(visit: PageRequest) -> Response:
 
 
 async def revoke(visit: PageRequest) -> Response:
-    """Revoke a person's access."""
 
     def work(person: Person) -> str:
         if person.name == visit.name:
@@ -385,7 +379,6 @@ def _sees(person: Person) -> str:
 
 
 def person_address(name: str) -> str:
-    """Return the URL of a person's page."""
     return f"/console/people/one?name={quote(name, safe='')}"
 
 

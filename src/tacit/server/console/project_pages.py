@@ -101,7 +101,6 @@ async def show_budget(visit: OwnerRequest, problem: str = "") -> Response:
 
 
 async def change_budget(visit: OwnerRequest) -> Response:
-    """Change the terms of an account."""
     name, _ = _budget_asked(visit)
     return await visit.edited(lambda: _budget_changes(visit, name), show_budget, address("budget", population=name))
 
@@ -193,7 +192,6 @@ async def show_column(visit: OwnerRequest, problem: str = "") -> Response:
 
 
 async def change_column(visit: OwnerRequest) -> Response:
-    """Change the declaration of a column."""
     name, _, column, said = _column_asked(visit)
     at = ("tables", name, "columns", column)
     if visit.form.get("leave_out") == "yes":
@@ -590,7 +588,6 @@ async def add_database(visit: OwnerRequest) -> Response:
 
 
 async def change_limits(visit: OwnerRequest) -> Response:
-    """Change the resource limits of a query."""
 
     def changes() -> dict[Place, Any]:
         said: dict[str, Any] = {word: visit.typed(word) or None for word in LimitsModel.model_fields}

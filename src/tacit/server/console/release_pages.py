@@ -107,7 +107,6 @@ async def make(visit: PageRequest) -> Response:
 
 
 async def show_release(visit: PageRequest) -> Response:
-    """Show one release."""
     release, made = await visit.run(visit.service.release, visit.user, visit.request.path_params["position"])
     shown = await visit.run(view_of(release.kind).shown, made, visit.request.query_params)
     about = await visit.run(lambda: KINDS[release.kind].describe(made).plain())
@@ -115,7 +114,6 @@ async def show_release(visit: PageRequest) -> Response:
 
 
 async def download(visit: PageRequest) -> Response:
-    """Download a file of a release."""
     release, made = await visit.run(visit.service.release, visit.user, visit.request.path_params["position"])
     name, start = visit.request.path_params["file"], f"{release.kind}-{release.position}"
     files = await visit.run(KINDS[release.kind].files, made)

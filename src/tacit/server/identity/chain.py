@@ -229,7 +229,6 @@ class PeopleTables:
             yield run
 
     def close(self) -> None:
-        """Close all connections."""
         self._database.close()
 
 
@@ -388,7 +387,6 @@ def end(run: Run, name: str, seq: int) -> None:
 
 
 def withdraw(run: Run, token: str, seq: int) -> None:
-    """Mark a token as withdrawn."""
     run("UPDATE people_tokens SET withdrawn = ? WHERE id = ? AND withdrawn <= 0", (seq, token))
 
 

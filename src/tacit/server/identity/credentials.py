@@ -162,7 +162,6 @@ class Code:
 
     @classmethod
     def new(cls, kind: str) -> Code:
-        """Draw a random code."""
         bits = entropy.current().bits
         return cls(kind, f"{bits(_ID_BITS):016x}", f"{bits(_SECRET_BITS):064x}")
 

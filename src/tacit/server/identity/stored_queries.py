@@ -64,7 +64,6 @@ class JobStore:
         self._store = store
 
     def put(self, job: Job) -> None:
-        """Store a new job."""
         values = (
             line(job.id, "id", _ID), spelled(job.analyst, "analyst"), storable(job.request, "request"),
             stamp(job.created, "created"), job.state, storable(job.outcome, "outcome"), line(job.worker, "worker", 200),

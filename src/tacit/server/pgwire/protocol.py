@@ -236,7 +236,6 @@ class MessageReader:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> None:
-        """Append received bytes."""
         self._buffer += data
 
     @property
@@ -249,7 +248,6 @@ class MessageReader:
         return self._buffer[0] if self._buffer else None
 
     def take_all(self) -> bytes:
-        """Remove and return all unparsed bytes."""
         held = bytes(self._buffer)
         self._buffer.clear()
         return held
@@ -759,7 +757,6 @@ class StatementFault(Exception):  # noqa: N818  (of the client)
 
 
 def state_of(code: str) -> str:
-    """Return the SQLSTATE of an error code."""
     return STATES.get(code) or STATES.get(code.partition(".")[0], "XX000")
 
 

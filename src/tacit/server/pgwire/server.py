@@ -265,7 +265,6 @@ class CancelKeys:
         return True
 
     def is_cancelled(self, key: bytes) -> bool:
-        """Whether a connection was marked for cancelling."""
         return self._buckets.pour(_name(key[:4]), 0, time.monotonic_ns(), 0) > 0
 
     def clear(self, key: bytes) -> None:
@@ -348,7 +347,6 @@ class PostgresServer:
         self._stopping = asyncio.Event()
 
     async def listen(self, listener: socket.socket) -> None:
-        """Accept connections."""
         self._server = await asyncio.start_server(self._serve, sock=listener, backlog=2048)
 
     async def stop(self, seconds: float) -> None:

@@ -143,7 +143,6 @@ class ClientQueries:
         return await self._runtime.run(infer_types, statement.text, declared, count, catalog)
 
     async def split(self, sql: str) -> list[WireStatement]:
-        """Split a text into its statements."""
         if self._names is None:
             catalog = await self._runtime.run(self._runtime.service.catalog, self.access)
             tables = frozenset(table.name.lower() for table in catalog.tables)

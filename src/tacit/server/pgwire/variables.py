@@ -169,7 +169,6 @@ class SessionVariables:
         self._put(name, value)
 
     def reset(self) -> None:
-        """Restore the default of every setting."""
         self._values.clear()
 
     def _put(self, name: str, value: str | None) -> None:

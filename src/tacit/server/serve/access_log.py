@@ -45,7 +45,6 @@ class Counters:
         self._counts: Counter[tuple[str, tuple[str, ...]]] = Counter()
 
     def add(self, family: str, *labels: str) -> None:
-        """Increment a counter by one."""
         self._counts[family, labels] += 1
 
     def news(self) -> list[Added]:
@@ -81,11 +80,9 @@ class MetricsPage(WSGIServer):
 
     @property
     def address(self) -> str:
-        """URL of the metrics page."""
         return f"http://127.0.0.1:{self.server_port}/metrics"
 
     def add(self, added: Iterable[Added]) -> None:
-        """Add a worker's increments."""
         for family, labels, count in added:
             line = (family, tuple(labels))
             if line not in self._lines and len(self._lines) >= _MOST_LINES:

@@ -52,7 +52,6 @@ class Connections:
         return self._count
 
     def of(self, address: str) -> int:
-        """Return the number of connections of an address."""
         return len(self._idle.get(address, ())) + len(self._busy.get(address, ()))
 
     def admit(self, address: str, connection: Connection) -> bool:
@@ -80,7 +79,6 @@ class Connections:
             self._idle[address][connection] = None
 
     def leave(self, address: str, connection: Connection) -> None:
-        """Remove a closed connection."""
         idle, busy = self._idle[address], self._busy[address]
         if connection in idle or connection in busy:
             idle.pop(connection, None)
@@ -136,7 +134,6 @@ class GuardedProtocol(HttpToolsProtocol):
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Unregister the connection."""
         self._lost = True
         self._registry.leave(self._address, self)
         self._stop(self._head_timer)
