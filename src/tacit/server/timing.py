@@ -91,7 +91,7 @@ class Decided:
         unit_ticks: how much one unit can change the running time, in ticks.
         shift: ticks before a departure at which the noisy comparison has its threshold; an answer that is ready two
             shifts before a departure leaves then, but for rare noise.
-        times: departures in ascending order; an answer that is not ready at the last one fails.
+        times: departures in ascending order; a run that is not ready at the last one is given up.
     """
 
     unit_ticks: int
