@@ -4,11 +4,11 @@
 
     TacitError
     ├── AccessError
-    │   ├── NotSignedIn      access.sign_in  a provider or this server does not let a person in
-    │   └── Unknown          access.unknown  there is no such thing, for the caller
+    │   ├── NotSignedIn      access.sign_in  a provider or this server refuses a person's sign-in
+    │   └── Unknown          access.unknown  does not exist, or the caller may not see it
     ├── Unauthenticated      auth            missing or invalid token
-    ├── TooMany              rate            too often within a minute
-    ├── ProviderDown         provider        an identity provider cannot be used
+    ├── TooMany              rate            too many requests within a minute
+    ├── ProviderDown         provider        an identity provider is unavailable
     ├── Busy                 busy            nothing was done; try again
     └── RequestError         request.…       the bytes sent are not a request
 """
@@ -27,7 +27,7 @@ from tacit.releases.payment import log_failure
 
 
 class Unknown(AccessError):  # noqa: N818  (an answer to the caller)
-    """There is no such thing, or the caller may not see it: the two are not told apart."""
+    """The object does not exist, or the caller may not see it; the error does not tell which."""
 
     code = "access.unknown"
 
@@ -42,7 +42,7 @@ class NotSignedIn(AccessError):  # noqa: N818
 
 
 class Unauthenticated(TacitError):  # noqa: N818
-    """Missing or invalid token; missing, malformed, unknown, expired and revoked are not told apart."""
+    """Missing or invalid token; the error does not tell missing, malformed, unknown, expired and revoked apart."""
 
     code = "auth"
 
@@ -51,7 +51,7 @@ class Unauthenticated(TacitError):  # noqa: N818
 
 
 class TooMany(TacitError):  # noqa: N818
-    """Too often; ``seconds`` says when to come back."""
+    """Too many requests; ``seconds`` is the time until the next one is allowed."""
 
     code = "rate"
 
@@ -61,7 +61,7 @@ class TooMany(TacitError):  # noqa: N818
 
 
 class Busy(TacitError):  # noqa: N818
-    """Everything is in use, or the server is about to stop. Nothing was done or charged."""
+    """All capacity is in use, or the server is about to stop. Nothing was done or charged."""
 
     code = "busy"
 
@@ -70,7 +70,7 @@ class Busy(TacitError):  # noqa: N818
 
 
 class ProviderDown(TacitError):  # noqa: N818
-    """An identity provider cannot be reached, or does not keep to the protocol; the operator's log has the reason."""
+    """An identity provider cannot be reached or violates the protocol; the operator's log has the reason."""
 
     code = "provider"
 
@@ -79,7 +79,7 @@ class ProviderDown(TacitError):  # noqa: N818
 
 
 class RequestError(TacitError):
-    """The bytes sent are not a request; the code is ``request.<reason>``, the sentence says what to send instead."""
+    """The bytes sent are no valid request; the code is ``request.<reason>``, the message says what to send instead."""
 
     code = "request"
 
@@ -119,9 +119,9 @@ class Failure:
     """Public description of a failure; callers may match on its code.
 
     Args:
-        id: under which the operator's log has the reason, where that is not told.
-        parameter: the input that cannot be used.
-        headers: that the response must have.
+        id: identifies the reason in the operator's log, where it is not public.
+        parameter: name of the invalid input.
+        headers: headers that the response must have.
     """
 
     status: int
@@ -133,7 +133,10 @@ class Failure:
 
 
 def describe(problem: BaseException) -> Failure:
-    """Public description of a failure; if its words might quote data, an id, and the operator's log gets the rest."""
+    """Return the public description of a failure.
+
+    If its message might quote data, the description has an id, under which the operator's log has the message.
+    """
     if not isinstance(problem, TacitError) or problem.opaque:
         return _opaque(problem)
     code, message = problem.code, str(problem)[:_LONGEST]
@@ -151,18 +154,18 @@ def describe(problem: BaseException) -> Failure:
 
 
 def failure_json(failure: Failure) -> dict[str, Any]:
-    """The one shape of every error."""
+    """Return the JSON object of an error response; all errors have this shape."""
     more = {name: text for name in ("id", "parameter") if (text := getattr(failure, name))}
     return ErrorResponse(error=ErrorDetailResponse(code=failure.code, message=failure.message, **more)).plain()
 
 
 def failure_bytes(failure: Failure) -> bytes:
-    """Bytes of an error response."""
+    """Return the body of an error response, as JSON."""
     return json.dumps(failure_json(failure), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def page(failure: Failure) -> bytes:
-    """Page about a failure, for browsers, where the console itself has failed."""
+    """Return an HTML page about a failure, for browsers, if the console itself has failed."""
     title = "Something failed" if failure.status >= 500 else "That did not work"
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><h1>{title}</h1>'

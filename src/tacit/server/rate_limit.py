@@ -1,17 +1,17 @@
 """Rate limits: token buckets and counters, in memory shared by worker processes.
 
-A bucket is one number: the time at which it will be full again. It lies where a keyed hash of its caller's name says,
-among a few others. Where all of those are taken, the one that will be full first makes room, because least is lost
-with it: a bucket that is full need not be remembered. The key is drawn for each memory, so no caller can choose names
-that fall on another's.
+A bucket is one number: the time at which it will be full again. A keyed hash of its caller's name selects a row of a
+few places for it. If all of them are taken, the bucket that will be full first is evicted, because the least is lost
+with it: a full bucket need not be stored. The key is drawn at random for each memory, so that no caller can choose a
+name that collides with another's.
 
-Beside the buckets are counters. Counts of late answers limit what can be learned, so none makes room for another:
-where all places are taken, nothing more is counted, and what needs counting is refused. A count is forgotten one by
-one, at a stated rate or never.
+The memory also holds counters. Counts of late answers limit what can be learned, so counters are never evicted: if all
+places are taken, no new counter is begun, and operations that need one are refused. A counter decreases by one at a
+stated rate, or never.
 
-The supervisor makes the memory before it forks. It is guarded by a lock of the system that ends with the process that
-holds it, so that a worker may be killed at any moment. No decision about privacy depends on a rate: those keep one
-person from taking the time of all others.
+The supervisor allocates the memory before it forks. It is guarded by a file lock, which the operating system releases
+with the process that holds it, so that a worker may be killed at any moment. No privacy decision depends on a rate
+limit: rate limits keep one person from taking everyone's processor time.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from typing import IO, Final
 from tacit.noise import entropy
 from tacit.server.errors import TooMany
 
-#: Buckets in all, and of those that share a place; a power of two each.
+#: Number of buckets, and of buckets per row; both are powers of two.
 _MOST: Final = 1 << 17
 _BESIDE: Final = 8
-#: A bucket has the mark of its caller and its time.
+#: Words of a bucket: the tag of its caller and its time.
 _WORDS: Final = 2
 _BYTES: Final = 8
-#: Counters, which never make room for others: those of people and populations with something to count.
+#: Number of counters, which are never evicted: one per person or population with something to count.
 _COUNTERS: Final = 1 << 14
 
 
-#: The place at which counters are guarded, all of them together: counting is rare.
+#: Offset of the one lock that guards all counters, which change rarely.
 _COUNTING: Final = _MOST * _WORDS
 
 
 class Buckets:
-    """Times by name, in whole nanoseconds.
+    """Token buckets and counters, by name, in memory; a bucket is a time in nanoseconds.
 
     Args:
-        shared: whether processes that are forked from this one share them.
+        shared: whether processes forked from this one share the memory.
     """
 
     def __init__(self, *, shared: bool = False) -> None:
@@ -56,13 +56,13 @@ class Buckets:
         self._words = memoryview(self._memory).cast("q")
         self._gate: IO[bytes] | None = TemporaryFile() if shared else None  # noqa: SIM115  (it lives as long as this)
         self._key = entropy.current().bits(128).to_bytes(16, "big")
-        # The lock of the system is one of processes; this one is for threads.
+        # The file lock excludes other processes; this one excludes other threads.
         self._lock = threading.Lock()
 
     def pour(self, name: str, step: int, now: int, most: int) -> int:
-        """Take so much time from a bucket that is ``most`` deep; how long to wait where there is not enough in it.
+        """Take ``step`` nanoseconds from a bucket of depth ``most``; return the time to wait if it holds less, else 0.
 
-        A caller that has to wait has taken nothing. A step below zero gives back.
+        A caller that has to wait has taken nothing. A negative step gives time back.
         """
         place, mark = self._place(name)
         with self._held(place):
@@ -78,22 +78,22 @@ class Buckets:
         return 0
 
     def counted(self, name: str, step: int = 0, now: int = 0) -> int:
-        """A count, of which one is forgotten after each ``step`` of time; with 0 none is."""
+        """Return a counter, which decreases by one per ``step`` nanoseconds; with 0 it never decreases."""
         place, mark = self._counter(name)
         with self._held(_COUNTING):
             return self._count_at(self._find_counter(place, mark), mark, step, now)
 
     def add(self, name: str, most: int, step: int = 0, now: int = 0) -> bool:
-        """Count one more, if that is at most ``most``; whether it was counted. Without room for it, it was not.
+        """Increase a counter by one, unless it is at ``most`` or no place is free; return whether it was increased.
 
-        In any span of time at most ``most`` are counted, and one more for each ``step`` of it.
+        In any span of time it is increased at most ``most`` times, and once more for each ``step`` of that time.
         """
         place, mark = self._counter(name)
         with self._held(_COUNTING):
             found = self._find_counter(place, mark)
             if found is None or most < 1 or self._count_at(found, mark, step, now) >= most:
                 return False
-            # With a step a counter is the time at which it will be zero.
+            # With a step, a counter is stored as the time at which it will be zero.
             before = self._words[found + 1] if self._words[found] == mark else 0
             self._words[found], self._words[found + 1] = mark, (max(before, now) + step if step else before + 1)
         return True
@@ -105,12 +105,11 @@ class Buckets:
         return -(-max(word - now, 0) // step) if step else word
 
     def seal(self, purpose: str, content: bytes, size: int) -> bytes:
-        """A code of some content that only the processes which share this memory can make."""
+        """Return a keyed hash of some content, which only processes that share this memory can compute."""
         content = purpose.encode() + b"\0" + content
         return hashlib.blake2b(content, digest_size=size, key=self._key, person=b"tacit seal").digest()
 
     def close(self) -> None:
-        """Give the memory back."""
         self._words.release()
         if isinstance(self._memory, mmap.mmap):
             self._memory.close()
@@ -118,24 +117,24 @@ class Buckets:
             self._gate.close()
 
     def _place(self, name: str) -> tuple[int, int]:
-        """Where a bucket begins to be looked for, and its mark, which is never zero."""
+        """Return the index at which the search for a bucket begins, and its nonzero tag."""
         raw = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16, key=self._key).digest()
         row = int.from_bytes(raw[8:]) % (_MOST // _BESIDE)
         return row * _BESIDE * _WORDS, int.from_bytes(raw[:8]) >> 1 | 1
 
     def _find(self, place: int, mark: int) -> int:
-        """The bucket with a mark; else the one that can best be spared."""
+        """Return the index of the bucket with this tag; else of the bucket to evict, the one that is full first."""
         row = range(place, place + _BESIDE * _WORDS, _WORDS)
         known = next((each for each in row if self._words[each] == mark), None)
         return min(row, key=lambda each: self._words[each + 1]) if known is None else known
 
     def _counter(self, name: str) -> tuple[int, int]:
-        """Where a counter begins to be looked for, and its mark."""
+        """Return the place at which the search for a counter begins, and its tag."""
         place, mark = self._place(name)
         return place // _WORDS % _COUNTERS, mark
 
     def _find_counter(self, place: int, mark: int) -> int | None:
-        """The counter with a mark, or the place for it; None where all are taken."""
+        """Return the index of the counter with this tag, or of a free place for it; None if all are taken."""
         for i in range(_COUNTERS):
             found = (_MOST + (place + i) % _COUNTERS) * _WORDS
             if self._words[found] in (0, mark):
@@ -157,19 +156,19 @@ class Buckets:
                 fcntl.lockf(self._gate, fcntl.LOCK_UN, 1, place)
 
 
-#: Bits of an IPv6 address that the holder of a network can choose at will.
+#: Bits of an IPv6 address that the holder of a network can choose freely.
 _OWN_BITS: Final = 64
 _SECOND: Final = 10**9
 _MINUTE: Final = 60 * _SECOND
 
 
 class RateLimit:
-    """At most so many a minute for each caller, all of which may come at once.
+    """At most ``per_minute`` requests of each caller per minute, all of which may arrive at once.
 
     Args:
-        clock: in seconds, never set back, and the same in all processes.
-        buckets: the counters; its own by default.
-        name: tells it from other rates that are counted there.
+        clock: monotonic seconds, the same in all processes.
+        buckets: where requests are counted; a private set by default.
+        name: distinguishes this rate from others in the same buckets.
     """
 
     def __init__(
@@ -180,39 +179,39 @@ class RateLimit:
         buckets: Buckets | None = None,
         name: str = "",
     ) -> None:
-        # Rounded down, so that all that may come at once fit into a minute.
+        # Rounded down, so that per_minute requests fit into a bucket of one minute.
         self._step = max(int(_MINUTE // per_minute), 1)
         self._clock = clock
         self._buckets = buckets or Buckets()
         self._name = name
 
     def take(self, caller: str) -> None:
-        """Count one.
+        """Count a request.
 
         Raises:
-            TooMany: it was one too many, and is not counted.
+            TooMany: the limit is reached; the request is not counted.
         """
         wait = self._pour(caller, self._step)
         if wait:
             raise TooMany(wait)
 
     def give_back(self, caller: str) -> None:
-        """Take back one that should not have been counted."""
+        """Uncount a request."""
         self._pour(caller, -self._step)
 
     def wait_for(self, caller: str) -> float:
-        """Seconds until one more would be let through; counts nothing."""
+        """Return the seconds until the next request is allowed, without counting one."""
         return self._pour(caller, 0)
 
     def _pour(self, caller: str, step: int) -> float:
         now = int(self._clock() * _SECOND)
-        # A look at it alone must leave room for one.
+        # A look at the waiting time alone must leave room for one request.
         deep = _MINUTE - (0 if step else self._step)
         return self._buckets.pour(f"{self._name}\0{caller}", step, now, deep) / _SECOND
 
 
 def network_of(address: str) -> str:
-    """The network that counts as one address: the holder of one IPv6 address has all of its /64."""
+    """Return the network that counts as one address; for IPv6 it is the /64, all of which one holder controls."""
     try:
         found = ip_address(address)
     except ValueError:

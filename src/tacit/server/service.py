@@ -1,11 +1,11 @@
 """Permission-checked operations shared by the API and the console.
 
-Data that a person may not see does not exist for them. Queries are resolved with a catalogue that lacks the tables of
-other populations, so that a forbidden table and one that never was take the same way, with the same words. Plans still
-name the digest of the whole catalogue: all who may see a release share it, whatever else they see.
+Data that a person may not see does not exist for them. Queries are resolved with a catalog that lacks the tables of
+other populations, so that a forbidden table and one that never existed take the same code path and get the same
+message. Plans still name the digest of the complete catalog: everyone who may see a release shares it, whatever else
+they may see.
 
-Everything here is synchronous and safe to use from several threads. Times and rates are the business of the API and
-the console.
+Everything here is synchronous and thread-safe. The API and the console control response times and rate limits.
 """
 
 from __future__ import annotations
@@ -57,18 +57,21 @@ if TYPE_CHECKING:
     from tacit.server.identity import Access, People
     from tacit.server.timing import QueryDeparture
 
-#: Scopes, as :class:`tacit.server.identity.TokenScope` writes them.
+#: Scopes: the values of :class:`tacit.server.identity.TokenScope`.
 ASK: Final = "ask"
 AUDIT: Final = "audit"
 ADMIN: Final = "admin"
-#: Of :meth:`CuratorService.ask`: answer only what the person paid for.
+#: Value of ``free`` in :meth:`CuratorService.ask`: return only an answer that the person paid for.
 ONLY: Final = "only"
-#: Releases that are kept in memory.
+#: Maximum number of releases kept in memory.
 _MOST_READ: Final = 4
 
 
 class CuratorService:
-    """A curator and the people it works for. A page of history looks at as much of the ledger as settings say."""
+    """A curator's operations, each checked against the rights (:class:`Access`) of the person who calls it.
+
+    ``settings`` bound the number of charges and of ledger entries that one page of history reads.
+    """
 
     def __init__(self, curator: Curator, people: People, settings: Settings | None = None) -> None:
         self.curator = curator
@@ -80,7 +83,7 @@ class CuratorService:
         self._reading = threading.RLock()
 
     def quote(self, access: Access, ask: Request) -> Quote:
-        """Effect and price of a query. Free; reads no data."""
+        """Return the cost and the expected errors of a query. Free; reads no data."""
         self._need(access, ASK)
         return self._for(access).explain(ask.sql, **ask.options)
 
@@ -94,21 +97,21 @@ class CuratorService:
         departure: QueryDeparture | None = None,
         conversation: Conversation | None = None,
     ) -> Answer:
-        """The answer to a query, charged to its population and counted to the person.
+        """Answer a query, charged to its population's budget and to the person's share of it.
 
         Args:
-            access: who asks.
-            ask: what.
-            key: a name for this request, under which it may be sent again.
-            free: :data:`ONLY`, or what :meth:`release_code` returned: answer only what the person paid for, or the
-                release with this code; and never charge.
-            departure: decides when a fresh answer, or that there is none, is written down.
-            conversation: with an assistant, whose share the charge is counted to as well.
+            access: the caller and their rights.
+            ask: the query and its options.
+            key: idempotency key of this request; a request sent again with it is charged once.
+            free: never charge: with :data:`ONLY`, return an answer that this person paid for; with a code from
+                :meth:`release_code`, return the answer that it stands for. Empty to charge where necessary.
+            departure: decides when the outcome of a fresh run is recorded.
+            conversation: with an assistant; the charge counts towards its share as well.
 
         Raises:
-            Unauthenticated: the person was revoked meanwhile.
-            ConflictError: the key stands for another request; or ``free``, and there is nothing to repeat.
-            LateLimit: too many answers were late, and there is nothing to repeat.
+            Unauthenticated: the person was revoked after authentication.
+            ConflictError: the key belongs to a different request; or ``free`` is set and no earlier answer exists.
+            LateLimit: too many answers were late, and no earlier answer exists.
         """
         self._need(access, ASK)
         context = self._for(access).context
@@ -124,28 +127,28 @@ class CuratorService:
             caller = Caller(access.person.name, key, "" if conversation is None else conversation.name)
             if conversation is not None:
                 conversation.begin(context, access.person.name, plan.plan.final.population)
-            # Were an answer written down at once, then its history, its receipt and its repeats would tell how long
-            # the query took, however long the answer itself is held.
+            # The outcome is recorded only at the departure: otherwise history, receipt and repeats would reveal how
+            # long the query took, even though the answer itself is held.
             return charged_answer(context, plan, ask.sql, ask, caller, departure=departure)
 
     def release_code(self, access: Access, answer: Answer) -> str:
-        """A code by which a person who was given an answer can ask for it again at no cost, whoever paid for it."""
+        """Return a code with which a person who received an answer can fetch it again for free, whoever paid for it."""
         return _code(self._for(access).context, access, answer.charge.number)
 
     def quote_release(self, access: Access, request: RequestModel) -> str:
-        """Cost and errors of a release in words; refuses one that cannot be made. Free; reads no data."""
+        """Describe the cost and errors of a release in text; refuse an impossible release. Free; reads no data."""
         return self._kind(access, request).quote(self._for(access).context, request)
 
     def make_release(
         self, access: Access, request: RequestModel, *, key: str = "", departure: QueryDeparture | None = None
     ) -> Made:
-        """Make a release, charged to its population and counted to the person.
+        """Make a release, charged to its population's budget and to the person's share of it.
 
         Args:
-            access: who asks.
-            request: of a kind.
-            key: a name for this request, under which it may be sent again.
-            departure: decides when the outcome is written down; owners, who may read the data, need not wait for it.
+            access: the caller and their rights.
+            request: of one kind of release.
+            key: idempotency key of this request; a request sent again with it is charged once.
+            departure: decides when the outcome is recorded; ignored for owners, who may read the data anyway.
         """
         kind, context = self._kind(access, request), self._for(access).context
         departure = None if ADMIN in access.scopes else departure
@@ -154,24 +157,24 @@ class CuratorService:
         return made
 
     def release_progress(self, access: Access, request: RequestModel) -> str:
-        """How far a release that is being made has come, for those who may make it; empty where that is not known."""
+        """Return the progress of a release in text, for people who may make it; empty if unknown."""
         return self._kind(access, request).progress(self._for(access).context, request)
 
     def releases(self, access: Access, kind: str | None = None) -> tuple[Release, ...]:
-        """Releases of the populations that the person sees; they were paid for, and are free to read."""
+        """Return the releases of all populations that the person may see; reading them is free."""
         return released(self._for(access).context, KINDS, kind)
 
     def release(self, access: Access, position: int) -> tuple[Release, Any]:
-        """A release and what it is, from what the ledger holds; free, reads no data.
+        """Return the release at a position in the ledger, and its content as recorded there. Free; reads no data.
 
         Raises:
-            Unknown: there is none for the person.
+            Unknown: the person may see no release at this position.
         """
         context = self._for(access).context
         found = release_at(context, KINDS, position)
         if found is None:
             raise Unknown("release")
-        # A fit takes seconds, so one at a time, and the newest few are kept.
+        # Rebuilding a release takes seconds: one at a time, and the newest few are kept.
         with self._reading:
             made = self._read.get(position)
             if made is None:
@@ -185,7 +188,7 @@ class CuratorService:
         return kind
 
     def _keep(self, position: int, made: Made) -> None:
-        """Keep a release that was read; the oldest one makes room."""
+        """Keep a release in memory, and drop the oldest ones beyond ``_MOST_READ``."""
         with self._reading:
             self._read[position] = made
             while len(self._read) > _MOST_READ:
@@ -198,13 +201,13 @@ class CuratorService:
         quote: Quote | None = None,
         conversation: Conversation | None = None,
     ) -> tuple[Budget, ...]:
-        """Amounts spent and left of each population that the person sees, with their own share; or of one of them.
+        """Return the budget of each population that the person may see: spent, remaining, and the person's share.
 
         Args:
-            access: who asks.
-            population: one of them.
-            quote: of a query, to count how many more such queries fit.
-            conversation: whose share is shown as well.
+            access: the caller and their rights.
+            population: return only the budget of this one.
+            quote: a query's quote; the budget then counts how many more queries of this cost fit.
+            conversation: return its share of each budget.
         """
         curator, who = self._for(access), access.person.name
         conversation = _counted(access, conversation)
@@ -224,9 +227,9 @@ class CuratorService:
         return tuple(curator.budget(population=name, analyst=who) for name in names)
 
     def queries_left(self, access: Access, quote: Quote) -> int | None:
-        """Number of such queries that still fit in the budget, in the person's share of it and in the project's.
+        """Return how many more queries of this cost fit in the budgets of population, person and project.
 
-        None for as many as one likes.
+        None if nothing limits their number.
         """
         if quote.plan is None:
             return None
@@ -239,21 +242,23 @@ class CuratorService:
             return how_many_fit(context.ledger, population, quote.guarantee, analyst=who, project=context.project)
 
     def tables(self, access: Access) -> tuple[TableInfo, ...]:
-        """The tables that the person sees, and what is publicly known about them."""
+        """Return the tables that the person may see, with their public metadata."""
         return self._for(access).tables()
 
     def catalog(self, access: Access) -> Catalog:
-        """Public metadata of the tables that the person sees."""
+        """Return the public metadata of the tables that the person may see, as a catalog."""
         return self._for(access).context.catalog
 
     def deliver(
         self, access: Access, position: int, *, departure: QueryDeparture | None = None
     ) -> Answer | WorkloadAnswer:
-        """Run what a charge has paid for and nobody was given, and answer; free. One's own, and all for owners.
+        """Run a query that was charged but never answered, and return its answer. Free.
+
+        People may run their own charges; owners may run everyone's.
 
         Raises:
-            Unknown: there is no such charge for the person.
-            InputError: it cannot be run from the ledger alone.
+            Unknown: no charge at this position is the person's to run.
+            InputError: the ledger alone does not suffice to run it.
         """
         self._need(access, ASK, ADMIN)
         with hide_internal_errors():
@@ -272,14 +277,14 @@ class CuratorService:
         everyone: bool = False,
         undelivered: bool = False,
     ) -> Page:
-        """Charges, newest first: the person's own, or those of all people for those who may audit.
+        """Return a page of charges, newest first: the person's own, or everyone's for people who may audit.
 
         Args:
-            access: who asks.
-            before: the ``next`` of the page before; None for the newest.
-            limit: the most charges of a page.
-            everyone: not only the person's own.
-            undelivered: only those that were paid for and have no outcome.
+            access: the caller and their rights.
+            before: ``next`` of the preceding page; None for the newest charges.
+            limit: maximum number of charges on the page.
+            everyone: include the charges of all people.
+            undelivered: only charges without an outcome.
         """
         if everyone:
             self._need(access, AUDIT, ADMIN)
@@ -300,13 +305,13 @@ class CuratorService:
             )
 
     def receipt(self, access: Access, position: int) -> Receipt:
-        """The receipt of a charge that the person may see, in the words in which it was paid for.
+        """Return the receipt of a charge that the person may see, with the query as that person wrote it.
 
-        Where a run died, another person who asked the same may have finished it, in their words. Those are for people
-        who may see all charges.
+        If a run failed and another person, with an equal query, finished it, the recorded receipt quotes that person's
+        text, which only people who may see all charges may read.
 
         Raises:
-            Unknown: there is none, or it is another person's.
+            Unknown: no receipt at this position, or it is another person's.
         """
         found, outcome = self._charged(access, position)
         receipt = Receipt.from_json(outcome.receipt)
@@ -315,11 +320,11 @@ class CuratorService:
         return self.answer_again(access, position).paid[1]
 
     def answer_again(self, access: Access, position: int) -> Answer:
-        """The answer at a place in the history, once more and for nothing.
+        """Return the answer to an earlier charge again, at no cost.
 
         Raises:
-            Unknown: there is none, it is another person's, or it cannot be shown by its place.
-            FailedRunError: its run failed.
+            Unknown: no such charge, it is another person's, or its answer cannot be rebuilt from the ledger position.
+            FailedRunError: the run failed.
         """
         found, outcome = self._charged(access, position)
         check_succeeded(outcome)
@@ -332,23 +337,23 @@ class CuratorService:
             planned = quote(context, record.sql, Request(**options))
         except TacitError:
             raise Unknown("answer") from None
-        # Declared otherwise since, the query is another one.
+        # If the catalog was changed in the meantime, the query is no longer the one that was answered.
         if (planned.plan.catalog, planned.mechanisms) != (receipt["catalog"], found.quote["mechanisms"]):
             raise Unknown("answer")
         return _told(context, planned, record.sql, outcome, record.analyst)
 
     def find_number(self, access: Access, number: str) -> NumberSearch:
-        """A quoted number in the releases that the person sees, and in the answers they may see; free."""
+        """Search for a quoted number in the releases and answers that the person may see. Free."""
         return find_number(self._for(access).context, number, sees=lambda record: self._may_see(access, record))
 
     def _charged(self, access: Access, position: int) -> tuple[Charged, Outcome]:
-        """A charge that the person may see, and what was released under it."""
+        """Return a charge that the person may see, and its recorded outcome."""
         with hide_internal_errors():
             found = charge_at(self.curator.ledger, position)
             if found is None or not self._may_see(access, found.record):
                 raise Unknown("receipt")
             outcome = self.curator.ledger.outcome(position)
-        # Parts of a planned release are paid by the whole of it, which has the receipt.
+        # The parts of a planned release are paid by the whole release, which has the receipt.
         if outcome is None or not outcome.receipt:
             raise Unknown("receipt")
         return found, outcome
@@ -361,7 +366,7 @@ class CuratorService:
 
     @contextmanager
     def _while_active(self, access: Access) -> Iterator[None]:
-        """Tell a person whom the ledger refuses, revoked between showing a token and asking, to authenticate."""
+        """Turn an AccessError of the ledger into Unauthenticated if the person was revoked after authentication."""
         try:
             yield
         except AccessError:
@@ -371,7 +376,7 @@ class CuratorService:
             raise
 
     def _for(self, access: Access) -> Curator:
-        """A curator that knows what the person may see; persons who see the same share one."""
+        """Return a curator whose catalog holds what the person may see; people with equal rights share one."""
         key = access.person.populations
         with self._lock:
             known = self._seen.get(key)
@@ -390,7 +395,7 @@ class CuratorService:
 
 @dataclass(frozen=True)
 class _Seen(Catalog):
-    """A part of a catalogue, under the digest of the whole."""
+    """The visible part of a catalog, with the digest of the complete catalog."""
 
     whole: str = ""
 
@@ -398,7 +403,7 @@ class _Seen(Catalog):
     def of(cls, catalog: Catalog, populations: frozenset[str]) -> _Seen:
         tables = [table for table in catalog.tables if table.public or _is_among(table.population, populations)]
         names = {table.name.lower() for table in tables}
-        # A key that leads to a table that does not exist for the person does not exist for them either.
+        # A foreign key to a hidden table is hidden as well.
         kept = (
             replace(table, foreign_keys=tuple(key for key in table.foreign_keys if key.table.lower() in names))
             for table in tables
@@ -412,14 +417,14 @@ class _Seen(Catalog):
 
 
 def _is_among(population: str | None, names: frozenset[str]) -> bool:
-    """Whether a population as its owner spells it is one of those that the ledger spells."""
+    """Whether a population, as spelled by its owner, is among normalized names."""
     return population is not None and plain_name(population, "population") in names
 
 
 def _repeat(context: QueryContext, access: Access, planned: PricedPlan, sql: str, known: str) -> Answer:
-    """The earlier answer to a query; nothing is reserved, so nothing can be charged.
+    """Return the earlier answer to a query. Nothing is reserved, so nothing can be charged.
 
-    Were the answers that others paid for among them, anyone could find out at no cost what others asked.
+    Answers paid for by other people are excluded: otherwise anyone could find out at no cost what others asked.
     """
     with hide_internal_errors():
         found = context.ledger.outcome_under(planned.plan.final.population, release_key(context, planned.plan))
@@ -441,7 +446,7 @@ def _code(context: QueryContext, access: Access, position: int) -> str:
 
 
 def _check_late(context: QueryContext, planned: PricedPlan, departure: QueryDeparture) -> None:
-    """Refuse what would read data where too many answers were late; repeats stay free."""
+    """Refuse a query that would read data after too many late answers; repeats stay free."""
     try:
         departure.check(planned.plan)
     except (LateLimit, Refusal, TooMany):
@@ -458,10 +463,10 @@ def _told(context: QueryContext, planned: PricedPlan, sql: str, outcome: Outcome
 
 
 def _counted(access: Access, stated: Conversation | None) -> Conversation | None:
-    """The conversation whose share is charged: that of the token where it has one, else the stated one.
+    """Return the conversation to charge: the token's own if it has a share, else the stated one.
 
     Raises:
-        InputError: there would be two.
+        InputError: the token has a share and a conversation is stated as well.
     """
     if access.share is None:
         return stated
@@ -477,5 +482,5 @@ def _audits(access: Access) -> bool:
 
 
 def _says(receipt: Receipt, sql: str) -> bool:
-    """Whether a receipt has these words; those of planned releases and of mechanisms have their owner's."""
+    """Whether a receipt quotes this query; receipts of planned releases and mechanisms quote their owner's text."""
     return all(each["name"] or each["query"] == sql for each in receipt["answers"])

@@ -11,7 +11,7 @@ from tacit.core.errors import InputError
 
 _ADDRESS: Final = re.compile(r"https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 
-#: Settings that may be zero: a slot that is switched off, a queue that does not exist.
+#: Settings for which zero is valid, such as a slot that is switched off.
 _MAY_BE_ZERO: Final = (
     "slot",
     "tick",
@@ -26,7 +26,7 @@ _MAY_BE_ZERO: Final = (
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the address."""
+    """Whether a host name or address is a loopback address, reachable only from this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -37,51 +37,52 @@ def is_loopback(host: str) -> bool:
 class Settings:
     """Limits, slots, rates and addresses of a server.
 
-    Rates are counted for all worker processes together; threads, queues and connections are those of each.
+    Rates are counted across all worker processes; numbers of threads, queues and connections are per process.
 
     Args:
         host: the address to listen on.
-        port: to listen on.
-        postgres: port for PostgreSQL clients; None for none.
-        mcp: whether AI assistants may ask, at ``/mcp``.
-        workers: processes.
-        tls_cert: file of the certificate.
-        tls_key: file of its key.
+        port: the port to listen on.
+        postgres: port for PostgreSQL clients; None to serve none.
+        mcp: whether AI assistants may ask queries, at ``/mcp``.
+        workers: number of worker processes.
+        tls_cert: path of the TLS certificate.
+        tls_key: path of its private key.
         behind_proxy: whether a reverse proxy terminates TLS and forwards the client address.
-        address: how people reach it, for links that are passed on; what a request says of it is not believed.
-        slot: seconds; a fresh answer leaves 1, 2, 4, 8 … slots after its query began, which of them is decided by
-            the query's text. 0 switches slots off.
-        tick: seconds; what is free (quotes, budgets, the catalog) answers after 1, 2, 4, 8 … ticks, unless slots are
-            switched off.
-        row_seconds: how long one row operation takes at most; by how much one person can change a running time is
-            this times the work that the text allows.
-        work_seconds: processor time that one query may take, by its text and the declared sizes of tables; one of more
-            is refused.
-        processor_share: of the processor time of the machine, for the queries that one person asks in a minute.
-        time_epsilon: the most that readiness in time reveals, for each worker process and once more
-            for each answer that was late.
-        late_per_analyst: how many answers of one person may be late in one start of the server.
-        late_per_population: how many about one population, for all workers together.
-        late_per_day: how many of these are forgotten in a day; each costs ``time_epsilon`` again. 0 for none.
-        threads: queries that run at once.
-        threads_per_analyst: of them, for one person; 0 for half of them.
-        queue: queries that may wait for a thread; one more is told to come back.
-        quick_threads: quotes, budgets and other free things that run at once.
-        quick_queue: as ``queue``, for those.
-        max_body: bytes of a request's body.
-        max_form: bytes of a form of the console, where the same text takes more of them.
-        body_seconds: in which a body must have arrived.
-        max_headers: header lines of a request.
-        max_header_bytes: of all of them together.
-        max_path: bytes of path and query string.
-        asks_per_minute: of one person, at all workers together; as many may come at once.
-        quotes_per_minute: likewise.
-        reads_per_minute: likewise, for everything else.
-        failures_per_minute: requests without a valid token from one address, and ten times as many sign-ins.
-        history_page: the most charges of one page.
-        history_look: the most entries of the ledger that one page looks at.
-        job_seconds: how long a worker may be silent about a job before another takes it over.
-        drain_seconds: how long a server that stops waits for what is under way.
+        address: public address of the server, for links; the Host header of a request is not trusted.
+        slot: seconds; a fresh answer leaves 1, 2, 4, 8 … slots after its query began; the query's text decides which
+            of these times it is. 0 switches slots off.
+        tick: seconds; the response to a free request (quotes, budgets, the catalog) leaves after 1, 2, 4, 8 … ticks,
+            unless slots are switched off.
+        row_seconds: maximum seconds of one row operation; one person can change a running time by at most this times
+            the row operations that the query's text allows per person.
+        work_seconds: maximum processor seconds of one query, by its text and the declared sizes of tables; a query
+            that needs more is refused.
+        processor_share: share of the machine's processor time for the queries that one person asks in a minute.
+        time_epsilon: maximum epsilon that response times reveal, once for each worker process and once more for each
+            late answer.
+        late_per_analyst: maximum number of late answers of one person while the server runs.
+        late_per_population: maximum number of late answers about one population, for all workers together.
+        late_per_day: number of late answers forgotten per day; each costs ``time_epsilon`` again. 0 for none.
+        threads: maximum number of queries that run at once.
+        threads_per_analyst: maximum number of one person's queries that run at once; 0 for half of ``threads``.
+        queue: maximum number of queries that wait for a thread; further ones are refused as busy.
+        quick_threads: maximum number of free requests (quotes, budgets and so on) that run at once.
+        quick_queue: maximum number of free requests that wait for a thread.
+        max_body: maximum bytes of a request's body.
+        max_form: maximum bytes of a console form, in whose encoding the same text takes more bytes.
+        body_seconds: maximum seconds until a body has arrived.
+        max_headers: maximum number of header lines of a request.
+        max_header_bytes: maximum bytes of all header lines together.
+        max_path: maximum bytes of path and query string.
+        asks_per_minute: maximum queries of one person per minute, across all workers; all may arrive at once.
+        quotes_per_minute: maximum quotes of one person per minute, counted likewise.
+        reads_per_minute: maximum number of all further requests of one person per minute, counted likewise.
+        failures_per_minute: maximum requests without a valid token from one address per minute; ten times as many
+            sign-ins.
+        history_page: maximum number of charges on one page.
+        history_look: maximum number of ledger entries that one page reads.
+        job_seconds: seconds without a sign of life from a worker after which another one takes over its job.
+        drain_seconds: maximum seconds that a stopping server waits for running work.
     """
 
     host: str = "127.0.0.1"
@@ -137,10 +138,10 @@ class Settings:
 
     @property
     def running_each(self) -> int:
-        """Number of queries of one person that run at once."""
+        """Maximum number of one person's queries that run at once."""
         return min(self.threads_per_analyst or max(self.threads // 2, 1), self.threads)
 
     @property
     def secure(self) -> bool:
-        """Whether browsers reach it by TLS, so that cookies may say so."""
+        """Whether browsers reach the server by TLS, so that cookies may be marked secure."""
         return self.tls_cert is not None or self.behind_proxy

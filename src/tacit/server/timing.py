@@ -5,8 +5,8 @@ slot, from the work of the whole query over all rows (:attr:`tacit.query.plannin
 work of one person (``unit_work``). A query of more work than the server allows is refused, at no cost. The data decides
 one thing only: whether the answer was ready, and where the whole work takes no longer than stated it always is. It is
 compared with noise all the same, as the sparse vector technique does, so that any number of answers on time cost one
-epsilon together, and each one that is late costs one more. The number of late answers is limited, and forgotten at a
-stated rate. ``timing.proof.md`` has the argument and what it assumes.
+epsilon together, and each late answer costs one more. The number of late answers is limited, and late answers are
+forgotten at a stated rate. ``timing.proof.md`` has the argument and what it assumes.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ if TYPE_CHECKING:
 
 _OPERATOR = logging.getLogger("tacit.operator")
 
-#: Ticks of a second: running times are whole numbers of them.
+#: Ticks per second; running times are whole numbers of ticks.
 TICKS: Final = 10**6
-#: By so many ticks one unit may change a running time at least, whatever a plan says: caches, pages, the interpreter.
+#: Minimum of ``unit_ticks``, whatever a plan says: for effects of caches, memory pages and the interpreter.
 LEAST: Final = 100
-#: Steps into which the work of one unit is divided, so that noise of whole steps is fine enough.
+#: Steps per ``unit_ticks``, so that integer noise, in steps, is fine enough.
 STEPS: Final = 1024
-#: Factor between departures of an answer that was not ready.
+#: Ratio of one departure to the preceding one.
 LATER: Final = 4
-#: Departures of one query; the last of so many is years after the first.
+#: Maximum number of departures of one query; the last is at 4¹¹ times the first.
 _DEPARTURES: Final = 12
-#: The probability with which noise would call an answer ready that does not exist yet; it is late then.
+#: Probability that noise calls an answer on time that is not ready at its departure; it is late all the same.
 MISSED: Final = Fraction(1, 10**12)
 _SECOND: Final = 10**9
 _MINUTE: Final = 60 * _SECOND
 _DAY: Final = 86_400 * _SECOND
-#: Beyond this a running time is not distinguished; it is millions of years.
+#: Bound at which a lateness is clamped, in steps.
 _LARGEST: Final = 2**60
 
 
@@ -70,7 +70,7 @@ class LatenessVerdict(Enum):
 
 
 class LateLimit(AccessError):  # noqa: N818  (a limit that was reached)
-    """Too many answers were late, of an analyst or about a population; fresh queries wait until one is forgotten."""
+    """Too many late answers of an analyst or about a population; fresh queries are refused until one is forgotten."""
 
     code = "access.late"
 
@@ -85,12 +85,13 @@ class LateLimit(AccessError):  # noqa: N818  (a limit that was reached)
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """The departures of one query, in ticks after its beginning.
+    """Times at which the response to one query may be sent, in ticks since the query began.
 
     Args:
-        unit_ticks: by how much one unit can change the running time.
-        shift: how long before a departure an answer has to be ready to leave then but for rare noise.
-        times: the departures, one after the other; at the last one what is not ready fails.
+        unit_ticks: how much one unit can change the running time, in ticks.
+        shift: ticks before a departure at which the noisy comparison has its threshold; an answer that is ready two
+            shifts before a departure leaves then, but for rare noise.
+        times: departures in ascending order; a run that is not ready at the last one is given up.
     """
 
     unit_ticks: int
@@ -99,16 +100,16 @@ class Decided:
 
     @property
     def first(self) -> float:
-        """Seconds until it leaves, unless it is late."""
+        """Seconds from the beginning of the query to its first departure, when the response leaves unless late."""
         return self.times[0] / TICKS
 
     @property
     def last(self) -> float:
-        """Seconds after which it is of no use any more."""
+        """Seconds from the beginning of the query to its last departure, after which the result is discarded."""
         return self.times[-1] / TICKS
 
     def lateness(self, taken: int, place: int) -> int:
-        """Steps by which a running time exceeds what the departure at ``place`` allows; may be negative.
+        """Return the steps by which a running time exceeds what departure number ``place`` allows; may be negative.
 
         One unit changes the running time by at most ``unit_ticks``, so it changes this by at most ``STEPS``: where x
         moves by at most the integer n, so does the floor of x.
@@ -118,13 +119,13 @@ class Decided:
 
 
 class DepartureSchedule:
-    """From a plan to its departures: a public function.
+    """Computes the departures of a query from its plan alone, without reading data.
 
     Args:
         settings: slot, ``time_epsilon``, ``row_seconds``, ``work_seconds``, threads and workers.
-        most_seconds: how long a query may run in this project; None for no limit of its own.
-        engine: with what its row operations cost.
-        processors: of the machine; None to count them.
+        most_seconds: maximum running time of a query in this project; None if the project sets none.
+        engine: class that states the cost of its row operations.
+        processors: number of processors of the machine; None to count them.
     """
 
     def __init__(
@@ -137,24 +138,24 @@ class DepartureSchedule:
         self.processors = processors or os.cpu_count() or 1
         self._operation, self._start = _exact(engine.operation_seconds), _exact(engine.start_seconds)
         self._most_work = _exact(settings.work_seconds)
-        # All threads of all workers may run, and each gets its part of the processors.
+        # If all threads of all workers run, each gets an equal part of the processors.
         self._load = max(Fraction(settings.workers * settings.threads, self.processors), Fraction(1))
         self._slot = _exact(settings.slot) * TICKS
         self._row_ticks = _exact(settings.row_seconds) * TICKS
         self._most = None if most_seconds is None else most_seconds * TICKS
         self._tries = settings.late_per_analyst
-        # Where noise stays but for MISSED, in units of one unit's work.
+        # Bound that the noise exceeds with probability MISSED, as a multiple of unit_ticks.
         self._margin = Fraction(_stream(settings).error(MISSED, 1)) / STEPS
 
     def seconds(self, plan: TimedWork) -> Fraction:
-        """Processor time of a plan over all rows, as tables are declared."""
+        """Return the processor seconds that a plan needs over all rows, by the declared sizes of tables."""
         return self._start + plan.whole_work.operations * self._operation
 
     def check(self, plan: TimedWork) -> None:
-        """Refuse a plan of too much work.
+        """Refuse a plan that needs more than ``work_seconds``.
 
         Raises:
-            Refusal: with the number and the operator.
+            Refusal: states the work and the operator that causes most of it.
         """
         seconds, work = self.seconds(plan), plan.whole_work
         if seconds > self._most_work:
@@ -167,13 +168,13 @@ class DepartureSchedule:
             )
 
     def decide(self, plan: TimedWork, late: int = 0, slow: int = 0) -> Decided:
-        """The departures of a plan.
+        """Return the departures of a plan.
 
         Args:
             plan: of the query.
-            late: how many answers of the analyst were late before, or failed.
-            slow: how many of them were late; everything leaves later then, so that a slot that is too short for a
-                project does not make answer after answer late.
+            late: number of the analyst's earlier answers that were late or failed.
+            slow: number of those that were late; each one postpones all departures by the factor ``LATER``, so that a
+                slot that is too short for a project does not make answer after answer late.
         """
         unit_ticks = max(math.ceil(plan.unit_work * self._row_ticks), LEAST)
         shift = math.ceil(unit_ticks * self._margin)
@@ -188,7 +189,7 @@ class DepartureSchedule:
 
 
 class LateAnswers:
-    """Compares running times with departures, in one process; how many were late is counted for all of them.
+    """Compares running times with departures in one process; late answers are counted across all processes.
 
     Privacy:
         relation: that of the population.
@@ -196,9 +197,9 @@ class LateAnswers:
 
         where
           * ε is ``time_epsilon``;
-          * k is how many streams are begun: in one start of the server at most ``workers + late_per_population``, and
+          * k is the number of streams begun: in one start of the server at most ``workers + late_per_population``, and
             ``late_per_day`` more for each day that it runs;
-          * n is how many verdicts there are.
+          * n is the number of verdicts.
 
     Sensitivity:
         one unit changes :meth:`Decided.lateness` by at most ``STEPS``.
@@ -218,7 +219,7 @@ class LateAnswers:
     Args:
         settings: limits and ``time_epsilon``.
         counts: shared by all worker processes.
-        clock: in nanoseconds, never set back, and the same in all processes.
+        clock: monotonic nanoseconds, the same in all processes.
     """
 
     def __init__(self, settings: Settings, counts: Buckets, clock: Callable[[], int] = monotonic_ns) -> None:
@@ -231,18 +232,18 @@ class LateAnswers:
         self._most = settings.workers + settings.late_per_population
 
     def late(self, analyst: str) -> int:
-        """Number of an analyst's answers that were late, or failed."""
+        """Return how many of an analyst's answers were late or failed."""
         return self._counted(_of_analyst(analyst))
 
     def slow(self, analyst: str) -> int:
-        """Number of an analyst's answers that were late."""
+        """Return how many of an analyst's answers were late."""
         return self._counted(_slow(analyst))
 
     def check(self, analyst: str, population: str) -> None:
-        """Refuse a fresh query where too many answers were late.
+        """Refuse a fresh query after too many late answers.
 
         Raises:
-            LateLimit: with words for analysts.
+            LateLimit: the limit of the analyst or of the population is reached.
         """
         if self.late(analyst) >= self._settings.late_per_analyst:
             raise LateLimit(f"{self._settings.late_per_analyst} of yours", self._settings.late_per_day)
@@ -254,16 +255,19 @@ class LateAnswers:
     def verdict(
         self, analyst: str, population: str, decided: Decided, place: int, taken: int | None, *, failed: bool = False
     ) -> LatenessVerdict:
-        """Decide about a query at one of its departures, after so many ticks that it ran; None while it runs."""
+        """Decide about a query at one of its departures.
+
+        ``taken`` is its running time in ticks, or None while it runs; ``place`` is the index of the departure.
+        """
         with self._lock:
             stream = self._stream(population)
-            # Nothing may be late any more, so what runs is given up whether or not it is ready: no data decides.
+            # No further answer may be late, so this run is given up whether or not it is ready: independent of data.
             if stream is None or self.late(analyst) >= self._settings.late_per_analyst:
                 return LatenessVerdict.GIVEN_UP
             noisy = taken is not None and stream.ask(decided.lateness(taken, place))
             if not noisy and taken is not None and not failed:
                 return LatenessVerdict.ON_TIME
-            # It has told all that it may.
+            # This stream has used up its one positive verdict.
             del self._streams[population]
             self._add(_of_analyst(analyst), self._settings.late_per_analyst)
             if not failed:
@@ -280,7 +284,7 @@ class LateAnswers:
         return LatenessVerdict.GIVEN_UP if last or closed else LatenessVerdict.LATE
 
     def _stream(self, population: str) -> SparseVector | None:
-        """The stream of a population in this process, begun if there is none; None where no more may be begun."""
+        """Return this process's stream for a population, begun if there is none; None if no more may be begun."""
         found = self._streams.get(population)
         if found is None and self._add(_of_population(population), self._most):
             found = self._streams[population] = _stream(self._settings)
@@ -294,15 +298,15 @@ class LateAnswers:
 
 
 class ProcessorShares:
-    """Processor time that one analyst may ask for in a minute: a share of what the machine has.
+    """Limits the processor time that one analyst's queries may use per minute to a share of the machine's.
 
-    What a query counts is what its plan says (:meth:`DepartureSchedule.seconds`), so nothing here depends on data.
+    A query counts with its planned processor time (:meth:`DepartureSchedule.seconds`), so nothing depends on data.
 
     Args:
-        settings: ``processor_share`` and ``work_seconds``, which one query may take at once.
-        processors: of the machine.
+        settings: ``processor_share``, and ``work_seconds``, which one query may use at once.
+        processors: number of processors of the machine.
         counts: shared by all worker processes.
-        clock: in nanoseconds, never set back, and the same in all processes.
+        clock: monotonic nanoseconds, the same in all processes.
     """
 
     def __init__(
@@ -317,14 +321,14 @@ class ProcessorShares:
         """Count the processor time of a query.
 
         Raises:
-            TooMany: the analyst has to wait; nothing was counted.
+            TooMany: the analyst's share is used up; nothing was counted.
         """
         wait = self._pour(analyst, seconds)
         if wait > 0:
             raise TooMany(wait / _SECOND)
 
     def give_back(self, analyst: str, seconds: Fraction) -> None:
-        """Take back what was not used: the answer was there already."""
+        """Return unused processor time to the analyst, because no run was needed."""
         self._pour(analyst, -seconds)
 
     def _pour(self, analyst: str, seconds: Fraction) -> int:
@@ -337,7 +341,7 @@ def _stream(settings: Settings) -> SparseVector:
 
 
 def _exact(value: float) -> Fraction:
-    """The decimal that was typed, not the nearest double."""
+    """Return the decimal number as typed, not the nearest double."""
     return Fraction(repr(value))
 
 
@@ -354,18 +358,18 @@ def _of_population(name: str) -> str:
 
 
 class ResponseSlots:
-    """Holds what is ready until its slot of so many seconds; 0 holds nothing. The clock is never set back."""
+    """Holds responses until the end of a slot of ``seconds``; 0 holds nothing. The clock is monotonic."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = monotonic) -> None:
         self._seconds = seconds
         self._clock = clock
 
     def now(self) -> float:
-        """Time by the clock that :meth:`due` and :meth:`hold` read."""
+        """Return the current time of the clock that :meth:`due` and :meth:`hold` use."""
         return self._clock()
 
     def due(self, arrived: float, now: float) -> float:
-        """When something may leave that arrived then and is ready now."""
+        """Return when the response to a request may leave that arrived at ``arrived`` and is ready at ``now``."""
         if not self._seconds:
             return now
         step = self._seconds
@@ -374,25 +378,25 @@ class ResponseSlots:
         return arrived + step
 
     async def hold(self, arrived: float) -> None:
-        """Wait until the time of something that arrived then."""
+        """Wait until the response to a request that arrived at ``arrived`` may leave."""
         due = self.due(arrived, self._clock())
         # A timer may ring a little early.
         while (left := due - self._clock()) > 0:
             await asyncio.sleep(left)
 
     async def hold_first(self, arrived: float) -> None:
-        """Wait until the first slot; what is ready later was held where it was made."""
+        """Wait until the end of the first slot; a response that is ready later was held where it was made."""
         if self._clock() < arrived + self._seconds:
             await self.hold(arrived)
 
     def doubled(self, began: float, seconds: float) -> float:
-        """The first moment that is 1, 2, 4, 8 … times so many seconds after a beginning and has not passed."""
+        """Return the first moment that has not passed among ``began`` + 1, 2, 4, 8 … times ``seconds``."""
         while began + seconds < self._clock():
             seconds *= 2
         return began + seconds
 
     def call_at(self, loop: asyncio.AbstractEventLoop, moment: float, work: Callable[[], None]) -> None:
-        """Have a loop do something at a moment, never before; from any thread. A loop that has ended does nothing."""
+        """Let an event loop run ``work`` at ``moment`` or later; callable from any thread. A closed loop ignores it."""
 
         def ring() -> None:
             left = moment - self._clock()
@@ -405,9 +409,9 @@ class ResponseSlots:
             loop.call_soon_threadsafe(ring)
 
 
-#: Seconds after which a thread that waits looks whether the loop still runs.
+#: Seconds between two checks, by a waiting thread, whether the event loop still runs.
 _PATIENCE: Final = 0.5
-#: How long it is remembered that a query has to stop, in nanoseconds.
+#: Nanoseconds for which a request to stop a query is remembered.
 _REMEMBERED: Final = 3_600 * 10**9
 _ID: Final = re.compile("[0-9]{1,20}-[0-9]{1,20}")
 
@@ -417,12 +421,12 @@ class RunningQuery:
     """A query that reads data now.
 
     Args:
-        id: under which an operator can stop it.
-        analyst: who asked.
+        id: by which an operator can stop it.
+        analyst: person who asked it.
         population: whose budget was charged.
-        seconds: since it began.
-        expected: its processor seconds, by its text and the declared sizes of tables.
-        operator: the part of it that is most work.
+        seconds: running time so far.
+        expected: processor seconds by its text and the declared sizes of tables.
+        operator: plan operator with the most work.
     """
 
     id: str
@@ -434,11 +438,11 @@ class RunningQuery:
 
 
 class RunningQueries:
-    """The queries that run in one process, for operators; safe to use from several threads.
+    """Running queries of one process, for operators; thread-safe.
 
     Args:
-        interrupt: stops what a thread runs.
-        counts: shared by all worker processes, so that each can stop what runs in another.
+        interrupt: stops the query that runs in the thread with this identifier.
+        counts: shared by all worker processes, so that each can stop a query of another.
     """
 
     def __init__(self, interrupt: Callable[[int], None], counts: Buckets) -> None:
@@ -449,7 +453,7 @@ class RunningQueries:
         self._begun = 0
 
     def begin(self, describe: Callable[[str], RunningQuery]) -> str:
-        """Note that this thread begins; the id of its query."""
+        """Register a query that this thread begins, and return its id."""
         with self._lock:
             self._begun += 1
             name = f"{os.getpid()}-{self._begun}"
@@ -457,27 +461,30 @@ class RunningQueries:
         return name
 
     def end(self, name: str) -> None:
-        """Note that it reads data no longer."""
+        """Remove a query that has finished reading data."""
         with self._lock:
             self._threads.pop(name, None)
 
     def listed(self) -> list[RunningQuery]:
-        """All of them, the longest first."""
+        """Return all running queries, the longest-running first."""
         with self._lock:
             found = [describe() for _, describe in self._threads.values()]
         return sorted(found, key=lambda each: -each.seconds)
 
     def ask_to_stop(self, name: str) -> bool:
-        """Have a query stopped, by the process that runs it; its charge waits. False for what cannot be an id."""
+        """Mark a query to be stopped by the process that runs it; its charge waits for another run.
+
+        Return False for text that cannot be an id.
+        """
         if _ID.fullmatch(name) is None:
             return False
-        # In a bucket, which can make room and empties: a counter would be kept for ever, also for what never ran.
+        # In a bucket, which expires and can be evicted: a counter would be kept for ever, even for an unknown id.
         self._counts.pour(_stop(name), _REMEMBERED, monotonic_ns(), _REMEMBERED)
         self.stop_asked()
         return True
 
     def stop_asked(self) -> None:
-        """Stop those of this process that an operator wants stopped."""
+        """Interrupt the queries of this process that an operator has marked."""
         with self._lock:
             for name, (thread, _) in self._threads.items():
                 if self.is_stopped(name):
@@ -485,7 +492,7 @@ class RunningQueries:
                     self._interrupt(thread)
 
     def is_stopped(self, name: str) -> bool:
-        """Whether an operator wanted it stopped."""
+        """Whether an operator has marked a query to be stopped."""
         return self._counts.pour(_stop(name), 0, monotonic_ns(), 0) > 0
 
 
@@ -494,10 +501,10 @@ def _stop(name: str) -> str:
 
 
 class QueryDeparture:
-    """When the outcome of one query may be known; made by the event loop, used by the thread that runs it.
+    """Decides when the outcome of one query may be known; made by the event loop, used by the thread of the query.
 
-    At each departure the loop looks whether the run has ended, whatever the thread does. So the order in which
-    queries are looked at follows from when they began and what their texts say, and not from how fast they were.
+    At each departure the event loop checks whether the run has ended, whatever the thread does. The order of these
+    checks therefore follows from when queries began and from their texts, not from how fast they ran.
     """
 
     def __init__(
@@ -531,16 +538,16 @@ class QueryDeparture:
 
     @property
     def seconds(self) -> float | None:
-        """Seconds after which the run is of no use; None where nothing was decided."""
+        """Seconds after the beginning of the run until its result is discarded; None if no departures were decided."""
         return None if self._decided is None else self._decided.last
 
     def check(self, plan: TimedWork) -> None:
-        """Refuse a fresh query of too much work, or of an analyst or about a population with too many late answers.
+        """Refuse a fresh query of too much work, or after too many late answers of its analyst or population.
 
         Raises:
-            Refusal: it is too much work.
-            LateLimit: too much was late.
-            TooMany: the analyst has used up their share of the processors.
+            Refusal: too much work.
+            LateLimit: too many late answers.
+            TooMany: the analyst's share of the processors is used up.
         """
         if self._schedule is not None:
             self._schedule.check(plan)
@@ -550,7 +557,7 @@ class QueryDeparture:
             self._taken_share = seconds
 
     def begin(self, plan: TimedWork) -> None:
-        """Decide the departures, before data is read."""
+        """Decide the departures before data is read."""
         self._began = self._slots.now()
         expected = 0.0 if self._schedule is None else float(self._schedule.seconds(plan))
         self._id = self._running.begin(
@@ -570,7 +577,7 @@ class QueryDeparture:
         self._slots.call_at(self._loop, self._began + self._decided.first, self._look)
 
     def end(self, *, failed: bool) -> Ending:
-        """For the thread: wait for the departure; what the outcome has to be."""
+        """Wait for the departure, in the thread of the query, and return the outcome to record."""
         self._running.end(self._id)
         stopped = failed and self._running.is_stopped(self._id)
         own = Ending.DELAYED if stopped else Ending.FAILED if failed else Ending.DONE
@@ -581,10 +588,10 @@ class QueryDeparture:
             self._failed = failed
             self._taken = int((self._slots.now() - self._began) * TICKS)
         if given_up:
-            # The time that the engine took to stop is seen in doublings of the last departure, and no finer.
+            # The time that the engine took to stop is visible only in doublings of the last departure.
             self._slots.call_at(self._loop, self._slots.doubled(self._began, self._decided.last), self._known.set)
         while not self._known.wait(_PATIENCE):
-            # Where the loop has ended no caller is left, and work that was begun is finished.
+            # If the loop is closed, no caller is left; work that was begun is finished.
             if self._loop.is_closed():
                 return own
         if self._verdict is LatenessVerdict.ON_TIME:
@@ -592,14 +599,14 @@ class QueryDeparture:
         return Ending.FAILED if self._verdict is LatenessVerdict.FAILED and not stopped else Ending.DELAYED
 
     async def hold(self) -> None:
-        """For the loop: hold responses that read no data (refusals, repeats) until a slot."""
+        """Hold a response that read no data (a refusal, a repeat) until a slot, in the event loop."""
         if self._decided is None:
             self._shares.give_back(self._analyst, self._taken_share)
             self._taken_share = Fraction(0)
             await self._slots.hold(self._arrived)
 
     def _look(self) -> None:
-        """At a departure: decide about the query."""
+        """Decide about the query, at one of its departures."""
         decided = self._decided
         if decided is None:
             return

@@ -1,7 +1,7 @@
 """Application of the server: the API and, below ``/console``, the console.
 
-It is a Starlette application. One middleware holds the limits on heads for both and gives every failure its shape;
-work is done in threads of the :class:`.WorkerRuntime`.
+It is a Starlette application. One middleware enforces the limits on heads for both and formats every failure; work is
+done in threads of the :class:`.WorkerRuntime`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _HTML: Final = "text/html; charset=utf-8"
 _NOTHING_HERE: Final = "there is nothing at this path"
 _DRAIN_STEP: Final = 0.02
-#: Seconds after which a worker looks for queries to be stopped.
+#: Seconds between two checks of a worker for queries to stop.
 _LOOK: Final = 1.0
 
 
@@ -57,9 +57,9 @@ def create_app(
     buckets: Buckets | None = None,
     providers: Mapping[str, OpenIDProvider] | None = None,
 ) -> App:
-    """Make the application of a service, with its console; several processes that serve share their buckets.
+    """Create the application of a service, with its console; processes that serve together share their buckets.
 
-    ``providers`` are those that people may sign in with.
+    ``providers`` are the OpenID providers by which people may sign in.
 
     The caller may put an empty dictionary at ``scope["tacit.about"]``; the application fills it with the public facts
     about the request that may be logged and counted.
@@ -79,7 +79,7 @@ class App(Starlette):
             routes=[
                 *self._routes(),
                 *([] if self._assistants is None else [self._assistants.route]),
-                # Not by the router, which would name the host that the request names.
+                # Redirected here, since the router's redirect would contain the Host header of the request.
                 StarletteRoute("/", _to_console),
                 StarletteRoute("/console", _to_console),
                 console(service, people=service.people, settings=runtime.settings, providers=providers),
@@ -101,13 +101,13 @@ class App(Starlette):
         return not busy
 
     def _routes(self) -> list[StarletteRoute]:
-        """One route for each path, so that a refused method is told all that the path takes."""
+        """Return one route for each path, so that the refusal of a method lists all methods of the path."""
         paths: dict[str, dict[str, Route]] = {}
         for route in (*ROUTES, *described(ROUTES)):
             paths.setdefault(route.pattern, {})[route.method] = route
         made = [StarletteRoute(path, self._endpoint(found), methods=[*found]) for path, found in paths.items()]
         for each in made:
-            # Starlette adds HEAD to GET, which the description of the API does not have.
+            # Starlette adds HEAD to GET, but the OpenAPI document has no HEAD.
             each.methods = (each.methods or set()) - {"HEAD"}
         return made
 
@@ -136,7 +136,7 @@ class App(Starlette):
     async def _reply(self, route: Route, call: ApiRequest) -> Response:
         if not route.asks:
             return await self._runtime.run(route.serve, call)
-        # The caller is authenticated first: analysts take turns at the threads for queries.
+        # The caller is authenticated first, since analysts take turns at the threads for queries.
         await self._runtime.run(call.caller, route.rate)
         name = call.user.person.name
         call.departure = self._runtime.departure(name)
@@ -148,7 +148,7 @@ class App(Starlette):
 
 
 class _Guard:
-    """Middleware: limits on heads, and one shape for every failure of the API, another for those of pages."""
+    """ASGI middleware: limits on heads, and one error format for failures of the API, another for those of pages."""
 
     def __init__(self, application: ASGIApp, settings: Settings) -> None:
         self._application = application
@@ -191,7 +191,7 @@ class _Guard:
 
 
 def _assistants(runtime: WorkerRuntime) -> AssistantEndpoint:
-    """Tools for assistants; they are an extra, which most servers do without."""
+    """Return the MCP endpoint; its dependency is optional, and most servers do not install it."""
     load("mcp", "mcp", "assistants")
     from tacit.server.mcp.endpoint import AssistantEndpoint
 
@@ -204,7 +204,7 @@ def _failed_page(problem: Exception) -> Response:
 
 
 async def _unrouted(request: Request, problem: Exception) -> Response:
-    """Refuse a path or a method that the router does not know, in the shape of every other failure."""
+    """Refuse a path or a method that the router does not know, in the format of all errors."""
     if isinstance(problem, HTTPException) and problem.status_code == 405:
         words, taken = "this path does not take that method", set((problem.headers or {})["Allow"].split(", "))
         if request.url.path.startswith("/console/"):
@@ -218,7 +218,7 @@ async def _to_console(_: Request) -> Response:
 
 
 async def _stop_asked(app: App) -> None:
-    """Stop queries that operators want stopped, by whichever worker they were told."""
+    """Stop the queries of this worker that operators have asked any worker to stop."""
     while True:
         await asyncio.sleep(_LOOK)
         app._runtime.running.stop_asked()
@@ -231,7 +231,7 @@ async def _life(app: App) -> AsyncIterator[None]:
     async with nullcontext() if app._assistants is None else app._assistants.running():
         yield
         watching.cancel()
-        # Work under way is finished first: it is charged.
+        # Running work is finished first, since it is charged already.
         await app.drain(app._runtime.settings.drain_seconds)
     await app._jobs.leave()
     app._runtime.close()

@@ -1,9 +1,9 @@
 """Background queries: submit, poll, fetch.
 
-A job lies in the ledger's database, so that any worker can be asked about it, and one that was begun by a worker that
-died is taken up by another; but not for ever, because it may be what workers die of. Every job has an idempotency key,
-its own or that of its caller: run again, it runs under the same charge. Its outcome is written down when an answer
-would leave, and nothing finer can be seen of its running time.
+Jobs are stored in the ledger's database, so that any worker can report their state, and another worker takes over the
+jobs of one that died; but only a few times, because the job may be the cause. Every job has an idempotency key, its
+own or its caller's: run again, it runs under the same charge. Its outcome is recorded at the time at which an answer
+would leave, so that its running time is not visible more finely.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
     from tacit.server.identity import Access, Job
     from tacit.server.timing import QueryDeparture
 
-#: Unfinished jobs of one person.
+#: Maximum number of unfinished jobs of one person.
 _MOST: Final = 20
-#: Workers that may die of a job. One that stops in order, or has no room, puts it back and is not counted.
+#: Maximum number of workers that may die on a job. One that stops in order, or is busy, puts it back uncounted.
 _MOST_TRIES: Final = 3
 _KEPT: Final = timedelta(days=1)
 
 
 def put_off(call: ApiRequest, said: JobRequest, key: str) -> ApiResponse:
-    """Put work down as a job; work that would be refused is refused now."""
+    """Submit work as a job; refuse at once what the job would refuse."""
     service, user = call.runtime.service, call.user
-    # A job is run for the person, whatever token has submitted it.
+    # A job runs with the rights of the person, not of the token that submitted it.
     if isinstance(said, Request):
         call.runtime.leaves_after(user, service.quote(user, said))
         if user.share is not None:
@@ -52,7 +52,7 @@ def put_off(call: ApiRequest, said: JobRequest, key: str) -> ApiResponse:
         if user.share is not None:
             raise InputError("token", "has a share of its own, and a release is made for the person; use another one")
         if ADMIN in user.person.scopes - user.scopes:
-            # Nor may a token without this right see at once when the owner's job has ended.
+            # Nor may a token without this right learn at once when the owner's job has ended.
             raise InputError("token", "lacks the right admin, and a release is made for the owner; use another one")
     job = put_job(call.runtime, user, said, key)
     call.about["job"] = job.id
@@ -66,11 +66,11 @@ def put_off(call: ApiRequest, said: JobRequest, key: str) -> ApiResponse:
 
 
 def put_job(runtime: WorkerRuntime, access: Access, said: JobRequest, key: str = "") -> Job:
-    """Keep a job for the next worker that has room; one that has the same key is found again.
+    """Store a job for the next worker with free capacity; return the earlier job if the key was used before.
 
     Raises:
-        TooMany: the person has many unfinished ones.
-        ConflictError: the key stands for another request.
+        TooMany: the person has too many unfinished jobs.
+        ConflictError: the key belongs to a different request.
     """
     from tacit.server.identity import Job
 
@@ -84,7 +84,7 @@ def put_job(runtime: WorkerRuntime, access: Access, said: JobRequest, key: str =
         try:
             people.jobs.put(job)
         except InputError:
-            # Another request with the same key was faster.
+            # A concurrent request with the same key was faster.
             job = people.jobs.find(identity, access.person.name) or job
     if job.request != request:
         raise ConflictError("Idempotency-Key", "was used before for another request; use a fresh one")
@@ -109,13 +109,13 @@ def poll(call: ApiRequest) -> ApiResponse:
 
 
 def _named(runtime: WorkerRuntime, access: Access, key: str) -> str:
-    """The id of a job whose caller gave it a name, so that sending it again finds it."""
+    """Return the id of a job with this idempotency key, so that a repeated request finds the job."""
     parts = (runtime.service.curator.ledger.id, access.person.name, key)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
 
 
 class JobRunner:
-    """The jobs of one worker process; for one event loop."""
+    """Runs the jobs of one worker process; for one event loop."""
 
     def __init__(self, runtime: WorkerRuntime) -> None:
         self._runtime = runtime
@@ -124,25 +124,25 @@ class JobRunner:
         self._watching: asyncio.Task[None] | None = None
 
     def begin(self, job: Job) -> None:
-        """Run a job, unless it runs already."""
+        """Run a job, unless it is running already."""
         if job.id not in self._running:
             task = asyncio.get_running_loop().create_task(self._run(job))
             self._running[job.id] = task
             task.add_done_callback(lambda _: self._running.pop(job.id, None))
 
     def watch(self) -> None:
-        """Look for jobs without a worker, from now on."""
+        """Start to poll for jobs without a worker."""
         self._watching = asyncio.get_running_loop().create_task(self._watch())
 
     async def stop(self) -> None:
-        """Look no more; running jobs go on."""
+        """Stop polling; running jobs continue."""
         if self._watching is not None:
             self._watching.cancel()
             with suppress(asyncio.CancelledError):
                 await self._watching
 
     async def leave(self) -> None:
-        """Put running jobs back for other workers: this one is about to end."""
+        """Return running jobs to the queue for other workers, since this worker is about to end."""
         left = dict(self._running)
         for task in left.values():
             task.cancel()
@@ -153,7 +153,7 @@ class JobRunner:
 
     @property
     def under_way(self) -> int:
-        """Number of jobs that run here."""
+        """Number of jobs that run in this process."""
         return len(self._running)
 
     async def _watch(self) -> None:
@@ -185,11 +185,11 @@ class JobRunner:
             await departure.hold()
             await self._runtime.run(self._runtime.service.people.jobs.finish, job.id, outcome, failed=failed)
         except (Busy, DelayedError, LateLimit, TooMany):
-            # Until this worker or another has room, or the analyst may have more: a charge waits meanwhile.
+            # Retried once a worker has capacity, or the analyst may run more; an existing charge waits.
             with suppress(TacitError):
                 await self._runtime.run(self._put_back, job.id)
         except Exception as problem:
-            # The job stays unfinished, and is taken up again when its lease has run out.
+            # The job stays unfinished, and is taken over when its lease expires.
             describe(problem)
 
     async def _renew(self, job: Job) -> None:
@@ -206,14 +206,14 @@ class JobRunner:
         self._runtime.service.people.jobs.put_back(job, self._worker)
 
     def _give_up(self, job: Job) -> None:
-        """Fail a job for good: its charge stays, and the operator's log says why."""
+        """Fail a job permanently: its charge stays, and the operator's log states the reason."""
         problem = InternalError(f"job {job.id} was given up: {_MOST_TRIES} workers ended while they ran it")
         self._runtime.service.people.jobs.finish(job.id, _told(problem), failed=True)
 
     def _outcome(self, job: Job, departure: QueryDeparture) -> tuple[str, bool]:
         try:
             said, key = job_back(job.request)
-            # A space keeps it apart from every key that can be sent.
+            # A space distinguishes it from every key that a caller can send.
             service, key = self._runtime.service, key or f"job {job.id}"
             if isinstance(said, Request):
                 answer = service.ask(self._access(job, ASK), said, key=key, departure=departure)
@@ -227,7 +227,7 @@ class JobRunner:
             return _told(problem), True
 
     def _access(self, job: Job, *needed: str) -> Access:
-        """The current rights of the person who submitted the job."""
+        """Return the current rights of the person who submitted the job."""
         from tacit.server.identity import Access
 
         person = self._runtime.service.people.person(job.analyst)
@@ -237,5 +237,5 @@ class JobRunner:
 
 
 def _told(problem: Exception) -> str:
-    """A failure, as polling shows it."""
+    """Return a failure as JSON text, for polling."""
     return json_bytes(failure_json(describe(problem))["error"]).decode()

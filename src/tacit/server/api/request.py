@@ -1,8 +1,8 @@
 """Requests of the API: limits, strict JSON bodies, the form of the reply, and the table entry of an endpoint.
 
-Limits of paths, headers and bodies hold without an HTTP server or a proxy in front. In a body refused are: anything but
-UTF-8, a byte order mark, a key that occurs twice, NaN and infinities, halves of characters, numbers of absurd length or
-size, and bytes after the end. Numbers come out as ``int`` or ``Decimal``, so that one tenth stays one tenth.
+The limits of paths, headers and bodies do not depend on an HTTP server or a proxy in front. A body is refused if it is
+not UTF-8 or has a byte order mark, a duplicate key, NaN or infinities, lone surrogates, numbers of absurd length or
+size, or bytes after the end. Numbers are parsed as ``int`` or ``Decimal``, so that one tenth stays one tenth.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ _MOST: Final = 32
 
 
 def chosen(headers: dict[bytes, bytes], offered: tuple[str, ...] = (JSON,)) -> str:
-    """The form that the caller likes best, of those that are offered; the first one where it is all the same.
+    """Return the offered media type that the Accept header prefers; the first one if it prefers none.
 
     Raises:
-        RequestError: none of them is liked.
+        RequestError: it accepts none of them.
     """
     raw = headers.get(b"accept", b"").decode("latin-1").strip() or "*/*"
     liked = dict(_range(part) for part in raw.split(",")[:_MOST])
 
     def quality(form: str) -> float:
-        # The most specific range decides about a form.
+        # The most specific media range determines the quality of a media type.
         ranges = (form, f"{form.partition('/')[0]}/*", "*/*")
         return next((liked[name] for name in ranges if name in liked), 0.0)
 
@@ -64,18 +64,18 @@ def chosen(headers: dict[bytes, bytes], offered: tuple[str, ...] = (JSON,)) -> s
 
 
 def wants_job(headers: dict[bytes, bytes]) -> bool:
-    """Whether the caller would rather poll than wait (RFC 7240)."""
+    """Whether the caller prefers polling to waiting (RFC 7240, ``respond-async``)."""
     raw = headers.get(b"prefer", b"").decode("latin-1").lower()
     return any(part.partition(";")[0].strip() == "respond-async" for part in raw.split(","))
 
 
 def json_bytes(content: Any) -> bytes:
-    """JSON as it is sent: no spaces, keys in the order of the content, always the same."""
+    """Return compact JSON in the key order of the content; equal content gives equal bytes."""
     return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
 def arrow_bytes(answer: Answer, head: dict[str, Any]) -> bytes:
-    """The table of an answer with its intervals as an Arrow stream; all else is in the schema, under ``tacit``."""
+    """Return an answer's table with intervals as an Arrow stream; the rest is schema metadata under ``tacit``."""
     pa = load_arrow()
 
     table = answer.intervals()
@@ -97,7 +97,7 @@ def _range(part: str) -> tuple[str, float]:
     return name, found if 0 <= found <= 1 else 0.0
 
 
-#: Headers that decide something: said twice, they could be read in two ways.
+#: Headers that affect the response; duplicates would be ambiguous.
 _ONCE: Final = frozenset(
     (
         b"authorization",
@@ -116,8 +116,8 @@ _ONCE: Final = frozenset(
         b"x-csrf-token",
     )
 )
-#: Percent signs that encode nothing, a character that needs no encoding (RFC 3986, 2.3) or a control character; signs
-#: that have to be encoded; steps up. A proxy in front may read such a path in another way.
+#: Ambiguous paths: invalid percent encodings, encodings of unreserved characters (RFC 3986, 2.3) or of control
+#: characters, unencoded special characters, and dot segments. A proxy in front may parse such a path differently.
 _ODD_PATH: Final = re.compile(
     rb"%(?![0-9A-Fa-f]{2})|%([01][0-9A-Fa-f]|7[EeFf]|2[DdEe]|3[0-9]|[46][1-9A-Fa-f]|[57][0-9Aa]|5[Ff])"
     rb"|[^\x21-\x7e]|/\.\.?(/|\Z)"
@@ -129,7 +129,7 @@ _MOST_PARAMETERS: Final = 16
 
 
 def check_scope(scope: Scope, settings: Settings) -> dict[bytes, bytes]:
-    """The headers of a request, by name in small letters; refused where head or path is too long or ambiguous."""
+    """Return the headers of a request by lower-case name; refuse a head or path that is too long or ambiguous."""
     raw = scope.get("raw_path") or scope["path"].encode("utf-8", "replace")
     if len(raw) + len(scope.get("query_string", b"")) > settings.max_path:
         raise RequestError("path", 414, "the path is too long", _CLOSE)
@@ -178,7 +178,7 @@ async def body_of(request: HttpRequest, most: int, seconds: float) -> bytes:
 
 
 def query_of(scope: Scope, known: Iterable[str]) -> dict[str, str]:
-    """The parameters of a path, each known and stated once."""
+    """Return the parameters of a query string; each must be known and stated at most once."""
     raw = scope.get("query_string", b"")
     if not raw:
         return {}
@@ -204,7 +204,7 @@ def query_of(scope: Scope, known: Iterable[str]) -> dict[str, str]:
 
 
 def idempotency_key(headers: dict[bytes, bytes]) -> str:
-    """The idempotency key of a request; empty for none."""
+    """Return the idempotency key of a request; empty if it has none."""
     raw = headers.get(b"idempotency-key")
     if raw is None:
         return ""
@@ -215,7 +215,7 @@ def idempotency_key(headers: dict[bytes, bytes]) -> str:
 
 
 def _is_text(raw: bytes) -> bool:
-    """Whether the bytes that a path encodes are UTF-8."""
+    """Whether the bytes that a percent-encoded path stands for are UTF-8."""
     try:
         unquote_to_bytes(raw).decode()
     except UnicodeDecodeError:
@@ -227,7 +227,7 @@ def _too_large(most: int) -> RequestError:
     return RequestError("size", 413, f"the body has more than {most} bytes", _CLOSE)
 
 
-#: Work that a job may do: a query, or a release of a kind.
+#: Request that a job may run: a query, or a release of any kind.
 JobRequest = Request | RequestModel
 
 #: Largest absolute value of a decimal exponent.
@@ -237,16 +237,16 @@ _Body = TypeVar("_Body", bound=RequestModel)
 
 
 def read_body(kind: type[_Body], body: bytes) -> _Body:
-    """A body of a kind.
+    """Parse a body as a request of type ``kind``.
 
     Raises:
-        RequestError, InputError: it is another.
+        RequestError, InputError: the body is no such request.
     """
     return kind.of(read_json(body))
 
 
 def ask_of(body: bytes) -> Request:
-    """The query in a body.
+    """Parse a body as a query.
 
     Raises:
         RequestError, InputError: the body is not a query.
@@ -255,10 +255,10 @@ def ask_of(body: bytes) -> Request:
 
 
 def release_of(body: bytes) -> RequestModel:
-    """The request for a release of a kind in a body.
+    """Parse a body as the request for a release of any kind.
 
     Raises:
-        RequestError, InputError: the body is none.
+        RequestError, InputError: the body is no such request.
     """
     content = read_json(body)
     if not isinstance(content, dict) or not isinstance(content.get("kind"), str) or content["kind"] not in KINDS:
@@ -267,17 +267,17 @@ def release_of(body: bytes) -> RequestModel:
 
 
 def job_text(asked: JobRequest, key: str) -> str:
-    """Work to do as a job and its key as one text, equal for equal work; :func:`job_back` reads it."""
+    """Return the canonical text of a job's request and key, equal for equal requests; :func:`job_back` parses it."""
     is_query = isinstance(asked, Request)
     stated = asked.stated
     if isinstance(asked, Request):
         stated = {"sql": asked.sql, **{name: value for name, value in asked.options.items() if value is not None}}
-    # Of two synthetic tables the first is that of persons.
+    # Of two synthetic tables, the first is the table of persons.
     return json.dumps([stated, key], sort_keys=is_query, separators=(",", ":"), default=str)
 
 
 def job_back(text: str) -> tuple[JobRequest, str]:
-    """The work and the key that :func:`job_text` wrote."""
+    """Return the request and the key from the text that :func:`job_text` wrote."""
     stated, key = json.loads(text)
     if "kind" in stated:
         return KINDS[stated["kind"]].request.model_construct(**stated), key
@@ -285,10 +285,10 @@ def job_back(text: str) -> tuple[JobRequest, str]:
 
 
 def read_json(body: bytes) -> Any:
-    """The value of a JSON text; numbers as ``int`` or ``Decimal``.
+    """Parse a JSON text; numbers become ``int`` or ``Decimal``.
 
     Raises:
-        RequestError: it is not JSON, or could be read in two ways.
+        RequestError: it is not JSON, or is ambiguous.
     """
     try:
         text = body.decode("utf-8")
@@ -307,7 +307,7 @@ def read_json(body: bytes) -> Any:
 
 
 def _number(text: str) -> int | Decimal:
-    # Everything before an exponent counts, so that the work stays small whatever was written.
+    # The length before the exponent is limited, so that parsing stays cheap.
     mantissa, _, exponent = text.lower().partition("e")
     digits = mantissa.lstrip("-").replace(".", "").lstrip("0")
     if len(digits) > MAX_DIGITS or len(mantissa) > 2 * MAX_DIGITS:
@@ -341,7 +341,7 @@ def _refused(what: str) -> RequestError:
 
 
 def _words(problem: ValueError) -> str:
-    """Where it went wrong, without quoting what was sent."""
+    """Describe a parse error by its position, without quoting the text."""
     return f"{problem.msg} at character {problem.pos}" if isinstance(problem, json.JSONDecodeError) else "unreadable"
 
 
@@ -363,7 +363,7 @@ _POSITION: Final = re.compile("[1-9][0-9]{0,17}")
 
 
 class _Slashes(PathConvertor):
-    """A part of a path that may contain slashes, and is not empty."""
+    """Path parameter that may contain slashes, and is not empty."""
 
     regex = ".+"
 
@@ -372,12 +372,12 @@ register_url_convertor("slashes", _Slashes())
 
 
 class ApiResponse(Response):
-    """A response with the headers that every response has, and further ones.
+    """A response with the common headers, and further ones.
 
     Args:
         form: media type of the body.
-        after: run on the event loop once the response was sent.
-        policy: content security policy; allows nothing by default.
+        after: coroutine run on the event loop after the response was sent.
+        policy: content security policy; by default it allows nothing.
     """
 
     def __init__(
@@ -395,14 +395,14 @@ class ApiResponse(Response):
 
 @dataclass(slots=True)
 class ApiRequest:
-    """One request, as handlers see it; they run in a thread.
+    """One request as handlers see it; handlers run in a thread.
 
     Args:
-        headers: by name, in small letters.
-        part: the text in the path where the route has a name in braces.
-        query: parameters of the path.
+        headers: by lower-case name.
+        part: value of the path parameter, if the route has one.
+        query: parameters of the query string.
         access: the caller, once authenticated.
-        held: whether the response leaves in a slot.
+        held: whether the response is held until a slot.
         about: public facts that may be logged and counted.
         put_off: begins a job; to be called on the event loop.
         departure: decides when the outcome may become known.
@@ -421,7 +421,7 @@ class ApiRequest:
     departure: QueryDeparture | None = None
 
     def caller(self, rate: str) -> Access:
-        """Authenticate the caller by the bearer token, and count the request to a rate."""
+        """Authenticate the caller by the bearer token, and count the request against a rate limit."""
         shown = _BEARER.match(self.headers.get(b"authorization", b"").strip())
         self.access = self.runtime.authenticated(shown.group(1).decode("ascii") if shown else "", self.address)
         self.about |= {"analyst": self.access.person.name, "token": self.access.id}
@@ -429,10 +429,10 @@ class ApiRequest:
         return self.access
 
     def position(self, what: str) -> int:
-        """The place of a charge that the path names.
+        """Return the ledger position in the path.
 
         Raises:
-            Unknown: the text is no such number; there is no ``what`` there.
+            Unknown: the text is no valid position of a ``what``.
         """
         if _POSITION.fullmatch(self.part) is None:
             raise Unknown(what)
@@ -440,7 +440,7 @@ class ApiRequest:
 
     @property
     def user(self) -> Access:
-        """The caller that :meth:`caller` authenticated."""
+        """Caller that :meth:`caller` authenticated."""
         if self.access is None:
             raise Unauthenticated
         return self.access
@@ -451,16 +451,16 @@ class Route:
     """An endpoint.
 
     Args:
-        method: in capitals.
-        path: with a name in braces for a part that varies, at its end.
+        method: HTTP method in capitals.
+        path: may end with a path parameter in braces.
         handle: serves a request, in a thread; the first line of its docstring is the summary.
-        gives: the bodies of its responses, by status; the first is that of a body without one.
-        body: the bodies that it takes, told apart by their ``kind``; none for no body.
-        fails: statuses of failures, beside those that any request may get.
-        rate: the rate limit that counts it; empty where no token is needed.
-        query: parameters that it knows.
-        asks: whether it reads data: it then uses the threads for queries, and may leave in a slot.
-        slashes: whether the part that varies may contain slashes, as names of people may.
+        gives: response bodies by status; the first is that of a result that is no ApiResponse.
+        body: accepted request bodies, distinguished by their ``kind``; none for no body.
+        fails: statuses of failures, in addition to those that any request may get.
+        rate: name of the rate limit that counts it; empty if no token is needed.
+        query: known parameters of the query string.
+        asks: whether it reads data: it then uses the threads for queries, and its response may be held until a slot.
+        slashes: whether the path parameter may contain slashes, as names of people may.
     """
 
     method: str
@@ -476,22 +476,21 @@ class Route:
 
     @property
     def summary(self) -> str:
-        """What it does, in a line."""
         return (self.handle.__doc__ or "").partition("\n")[0].removesuffix(".")
 
     @property
     def pattern(self) -> str:
-        """The path as Starlette writes it."""
+        """Path in Starlette's syntax."""
         return self.path.replace("}", ":slashes}") if self.slashes else self.path
 
     def serve(self, call: ApiRequest) -> ApiResponse:
-        """Authenticate the caller where that is needed, and answer."""
+        """Authenticate the caller if necessary, and return the response."""
         if self.rate:
             call.caller(self.rate)
         return self.answer(call)
 
     def answer(self, call: ApiRequest) -> ApiResponse:
-        """The response to a caller who is authenticated."""
+        """Return the response to a caller who is authenticated if necessary."""
         found = self.handle(call)
         if isinstance(found, ApiResponse):
             return found
@@ -499,7 +498,7 @@ class Route:
 
 
 def error_response(problem: BaseException, about: dict[str, Any]) -> ApiResponse:
-    """The response to a failure."""
+    """Return the response to a failure, and note its code."""
     failure = describe(problem)
     about["code"] = failure.code
     if failure.id:

@@ -57,7 +57,7 @@ def query(call: ApiRequest) -> ApiResponse:
     ask = ask_of(call.body)
     seen = _seen(call)
     call.about["sql"] = hashlib.sha256(ask.sql.encode()).hexdigest()[:16]
-    # A repeat is there at once; and a job would be charged for what there is none of.
+    # A repeat is available at once; and a job would be charged if no earlier answer exists.
     if wants_job(call.headers) and not free:
         return put_off(call, ask, key)
     call.held = True
@@ -166,7 +166,7 @@ def read_release(call: ApiRequest) -> ApiResponse | ResponseModel:
 
 
 def _seen(call: ApiRequest) -> Lines:
-    """The entry that the caller has seen before, as the ledger has it; refused where the ledger lacks it."""
+    """Return the ledger entry that the caller has seen before; refuse one that the ledger lacks."""
     said = call.headers.get(b"tacit-seen")
     if said is None:
         return ()
@@ -183,7 +183,7 @@ def _answered(call: ApiRequest, answer: Answer, form: str, seen: Lines) -> ApiRe
 
 
 def _shown(call: ApiRequest, answer: Answer, form: str) -> bytes:
-    """The bytes of an answer: a function of the release, which its signature names, and of the request."""
+    """Return the bytes of an answer: a function of the release, which its signature names, and of the request."""
     if answer.is_public:
         return _written(answer, form)
     plan, receipt = answer.paid
@@ -191,7 +191,7 @@ def _shown(call: ApiRequest, answer: Answer, form: str) -> bytes:
     found = call.runtime.shown.get(key)
     if found is None:
         found = _written(answer, form)
-        # Public rows may be others tomorrow.
+        # Rows of public tables may change.
         if not plan.query.reads:
             call.runtime.shown.put(key, found, len(found))
     return found
@@ -204,7 +204,7 @@ def _written(answer: Answer, form: str) -> bytes:
 
 
 def _free(headers: dict[bytes, bytes]) -> str:
-    """Which repeat the caller wants or nothing; empty where a fresh answer will do."""
+    """Return which free repeat the caller insists on; empty if a fresh answer is allowed."""
     said = headers.get(b"tacit-repeat", b"").decode("latin-1")
     if said and said != ONLY and _CODE.match(said) is None:
         raise InputError("Tacit-Repeat", "must be 'only' or the Tacit-Release of an answer, or be left out")
@@ -243,7 +243,7 @@ def add_person(call: ApiRequest) -> ResponseModel:
         if populations is not None and not populations <= known:
             raise InputError("populations", f"there are {', '.join(sorted(known))}")
     else:
-        # A change of role alone does not show more.
+        # A change of role alone does not extend the visible populations.
         before = found.person(said.name)
         populations = None if before is None else before.populations
     return _person(call, found.add(said.name, Role(said.role), populations=populations, operator=call.user.person.name))
@@ -324,7 +324,7 @@ def _people(call: ApiRequest) -> People:
 
 
 def _named(call: ApiRequest, text: str) -> Person:
-    """A person by name; text that cannot be a name is unknown."""
+    """Return a person by name; an invalid name is unknown."""
     found = _people(call)
     try:
         person = found.person(plain_name(text, "name"))
@@ -386,7 +386,7 @@ ROUTES: Final = (
 )  # fmt: skip
 
 
-#: Statuses that any request may get.
+#: Failure statuses that any request may get.
 _ANY: Final = (400, 414, 431, 500, 503)
 _KNOWN: Final = (401, 429)
 _BODY: Final = (408, 413, 415)
@@ -430,7 +430,7 @@ _Header = tuple[str, dict[str, Any], str]
 
 
 def _key_header(text: str) -> _Header:
-    """The header by which a request has a name."""
+    """Return the description of the idempotency-key header."""
     return "Idempotency-Key", {"type": "string", "pattern": "^[!-~]{1,200}$"}, text
 
 
@@ -456,7 +456,7 @@ _HEADERS: Final = {"GET /v1/key": (_SEEN,), "POST /v1/releases": (_KEY_HEADER,)}
 
 
 def description(routes: Sequence[Route]) -> dict[str, Any]:
-    """The OpenAPI document of some endpoints."""
+    """Return the OpenAPI document of these endpoints."""
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
@@ -476,7 +476,7 @@ def description(routes: Sequence[Route]) -> dict[str, Any]:
 
 
 def described(routes: tuple[Route, ...]) -> tuple[Route, ...]:
-    """The endpoints that describe all others; both are made once, when they are first asked for."""
+    """Return the endpoints that describe all others; both documents are made once, on first request."""
     made: dict[str, bytes] = {}
 
     def document(_: ApiRequest) -> ApiResponse:

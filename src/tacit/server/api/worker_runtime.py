@@ -1,8 +1,8 @@
 """Thread pools, response timing and rate limits of one worker.
 
-Queries have a pool of their own, so that slow ones do not keep quotes waiting, and analysts take turns there. Work
-that does not fit is refused at once and not begun. Work that has begun is finished, whether or not its caller is still
-there: its charge is paid.
+Queries have a separate pool, so that slow ones do not delay quotes, and analysts take turns there. Work beyond the
+capacity is refused at once and not begun. Work that has begun is finished even if its caller has left, since its
+charge is paid.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ if TYPE_CHECKING:
 Words = ParamSpec("Words")
 Result = TypeVar("Result")
 Item = TypeVar("Item")
-#: An analyst, the caller who waits, and the work.
+#: An analyst, the future on which the caller waits, and the work.
 Turn = tuple[str, tuple["asyncio.Future[Any]", Callable[[], Any]]]
-#: One analyst may fill this share of the queue.
+#: One analyst may fill 1/_SHARE of the queue.
 _SHARE: Final = 2
-#: Work that is under way, kept so that it is not collected.
+#: References to running work, so that it is not garbage-collected.
 _left_running: set[asyncio.Future[Any]] = set()
 
 
 def let_run(work: asyncio.Future[Any]) -> None:
-    """Let work go on to its end, whether or not its caller still waits: its charge is paid."""
+    """Let work run to its end even if its caller stops waiting: its charge is paid."""
 
     def ended(done: asyncio.Future[Any]) -> None:
         _left_running.discard(done)
         if not done.cancelled():
-            # Looked at, so that it is not reported as forgotten.
+            # Retrieved, so that asyncio does not report it as never retrieved.
             done.exception()
 
     _left_running.add(work)
@@ -63,21 +63,21 @@ def let_run(work: asyncio.Future[Any]) -> None:
 
 
 class FairExecutor:
-    """A thread pool with a bounded queue, in front of which analysts take turns.
+    """A thread pool with a bounded queue, at which analysts take turns.
 
-    A library's pool has a queue without end and serves it in order. Here at most ``each`` of the threads work for one
-    analyst, and a free thread goes to the analyst served longest ago, not to the one who sent most. One analyst may
-    fill half of the queue. An analyst with nothing in the pool is admitted even where the queue is full, so that the
-    queue of some never keeps out the first query of another.
+    A :class:`ThreadPoolExecutor` has an unbounded queue and serves it in order. Here at most ``each`` of the threads
+    work for one analyst, and a free thread goes to the analyst served longest ago, not to the one who submitted most.
+    One analyst may fill half of the queue. An analyst with no work in the pool is admitted even if the queue is full,
+    so that a full queue never keeps out the first query of another analyst.
 
     Args:
-        name: of its threads.
-        threads: their number.
-        queue: how much may wait, except first queries.
-        each: threads that may work for one analyst; None where work belongs to no analyst.
+        name: prefix of the names of its threads.
+        threads: number of threads.
+        queue: maximum number of waiting tasks, not counting each analyst's first.
+        each: maximum number of threads that work for one analyst; None for work that belongs to no analyst.
 
     Attributes:
-        taken: how much work runs or waits.
+        taken: number of tasks that run or wait.
     """
 
     def __init__(self, name: str, threads: int, queue: int, each: int | None = None) -> None:
@@ -93,18 +93,18 @@ class FairExecutor:
         self._lock = threading.Lock()
 
     async def run(self, work: Callable[Words, Result], *args: Words.args, **words: Words.kwargs) -> Result:
-        """As :meth:`run_for`, for work that belongs to no analyst."""
+        """Run work that belongs to no analyst; else like :meth:`run_for`."""
         return await self.run_for("", work, *args, **words)
 
     async def run_for(
         self, person: str, work: Callable[Words, Result], *args: Words.args, **words: Words.kwargs
     ) -> Result:
-        """Run work of an analyst in a thread, in turn.
+        """Run an analyst's work in a thread, in turn, and return its result.
 
-        The caller may give up waiting; the work is done all the same.
+        If the caller stops waiting, the work still runs to its end.
 
         Raises:
-            Busy: too much is waiting, or too much of this analyst; the work was not begun.
+            Busy: too many tasks are waiting, in total or of this analyst; the work was not begun.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Result] = loop.create_future()
@@ -122,7 +122,7 @@ class FairExecutor:
         return await future
 
     def close(self) -> None:
-        """Accept nothing new; threads end with the work they have."""
+        """Accept no new work; threads end after the work they have."""
         with self._lock:
             self._closed = True
             self._end()
@@ -132,7 +132,7 @@ class FairExecutor:
             self._pool.shutdown(wait=False)
 
     def _work(self, turn: Turn | None) -> None:
-        """Do some work, then the next whose turn it is: a thread that goes on is faster than one that is woken."""
+        """Run a task, then the next in turn in the same thread, which is faster than waking another one."""
         while turn is not None:
             person, (future, work) = turn
             result, problem = None, None
@@ -149,7 +149,7 @@ class FairExecutor:
                 turn = self._turns.take()
                 self._running -= turn is None
                 self._end()
-            # A loop that was closed has no caller who waits.
+            # A closed loop has no waiting caller.
             with suppress(RuntimeError):
                 future.get_loop().call_soon_threadsafe(_hand_back, future, result, problem)
             del future, work, result, problem
@@ -165,29 +165,28 @@ def _hand_back(future: asyncio.Future[Any], result: Any, problem: BaseException 
 
 
 class FairQueue(Generic[Item]):
-    """Work of several analysts, handed out in turns, at most ``each`` pieces of one analyst at once.
+    """Queue of several analysts' work, served in turns, with at most ``each`` tasks of one analyst at once.
 
-    Of the analysts who wait and may have more, the turn goes to the one served longest ago; a new one counts as served
-    just before the last one was. Not thread-safe.
+    Of the waiting analysts below this limit, the turn goes to the one served longest ago; a new analyst counts as
+    served just before the most recent one. Not thread-safe.
     """
 
     def __init__(self, each: int) -> None:
         self._each = each
         self._waiting: dict[str, deque[Item]] = {}
         self._under_way: Counter[str] = Counter()
-        #: When each analyst who waits or has work under way was served, in half turns.
+        #: When each analyst with waiting or running work was last served, in half turns.
         self._served: dict[str, int] = {}
         self._turn = 0
 
     def put(self, person: str, item: Item) -> None:
-        """Add work of an analyst."""
         self._served.setdefault(person, self._turn - 1)
         self._waiting.setdefault(person, deque()).append(item)
 
     def take(self) -> tuple[str, Item] | None:
-        """The analyst whose turn it is, with their next work; None where none may have more."""
+        """Return the analyst whose turn it is, with their next task; None if no one may run more."""
         may = (person for person in self._waiting if self._under_way[person] < self._each)
-        # Among equals the first, who has waited longest.
+        # Among equals the first, which has waited longest.
         person = min(may, key=self._served.__getitem__, default=None)
         if person is None:
             return None
@@ -200,7 +199,7 @@ class FairQueue(Generic[Item]):
         return person, item
 
     def ended(self, person: str) -> None:
-        """Note that work of an analyst has ended."""
+        """Record that a task of an analyst has ended."""
         self._under_way[person] -= 1
         if not self._under_way[person]:
             del self._under_way[person]
@@ -209,9 +208,9 @@ class FairQueue(Generic[Item]):
 
 
 _SHOWN: Final = 16_000_000
-#: Sign-ins that talk to a provider at once, and that may wait: one that is slow keeps nobody else waiting.
+#: Concurrent and waiting sign-ins at providers; a separate pool, so that a slow provider delays no other work.
 _ENTERING: Final = 4, 32
-#: Sign-ins that an address may begin for each failure that it may have.
+#: Sign-ins that an address may begin per allowed failure.
 _ENTRIES: Final = 10
 
 
@@ -238,7 +237,7 @@ class WorkerRuntime:
             name: RateLimit(getattr(settings, f"{name}_per_minute"), buckets=counted, name=name)
             for name in ("asks", "quotes", "reads")
         }
-        #: Bytes of answers and quotes that were sent lately; their sources never change.
+        #: Cached bytes of recent answers and quotes; their sources never change.
         self.shown: WeightedLRUCache[tuple[str, ...], bytes] = WeightedLRUCache(_SHOWN)
         self._strangers = RateLimit(settings.failures_per_minute, buckets=counted, name="strangers")
         self._entries = RateLimit(_ENTRIES * settings.failures_per_minute, buckets=counted, name="entries")
@@ -246,11 +245,11 @@ class WorkerRuntime:
     async def ask(
         self, access: Access, ask: Request, key: str = "", conversation: Conversation | None = None
     ) -> Answer:
-        """As :meth:`CuratorService.ask`, in a thread; the outcome leaves at a time that was decided before."""
+        """Run :meth:`CuratorService.ask` in a thread; return its outcome at the response time decided beforehand."""
         return await self._held(access, self.service.ask, access, ask, key=key, conversation=conversation)
 
     async def deliver(self, access: Access, position: int) -> None:
-        """As :meth:`CuratorService.deliver`, in a thread; the outcome leaves at a time that was decided before."""
+        """Run :meth:`CuratorService.deliver` in a thread; return at the response time decided beforehand."""
         await self._held(access, self.service.deliver, access, position)
 
     async def _held(self, access: Access, work: Callable[..., Result], *args: Any, **words: Any) -> Result:
@@ -263,14 +262,14 @@ class WorkerRuntime:
             await departure.hold()
 
     def departure(self, analyst: str) -> QueryDeparture:
-        """The departure of one query; for the event loop."""
+        """Return the departure of one query; to be called on the event loop."""
         return QueryDeparture(self.slots, self._schedule, self.late, self._shares, self.running, analyst)
 
     def leaves_after(self, access: Access, quote: Quote) -> float:
-        """Seconds from the beginning of a fresh query until its answer leaves, if it is ready; 0 without slots.
+        """Return the seconds from the beginning of a fresh query to its first response time; 0 without slots.
 
         Raises:
-            Refusal: it is too much work.
+            Refusal: the query is too much work.
         """
         if self._schedule is None or quote.plan is None:
             return 0.0
@@ -279,18 +278,18 @@ class WorkerRuntime:
         return self._schedule.decide(quote.plan, self.late.late(name), self.late.slow(name)).first
 
     async def quote(self, access: Access, ask: Request) -> Quote:
-        """As :meth:`CuratorService.quote`, in a thread."""
+        """Run :meth:`CuratorService.quote` in a thread."""
         self.rates["quotes"].take(access.person.name)
         return await self.run(self.service.quote, access, ask)
 
     async def run(self, work: Callable[Words, Result], *args: Words.args, **words: Words.kwargs) -> Result:
-        """Free work, in a thread; done at a tick, so that it does not show how busy engines are."""
+        """Run free work in a thread; return at a tick, so that the time does not reveal how busy the engines are."""
         async with self.ticked():
             return await self.quick.run(work, *args, **words)
 
     @asynccontextmanager
     async def ticked(self) -> AsyncIterator[None]:
-        """Free work; done after 1, 2, 4, 8 … ticks, also where it fails."""
+        """Hold the end of free work until 1, 2, 4, 8 … ticks after its beginning, also if it fails."""
         arrived = self.ticks.now()
         try:
             yield
@@ -300,30 +299,33 @@ class WorkerRuntime:
     async def enter(
         self, address: str, work: Callable[Words, Result], *args: Words.args, **words: Words.kwargs
     ) -> Result:
-        """Run a step of a sign-in at a provider, in a thread kept for that.
+        """Run a step of a sign-in at a provider, in a thread reserved for sign-ins.
 
         Raises:
-            TooMany: too many from this address.
+            TooMany: too many sign-ins from this address.
         """
         network = network_of(address)
         self._entries.take(network)
         return await self.entering.run_for(network, work, *args, **words)
 
     async def prove(self, name: str, shown: ClientProof, address: str) -> tuple[Access, bytes] | None:
-        """The access that a PostgreSQL client has proved, and the server's own proof; a wrong proof is counted."""
+        """Check a PostgreSQL client's proof; return the access and the server's proof.
+
+        Count a wrong proof and return None.
+        """
         found = await self.run(self.service.people.prove, name, shown)
         if found is None:
             self.failed(address)
         return found
 
     def authenticated(self, token: str, address: str) -> Access:
-        """Authenticate a token; for a thread.
+        """Authenticate a token; to be called in a thread.
 
-        Valid tokens pass, whatever others at the same address do.
+        A valid token is accepted regardless of failures at the same address.
 
         Raises:
             Unauthenticated: the token is not valid.
-            TooMany: too many invalid tokens from there.
+            TooMany: too many invalid tokens from this address.
         """
         access = self.service.people.authenticate(token)
         if access is None:
@@ -332,7 +334,7 @@ class WorkerRuntime:
         return access
 
     def failed(self, address: str) -> float:
-        """Count an invalid token or link from an address; seconds until the next may, 0 for now."""
+        """Count an invalid token or link from an address; return the seconds until the next attempt, or 0."""
         try:
             self._strangers.take(network_of(address))
         except TooMany as problem:
@@ -341,10 +343,10 @@ class WorkerRuntime:
 
     @property
     def under_way(self) -> int:
-        """Amount of work that runs or waits."""
+        """Number of tasks that run or wait."""
         return self.asking.taken + self.quick.taken + self.entering.taken
 
     def close(self) -> None:
-        """Accept nothing new."""
+        """Accept no new work."""
         for pool in (self.asking, self.quick, self.entering):
             pool.close()

@@ -48,7 +48,7 @@ _WATCHES = (TokenScope.ADMIN, TokenScope.AUDIT)
 def console(
     service: CuratorService, *, people: People, settings: Settings, providers: Mapping[str, OpenIDProvider]
 ) -> Mount:
-    """The console as an application below ``/console``."""
+    """Return the console as an application below ``/console``."""
     shared, watch = ConsoleContext(service, people, settings, providers), LedgerWatch()
     table: tuple[tuple[str, str, Handler, tuple[TokenScope, ...] | None], ...] = (
         ("GET", "/", people_pages.home, _SIGNED_IN),

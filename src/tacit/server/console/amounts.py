@@ -1,8 +1,8 @@
 """Amounts as pages show them: numbers and times, bars of a budget, and what a guarantee means.
 
-If the answers from two neighbouring databases are within a factor e^ε, then a reader who thought with probability p
-that it is the one and not the other thinks so afterwards with a probability between ``p / (p + e^ε (1 - p))`` and
-``e^ε p / (e^ε p + 1 - p)``, by Bayes' rule and whatever else they know. δ, where there is one, comes on top.
+If the probabilities of an answer from two neighbouring databases are within a factor e^ε, then a reader with prior
+probability p for one of the two has a posterior probability between ``p / (p + e^ε (1 - p))`` and
+``e^ε p / (e^ε p + 1 - p)``, by Bayes' rule and whatever else they know. A δ above zero comes on top.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DIGITS: Final = 4
 
 
 def symbol(currency: str) -> str:
-    """The letter of a currency; its name where it has none."""
+    """Return the letter of a currency; its name if it has none."""
     return SYMBOLS.get(currency, currency)
 
 
@@ -34,44 +34,44 @@ def up(value: Fraction) -> str:
 
 
 def down(value: Fraction) -> str:
-    """A cap, or what is left of it: never shown too large."""
+    """Format a cap or a remaining amount: never shown too large."""
     return format_up(round_down(value, _DIGITS), _DIGITS)
 
 
 def percent(share: Fraction) -> str:
-    """A length on a gauge, for an attribute: from 0% to 100%."""
+    """Format a width on a gauge for an HTML attribute, from 0% to 100%."""
     return f"{float_nearest(100 * min(max(share, Fraction(0)), Fraction(1))):.3f}%"
 
 
 def charge_of(guarantee: Guarantee) -> dict[str, Fraction]:
-    """Charge of a guarantee, by currency of the account's lines."""
+    """Return the charge of a guarantee, by currency of the account."""
     return currency_of(guarantee).amounts_of(guarantee)
 
 
 def amounts_text(amounts: dict[str, Fraction]) -> str:
-    """Amounts as text, such as ``ε 0.5, δ 1e-08``, without zeros."""
+    """Format the nonzero amounts, such as ``ε 0.5, δ 1e-08``."""
     return ", ".join(f"{symbol(currency)} {up(amount)}" for currency, amount in amounts.items() if amount)
 
 
 def charge_text(amounts: dict[str, Fraction], typed: str) -> str:
-    """A charge as text: the epsilon that was typed first, where the account counts something else."""
+    """Format a charge: first as typed if the account counts in another currency."""
     counted = amounts_text(amounts)
     return f"{typed.replace('epsilon', 'ε')} ({counted})" if typed and counted else counted
 
 
 def record_charge(record: Record) -> str:
-    """The charge of a line of the history, δ last."""
+    """Format the charge of a history entry, δ last."""
     amounts = sorted(((each.currency, each.amount) for each in record.amounts), key=lambda item: item[0] == "delta")
     return charge_text(dict(amounts), record.typed)
 
 
 def is_spent(balance: Balance) -> bool:
-    """Whether nothing is left of an account or a share."""
+    """Whether any currency of an account or share is used up."""
     return any(line.left == 0 and line.cap for line in balance.lines)
 
 
 def as_pair(guarantee: Guarantee) -> tuple[Fraction, Fraction]:
-    """(ε, δ) of a guarantee, rounded up; at the δ it has, else at one in a million where it needs one."""
+    """Return (ε, δ) of a guarantee, rounded up; at its own δ, else at δ = 10⁻⁶ if the conversion needs one."""
     currency = currency_of(guarantee)
     first, *others = currency.numbers_of(guarantee).values()
     if not first:
@@ -81,20 +81,20 @@ def as_pair(guarantee: Guarantee) -> tuple[Fraction, Fraction]:
 
 
 def when(time: str) -> str:
-    """Time as text, such as ``2026-11-16 08:15 UTC``."""
+    """Format a time, such as ``2026-11-16 08:15 UTC``."""
     return f"{time[:16].replace('T', ' ')} UTC" if len(time) >= 16 else time
 
 
 #: Prior beliefs: a wild guess, a suspicion, a coin, near certainty.
 _BEFORE: Final = (Fraction(1, 100), Fraction(1, 10), Fraction(1, 2), Fraction(9, 10))
-#: Beyond this nothing is promised that could be told in odds.
+#: Maximum epsilon that is expressed as odds.
 _MOST: Final = Fraction(100)
 _HUGE: Final = 10**26
 
 
 @dataclass(frozen=True)
 class Belief:
-    """A probability before, and the range it can end up in; each is text for people, and a place on a line."""
+    """A prior probability and the range of the posterior probability, as text."""
 
     before: str
     least: str
@@ -103,7 +103,7 @@ class Belief:
 
 @dataclass(frozen=True)
 class Promise:
-    """(ε, δ) in words and odds."""
+    """(ε, δ) as text, and as bounds on beliefs."""
 
     epsilon: str
     delta: str
@@ -113,7 +113,7 @@ class Promise:
 
 
 def promise(epsilon: Fraction, delta: Fraction) -> Promise:
-    """Bounds on beliefs under (ε, δ), each rounded outwards."""
+    """Return bounds on beliefs under (ε, δ), each rounded outwards."""
     factor = exp_bounds(min(epsilon, _MOST))[1]
     beliefs = tuple(_belief(before, factor) for before in _BEFORE)
     small, one_in = (up(delta), f"{int(1 / delta):,}") if delta else ("", "")
@@ -127,7 +127,7 @@ def _belief(before: Fraction, factor: Fraction) -> Belief:
 
 
 def _floor(share: Fraction) -> Fraction:
-    """Rounded down: to tenths of a percent, to thousandths below one percent."""
+    """Round down to tenths of a percent, or to thousandths of a percent below one percent."""
     step = Fraction(1, 1000) if abs(share) >= Fraction(1, 100) else Fraction(1, 100_000)
     return (share // step) * step
 
@@ -137,7 +137,7 @@ def _percent(share: Fraction) -> str:
 
 
 def _factor(factor: Fraction) -> str:
-    """Rounded up: to hundredths while it is small, to whole numbers then."""
+    """Format a factor rounded up: to hundredths if small, else to an integer."""
     if factor > _HUGE:
         return "more than 10²⁶"
     hundredths = math.ceil(100 * factor)
@@ -146,15 +146,15 @@ def _factor(factor: Fraction) -> str:
 
 @dataclass(frozen=True)
 class Gauge:
-    """Bar of one currency of one share: amounts as text (spent rounded up, cap and left down), widths of the ruler.
+    """Bar of one currency of a share: amounts as text (spent rounded up, cap and left down), widths in percent.
 
     Args:
-        share: whose share, in words; empty for the whole.
-        letter: of the currency.
-        width: of the part that is spent.
-        pending: width of the amount that a query would add; empty without one.
-        fits: whether it would fit.
-        used: the part that is spent, for comparing gauges.
+        share: description of the share; empty for the whole account.
+        letter: letter of the currency.
+        width: width of the spent part.
+        pending: width of the amount that a query would add; empty without a query.
+        fits: whether that amount fits.
+        used: spent fraction, to compare gauges.
     """
 
     population: str
@@ -176,7 +176,7 @@ class Gauge:
 
 
 def gauges(budget: Budget, *, charge: Mapping[str, Fraction] | None = None, analyst: str = "") -> tuple[Gauge, ...]:
-    """The rulers of a budget: of the whole account, then of the limited shares; δ after what it belongs to."""
+    """Return the gauges of a budget: of the whole account, then of the limited shares; δ after its main currency."""
     return tuple(
         _gauge(
             budget.population,
@@ -193,12 +193,12 @@ def gauges(budget: Budget, *, charge: Mapping[str, Fraction] | None = None, anal
 
 
 def tightest(found: Iterable[Gauge]) -> Gauge | None:
-    """The one that will stop first."""
+    """Return the gauge with the largest spent fraction; None if there is none."""
     return max(found, key=lambda gauge: gauge.used, default=None)
 
 
 def left_words(budget: Budget, analyst: str) -> str:
-    """Budget left in total and in each limited share: the one used up first counts."""
+    """Describe the remaining budget, in total and in each limited share, and how many more queries fit."""
     whole, *own = map(_of, budget.balances, budget.epsilons)
     shares = [each for each in zip(budget.balances[1:], own, strict=True) if each[0].limited]
     left = [f"Of the budget {whole} is left", *(f"of {_share(balance, analyst)} {words}" for balance, words in shares)]

@@ -1,6 +1,6 @@
 """Pages for asking: query, price and answer, the curve of price against error, saved queries and files of answers.
 
-A quote is a function of text and public metadata, so a curve of price against error is free and reads no data.
+A quote is a function of text and public metadata, so a curve of cost against error is free and reads no data.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ from tacit.server.identity import TokenScope
 from tacit.server.identity.stored_queries import SavedQuery
 from tacit.server.service import ONLY
 
-#: Options that state a price or an accuracy; the form asks for one of them.
+#: Options that state a cost or an accuracy; the form asks for one of them.
 PAYS: Final = sorted(
     (name for name, option in OPTIONS.items() if option.accounts), key=lambda name: -len(OPTIONS[name].accounts)
 )
 #: Options that are rarely stated.
 MORE: Final = [option for option in OPTIONS.values() if not option.accounts and option.name != "confidence"]
 LEVELS: Final = (("0.5", "50%"), ("0.8", "80%"), ("0.9", "90%"), ("0.95", "95%"), ("0.99", "99%"), ("0.999", "99.9%"))
-#: Errors that stand beside the price.
+#: Maximum number of errors shown next to the cost.
 _BRIEFLY: Final = 3
 _NOISE: Final = {"laplace": "Laplace noise of scale", "gaussian": "Gaussian noise of σ"}
-#: Characters of a query, as the field allows.
+#: Maximum characters of a query in the text field.
 _MOST_SQL: Final = 20_000
 _TITLE_START: Final = 80
 _MOST_STEPS: Final = 9
 _LARGEST: Final = Fraction(5)
-#: Media types of the files of an answer, by the form in the address.
+#: Media types of answer files, by the format in the URL.
 _FORMS: Final = {form: MEDIA_TYPES[form] for form in (*TABLE_FORMS, "ipynb")} | {
     "tsv": "text/tab-separated-values; charset=utf-8"
 }
@@ -71,12 +71,12 @@ _NOT_BY_PLACE: Final = PageProblem(
 
 @dataclass(frozen=True)
 class AskForm:
-    """The fields of the form, as text.
+    """Fields of the query form, as text.
 
     Args:
-        pay: name of the option that states the price or the accuracy.
+        pay: name of the option that states the cost or the accuracy.
         amount: its value.
-        said: the other options by name; see :data:`MORE`.
+        said: other options by name; see :data:`MORE`.
     """
 
     sql: str = ""
@@ -87,21 +87,21 @@ class AskForm:
 
     @classmethod
     def of(cls, fields: Mapping[str, str]) -> AskForm:
-        """The form that was sent; a missing field keeps its default."""
+        """Read the form from submitted fields; a missing field keeps its default."""
         sent = {name: text.strip(" \t\n") for name, text in fields.items()}
         own = {name: sent[name] for name in ("sql", "pay", "amount", "confidence") if name in sent}
         return cls(**own, said={option.name: text for option in MORE if (text := sent.get(option.name, ""))})
 
     def fields(self) -> dict[str, str]:
-        """The fields as they are sent, to send them once more."""
+        """Return the fields as submitted, to submit them again."""
         own = {"sql": self.sql, "pay": self.pay, "amount": self.amount, "confidence": self.confidence}
         return own | dict(self.said)
 
     def ask(self) -> Request:
-        """The request that the form states.
+        """Return the request that the form states.
 
         Raises:
-            InputError: something is missing or is no number.
+            InputError: a field is missing or is not a number.
         """
         if not self.sql:
             raise InputError("sql", "write a query")
@@ -114,7 +114,7 @@ class AskForm:
 
 
 def _typed(option: QueryOption, text: str) -> Any:
-    """The value of a field; several names are separated by commas."""
+    """Return the value of a field; several names are separated by commas."""
     return option.typed(text.split(",") if option.named else [text])
 
 
@@ -123,7 +123,7 @@ def _typed(option: QueryOption, text: str) -> Any:
 
 @dataclass(frozen=True)
 class ErrorView:
-    """Expected error of a column: a number, and the words that belong to it."""
+    """Expected error of a column: the bound, and the text around it."""
 
     label: str
     bound: str
@@ -142,18 +142,18 @@ class ErrorView:
 
 @dataclass(frozen=True)
 class QuoteView:
-    """A quote for a page: what the plan explains, and what it would leave of a budget.
+    """A quote for a page: the plan's explanation, and the remaining budget after it.
 
     Args:
-        it: what the plan explains.
-        price: the charge as it was typed.
-        after: what would be left, in words.
+        it: the plan's explanation.
+        price: the cost as typed.
+        after: text about the remaining budget.
         side: the charge in the currencies of the account.
-        gauges: of the budget, with the charge.
-        charge: by currency.
-        free: whether the answer exists already, or reads public tables alone.
-        leaves: when its answer leaves, in words.
-        engine_sql: what the database will run, for those who may know where the data is kept.
+        gauges: of the budget, including the charge.
+        charge: amount by currency.
+        free: whether the answer exists already, or reads only public tables.
+        leaves: text about the response time.
+        engine_sql: SQL that the database will run, for people who may know where the data is kept.
     """
 
     it: Explanation
@@ -176,22 +176,22 @@ class QuoteView:
 
     @property
     def alone(self) -> str:
-        """(ε, δ) of this charge on its own, where the account counts otherwise."""
+        """(ε, δ) of this charge alone, if the account counts in another currency."""
         return "" if self.it.alone is None or self.free else _in_letters(self.it.alone)
 
     @property
     def releases(self) -> list[tuple[ExplainedRelease, str, str]]:
-        """Each release, its noise and its cost."""
+        """Each release with its noise and its cost."""
         return [(each, _noise(each), _in_letters(each.cost)) for each in self.it.releases]
 
     @property
     def fits(self) -> bool:
-        """Whether the budget allows it."""
+        """Whether the budget suffices."""
         return all(gauge.fits for gauge in self.gauges)
 
     @property
     def briefly(self) -> str:
-        """The errors on one line, beside the price."""
+        """The errors on one line, for display next to the cost."""
         if self.it.public:
             return "Exact, from public tables alone."
         told = [f"{each.label} ± {each.bound}" for each in self.errors if each.bound]
@@ -202,7 +202,7 @@ class QuoteView:
 
     @property
     def said(self) -> str:
-        """Text that is read out when it changes."""
+        """Text that a screen reader announces when it changes."""
         start = f"Cost {self.price}. {self.after}"
         errors = "; ".join(
             f"{e.label} plus or minus {e.bound}" if e.bound else f"{e.label} {e.meaning}" for e in self.errors
@@ -213,15 +213,15 @@ class QuoteView:
 def view_quote(
     quote: Quote, budget: Budget, *, analyst: str, free: bool = False, engine: bool = False, leaves: float = 0.0
 ) -> QuoteView:
-    """A quote beside what it would leave of a budget.
+    """Combine a quote with the budget that would remain.
 
     Args:
         quote: the quote.
-        budget: of its population, with how many such queries fit.
-        analyst: who would ask.
-        free: whether its answer exists already.
-        engine: whether to show what the database will run, which names where the data is kept.
-        leaves: seconds after which its answer leaves; 0 where that is not decided.
+        budget: of its population, with the number of such queries that fit.
+        analyst: person who would ask.
+        free: whether the answer exists already.
+        engine: whether to show the database's SQL, which names where the data is kept.
+        leaves: seconds until its answer leaves; 0 if that is not decided.
     """
     engine_sql = (quote.explanation.engine_sql or "") if engine else ""
     charge = {} if free else charge_of(quote.guarantee)
@@ -264,7 +264,7 @@ def _noise(release: ExplainedRelease) -> str:
 
 
 async def _quote(visit: PageRequest, form: AskForm) -> dict[str, Any]:
-    """The quote of the query in a form and what is wrong with it, for templates."""
+    """Return the quote of the query in a form and its problems, as template context."""
     if not form.sql:
         return {"quote": None, "quote_problem": None}
     try:
@@ -292,12 +292,12 @@ def _is_free(visit: PageRequest, wanted: Request) -> bool:
 
 
 def _quote_parts(visit: PageRequest, quoted: dict[str, Any]) -> dict[str, str]:
-    """A quote in the places of the page: its details, its price, and what is wrong below the text."""
+    """Render a quote into the parts of the page: details, cost, and problems below the text."""
     return {name: visit.render(f"part_{name}.html", **quoted) for name in ("quote", "price", "trouble")}
 
 
 def _stops(quoted: dict[str, Any]) -> bool:
-    """Whether the query cannot be asked like this."""
+    """Whether the query cannot be asked as it is."""
     view = quoted["quote"]
     return quoted["quote_problem"] is not None or (view is not None and not view.fits)
 
@@ -307,7 +307,7 @@ def _stops(quoted: dict[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class CurveStep:
-    """A price, the errors that it buys, and what a screen reader says of it."""
+    """A cost, the errors at this cost, and their text for screen readers."""
 
     amount: str
     errors: str
@@ -315,13 +315,13 @@ class CurveStep:
 
 @dataclass(frozen=True)
 class CurveView:
-    """A curve of one error for a page.
+    """Curve of cost against one error, for a page.
 
     Args:
-        steps: prices that the slider stops at.
-        chosen: number of the step next to the typed price.
-        pay: option that states the price.
-        letter: of its currency.
+        steps: costs at which the slider stops.
+        chosen: index of the step nearest to the typed cost.
+        pay: option that states the cost.
+        letter: letter of its currency.
     """
 
     picture: Markup
@@ -332,18 +332,18 @@ class CurveView:
 
     @property
     def data(self) -> str:
-        """The steps for the script."""
+        """The steps as JSON for the script."""
         return json.dumps([[step.amount, f"{self.letter} {step.amount}: {step.errors}"] for step in self.steps])
 
 
 async def curve(visit: PageRequest) -> Response:
-    """The curve of the query in the form, for the script."""
+    """Return the curve of the query in the form, for the script."""
     found = await curve_of(visit, AskForm.of(visit.form))
     return await visit.parts(curve=visit.render("part_curve.html", curve=found))
 
 
 async def curve_of(visit: PageRequest, form: AskForm) -> CurveView | None:
-    """The curve of a query; None where its error is not known beforehand or it is refused."""
+    """Return the curve of a query; None if it is refused or its error is not known in advance."""
     pay = form.pay if form.pay != "within" else "epsilon"
     try:
         now = await visit.runtime.quote(visit.user, form.ask())
@@ -375,7 +375,7 @@ async def curve_of(visit: PageRequest, form: AskForm) -> CurveView | None:
 
 
 def _amounts(visit: PageRequest, quote: Quote, form: AskForm, pay: str) -> list[Fraction]:
-    """Round prices up to what is left, where the account counts in the same currency, and the typed one."""
+    """Return round costs up to the remaining budget (if the account counts in the same currency), and the typed one."""
     budget = visit.service.budget(visit.user, quote=quote)[0]
     left = [Fraction(line.left) for line in budget.lines if line.currency == pay]
     low = OPTIONS[pay].low
@@ -392,13 +392,13 @@ def _amounts(visit: PageRequest, quote: Quote, form: AskForm, pay: str) -> list[
 
 
 def _known_errors(quote: Quote) -> list[Fraction]:
-    """The errors of a plan's aggregates; 0 for one that depends on the data or on bounds that are not found yet."""
+    """Return the error bounds of a plan's cells; 0 for a bound that depends on data or on bounds not yet found."""
     errors = () if quote.plan is None else quote.plan.cell_errors
     return [Fraction(0) if each.bound is None or each.power else each.bound for *_, each in errors]
 
 
 def _price(quote: Quote, form: AskForm, pay: str) -> float | None:
-    """The present price in the currency of the axis."""
+    """Return the current cost in the currency of the axis; None if there is none."""
     try:
         if form.pay == pay:
             return float(Fraction(form.amount))
@@ -411,7 +411,7 @@ def _price(quote: Quote, form: AskForm, pay: str) -> float | None:
 
 
 async def show_ask(visit: PageRequest) -> Response:
-    """An empty workbench; or one with a query that was kept, or from a link, which is quoted and not asked."""
+    """Show an empty query page, or a saved or linked query with its quote; nothing is asked."""
     said = visit.request.query_params
     form, note = AskForm(amount="0.1"), ""
     if like := said.get("like", ""):
@@ -425,7 +425,7 @@ async def show_ask(visit: PageRequest) -> Response:
 
 
 def _linked(said: Mapping[str, str]) -> AskForm:
-    """The form that a link fills in: ``sql``, a price by its name, and other options."""
+    """Return the form that a link fills in: ``sql``, a cost by its option name, and other options."""
     pay = next((name for name in PAYS if name in said), "epsilon")
     sent = {"sql": said["sql"][:_MOST_SQL], "pay": pay, "amount": said.get(pay, "0.1")}
     names = ["confidence", *(option.name for option in MORE)]
@@ -433,19 +433,19 @@ def _linked(said: Mapping[str, str]) -> AskForm:
 
 
 async def _like(visit: PageRequest, text: str) -> AskForm:
-    """The form with a query of the person's own history."""
+    """Return the form with a query from the person's own history."""
     receipt = await visit.run(visit.service.receipt, visit.user, whole_number(text))
     sql = str(receipt["answers"][0]["query"])
     for pay in ("epsilon", "rho"):
         if pay in receipt["charge"]:
             amount = exact_text(Fraction(str(receipt["charge"][pay])))
-            # A charge that is no short decimal is not one that was typed.
+            # A charge that is not a short decimal was not typed.
             return AskForm(sql=sql, pay=pay, amount=amount if "/" not in amount and len(amount) < 30 else "")
     return AskForm(sql=sql)
 
 
 async def quote(visit: PageRequest) -> Response:
-    """Effect and price of the query in the form. Free."""
+    """Quote the query in the form. Free."""
     form = AskForm.of(visit.form)
     quoted = await _quote(visit, form)
     if not visit.partly:
@@ -459,7 +459,7 @@ async def quote(visit: PageRequest) -> Response:
 
 
 def _pending(visit: PageRequest, budgets: tuple[Budget, ...], view: QuoteView | None) -> list[Any]:
-    """The gauges of the head, hatched by what a query would add."""
+    """Return the gauges in the page's head, with the amount that a query would add."""
     if view is None:
         return visit.head_gauges(budgets)
     named = {gauge.population for gauge in view.gauges}
@@ -472,7 +472,7 @@ def _pending(visit: PageRequest, budgets: tuple[Budget, ...], view: QuoteView | 
 
 
 async def ask(visit: PageRequest) -> Response:
-    """The answer to the query in the form."""
+    """Ask the query in the form, and show the answer."""
     form = AskForm.of(visit.form)
     shown: dict[str, Any] = {"problem": None, "sheet": None}
     status, problem = 200, None
@@ -485,7 +485,7 @@ async def ask(visit: PageRequest) -> Response:
             visit.access = None
             return await visit.failed(problem, kept=form.sql)
     quoted = await _quote(visit, form)
-    # Said once: below the query, where it can be mended, if the quote says the same.
+    # Shown once: below the query, where it can be corrected, if the quote has the same problem.
     shown["problem"] = None if problem == quoted["quote_problem"] else problem
     if not visit.partly:
         return await _bench(visit, form, quoted, status=status, **shown)
@@ -501,7 +501,7 @@ async def ask(visit: PageRequest) -> Response:
 
 
 async def ask_again(visit: PageRequest) -> Response:
-    """The answer to a query of one's own history once more, if it is free; else the query with its price."""
+    """Show the answer to a query of the person's own history again if it is free; else the query with its cost."""
     form = await _like(visit, visit.form.get("position", ""))
     shown: dict[str, Any] = {}
     try:
@@ -515,14 +515,14 @@ async def ask_again(visit: PageRequest) -> Response:
 
 
 async def deliver(visit: PageRequest) -> Response:
-    """The answer that a charge of the history has paid for and nobody was given."""
+    """Run a query of the history that was charged but never answered, and show the answer."""
     position = whole_number(visit.form.get("position", ""))
     await visit.runtime.deliver(visit.user, position)
     return visit.redirect(f"/console/answers/{position}")
 
 
 async def build_query(visit: PageRequest) -> Response:
-    """The query that was chosen in the builder, as SQL in the editor; nothing is asked."""
+    """Write the query chosen in the builder as SQL into the editor, without asking it."""
     tables = await visit.run(visit.service.tables, visit.user)
     sql, problem = "", ""
     try:
@@ -574,12 +574,12 @@ async def _bench(
 
 
 async def answer_page(visit: PageRequest) -> Response:
-    """An answer that was given before, by its place in the history."""
+    """Show an earlier answer, by its position in the history."""
     position = visit.request.path_params["position"]
     try:
         answer = await visit.run(visit.service.answer_again, visit.user, position)
     except Unknown:
-        # The receipt is there where the answer was; only how it was asked for is not known by its place.
+        # The receipt exists; only the options with which the query was asked are not known from its position.
         receipt = await visit.run(visit.service.receipt, visit.user, position)
         sql = "\n\n".join(str(each.get("query") or each.get("name", "")) for each in receipt["answers"])
         return await visit.page(
@@ -590,7 +590,7 @@ async def answer_page(visit: PageRequest) -> Response:
 
 
 async def answered(visit: PageRequest, answer: Answer, form: AskForm | None = None) -> dict[str, Any]:
-    """Context of the template of an answer: to the query in a form, or without one from the history."""
+    """Return the template context of an answer: with the query form, or without one if from the history."""
     fields = {} if form is None else form.fields()
     result = {"public": answer.is_public, "csrf": visit.user.csrf, "fields": fields, "receipt": "", "left": ""}
     sheet = await visit.run(sheet_of, answer)
@@ -603,7 +603,7 @@ async def answered(visit: PageRequest, answer: Answer, form: AskForm | None = No
     try:
         await visit.run(visit.service.receipt, visit.user, charge.number)
     except Unknown:
-        # What others paid for is not at any place of theirs.
+        # An answer that others paid for has no position in this person's history.
         result["receipt"] = answer.paid[1].to_json()
     return {
         "sheet": sheet,
@@ -632,7 +632,7 @@ def _words(answer: Answer, *, again: bool) -> str:
 
 
 def _picture(drawing: Drawing | None, rows: int) -> tuple[list[Chart], str] | None:
-    """Charts and their caption; None where there is nothing to draw."""
+    """Return charts and their caption; None if there is nothing to draw."""
     if drawing is None:
         return None
     shape = "Bars show the values of the table, lines on them"
@@ -651,14 +651,14 @@ def _picture(drawing: Drawing | None, rows: int) -> tuple[list[Chart], str] | No
 
 
 async def answer_file(visit: PageRequest) -> Response:
-    """The answer at a place of the history as a file."""
+    """Return the answer at a position of the history as a file."""
     position = visit.request.path_params["position"]
     answer = await visit.run(visit.service.answer_again, visit.user, position)
     return await _file(visit, answer, f"answer-{position}")
 
 
 async def asked_file(visit: PageRequest) -> Response:
-    """The answer to the query in a form as a file; only if it was released before, so that nothing is charged."""
+    """Return the answer to the query in a form as a file, if it was released before, so that nothing is charged."""
     known = visit.form.get("release", "") or ONLY
     answer = await visit.run(visit.service.ask, visit.user, AskForm.of(visit.form).ask(), free=known)
     return await _file(visit, answer, "answer")
@@ -685,13 +685,13 @@ async def _file(visit: PageRequest, answer: Answer, name: str) -> Response:
 
 
 async def show_queries(visit: PageRequest) -> Response:
-    """Queries that the person keeps, and shared ones about what they may see."""
+    """Show the person's saved queries, and shared ones about visible populations."""
     found = [(each, _form(each)) for each in await visit.run(visit.people.queries.seen, visit.user.person)]
     return await visit.page("queries.html", queries=found)
 
 
 async def save(visit: PageRequest) -> Response:
-    """Keep the query in the form. A shared one must be a query that can be asked."""
+    """Save the query in the form; a shared one must be a valid query."""
     form = AskForm.of(visit.form)
     title = visit.form.get("title", "").strip() or " ".join(form.sql.split())[:_TITLE_START]
     shared = visit.form.get("shared") == "yes"
@@ -705,7 +705,7 @@ async def save(visit: PageRequest) -> Response:
 
 
 async def share(visit: PageRequest) -> Response:
-    """Share a query of one's own, or stop sharing it."""
+    """Share one of the person's own queries, or stop sharing it."""
     found = await _saved(visit, visit.form.get("id", ""))
     populations = await _populations(visit, _form(found)) if visit.form.get("shared") == "yes" else None
     if not await visit.run(visit.people.queries.share, found.id, visit.user.person, populations):
@@ -714,14 +714,14 @@ async def share(visit: PageRequest) -> Response:
 
 
 async def delete(visit: PageRequest) -> Response:
-    """Delete a query of one's own."""
+    """Delete one of the person's own queries."""
     if not await visit.run(visit.people.queries.delete, visit.form.get("id", ""), visit.user.person):
         raise Unknown("query")
     return visit.redirect("/console/queries")
 
 
 async def _saved(visit: PageRequest, identity: str) -> SavedQuery:
-    """A query that the person sees; one that others keep to themselves is not there, as if it never was."""
+    """Return a saved query that the person may see; one that others keep private is treated as unknown."""
     found = await visit.run(visit.people.queries.find, identity, visit.user.person)
     if found is None:
         raise Unknown("query")
@@ -733,6 +733,6 @@ def _form(found: SavedQuery) -> AskForm:
 
 
 async def _populations(visit: PageRequest, form: AskForm) -> frozenset[str]:
-    """Populations that a query reads: those who may see all of them may see the query."""
+    """Return the populations that a query reads; people who may see all of them may see the query."""
     quote = await visit.runtime.quote(visit.user, form.ask())
     return frozenset(quote.populations)

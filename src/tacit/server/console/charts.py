@@ -1,8 +1,8 @@
 """Answers as tables and charts: released numbers, budgets and prices as SVG, written into the page.
 
-Everything of an answer here was released: noisy values, their intervals, and public keys. A chart is markup of the page
-itself: its colours come from the page's style sheet, in light and in dark, and nothing is fetched for it. Lines with a
-band stand for time and numbers, bars with an error bar for categories. Every text is escaped.
+Everything shown of an answer was released: noisy values, their intervals, and public keys. A chart is inline markup of
+the page: its colours come from the page's style sheet, in light and dark mode, and it loads no resources. Lines with a
+band are used for time and numbers, bars with an error bar for categories. Every text is escaped.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Point:
     """A released value and the two ends of its interval.
 
     Args:
-        place: on an axis of numbers, or of days since year 1; None on one of categories.
+        place: position on a numeric axis, or days since year 1 on a time axis; None on a categorical axis.
         marked: whether the bias may exceed the interval.
     """
 
@@ -46,7 +46,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Series:
-    """Points of one line, in the order of their places."""
+    """Points of one line, in ascending order along the axis."""
 
     name: str
     points: tuple[Point, ...]
@@ -61,13 +61,12 @@ class Panel:
 
     @property
     def points(self) -> tuple[Point, ...]:
-        """All points, line after line."""
         return tuple(point for each in self.series for point in each.points)
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """Panels over one kind of axis: ``category``, ``number`` or ``time``; each is a picture of its own.
+    """Panels with the same kind of axis (``category``, ``number`` or ``time``); each panel is a separate picture.
 
     ``across`` is the name of the column along the axis, empty for categories.
     """
@@ -79,19 +78,18 @@ class Drawing:
 
     @property
     def shown(self) -> int:
-        """Number of points in the fullest panel."""
+        """Number of points in the panel with the most points."""
         return max(len(panel.points) for panel in self.panels)
 
     @property
     def marked(self) -> bool:
-        """Whether any point is marked."""
         return any(point.marked for panel in self.panels for point in panel.points)
 
 
 def thinned(points: Sequence[Point], most: int) -> tuple[tuple[Point, ...], int]:
-    """At most so many points, each of as many neighbours; and how many those are.
+    """Merge neighbouring points into at most ``most``; return them and how many points each one stands for.
 
-    The value of one is that of the neighbour in the middle, and its interval holds the intervals of all, so that no
+    The value of a merged point is the median of its points, and its interval contains all their intervals, so that no
     row disappears from the picture.
     """
     each = -(-len(points) // most)
@@ -101,7 +99,7 @@ def thinned(points: Sequence[Point], most: int) -> tuple[tuple[Point, ...], int]
 
 
 def time_place(value: dt.date) -> float:
-    """Days since year 1, with a fraction for the time of day."""
+    """Return the days since year 1, with a fraction for the time of day."""
     if not isinstance(value, dt.datetime):
         return float(value.toordinal())
     seconds = value.hour * 3600 + value.minute * 60 + value.second + value.microsecond / 1e6
@@ -122,9 +120,9 @@ def _joined(points: Sequence[Point]) -> Point:
     )
 
 
-#: Categories that get a row and a label each; more stand side by side.
+#: Maximum number of categories with a row and a label each; more are drawn side by side.
 MOST_BARS: Final = 40
-#: Points of a line, and categories side by side; more are drawn several at a time.
+#: Maximum number of points of a line, and of categories side by side; more are merged.
 MOST_MARKS: Final = 320
 _MOST_DOTS: Final = 60
 _WIDE: Final = 640
@@ -135,7 +133,7 @@ Chart = dict[str, Markup]
 
 
 def draw_panels(drawing: Drawing) -> list[Chart]:
-    """A picture of each panel: for wide and for narrow screens."""
+    """Draw each panel, for wide and for narrow screens."""
     wide = _WIDE if len(drawing.panels) == 1 else _NARROW
     return [
         {"wide": _panel(panel, drawing, wide), "narrow": _panel(panel, drawing, _NARROW)} for panel in drawing.panels
@@ -143,7 +141,7 @@ def draw_panels(drawing: Drawing) -> list[Chart]:
 
 
 def draw_curve(points: Sequence[tuple[float, float]], now: float | None, letter: str, title: str, words: str) -> Markup:
-    """The error of a column against the price, both in powers of ten; ``now`` is marked, ``words`` are read out."""
+    """Draw a column's error against the cost, on logarithmic axes; ``now`` is marked, ``words`` are the alt text."""
     spots = [(math.log10(price), math.log10(error)) for price, error in points]
     prices, errors = zip(*spots, strict=True)
     decades = [n for n in _decade_ticks(prices[0], prices[-1]) if prices[0] - 1e-9 <= n <= prices[-1] + 1e-9]
@@ -169,15 +167,15 @@ def draw_histogram(
     *,
     is_time: bool = False,
 ) -> Chart:
-    """Bars of a histogram, and bounds as two lines; what lies beyond them is hatched.
+    """Draw a histogram with bounds as two lines; values beyond the bounds are hatched.
 
     Args:
-        edges: ends of the bins, one more than there are bars.
+        edges: edges of the bins, one more than there are bins.
         counts: heights of the bars.
-        bounds: a lower and an upper one, within the edges; None where there are none.
-        title: above.
-        words: for screen readers.
-        is_time: whether places are days.
+        bounds: lower and upper bound, within the edges; None for no bounds.
+        title: text above the chart.
+        words: text for screen readers.
+        is_time: whether the edges are days.
     """
     found, span = {}, (edges[0], edges[-1])
     for name, width in (("wide", _WIDE), ("narrow", _NARROW)):
@@ -198,7 +196,7 @@ def draw_histogram(
 
 
 def tick_text(number: float) -> str:
-    """A number beside an axis: short, with separators."""
+    """Format a number next to an axis: short, with separators."""
     if number == 0:
         return "0"
     size = abs(number)
@@ -211,13 +209,13 @@ def tick_text(number: float) -> str:
 
 
 class _Frame:
-    """Scales of a chart with a title above, numbers on the left and places below.
+    """Scales of a chart with a title above, a vertical axis of numbers and a horizontal axis of places.
 
     Args:
-        ticks: numbers on the left, upwards; the first and the last are the ends of the scale.
-        span: ends of the places.
-        text: of a number on the left.
-        inset: left free at both ends of the places.
+        ticks: numbers on the vertical axis, ascending; the first and the last are its ends.
+        span: ends of the horizontal axis.
+        text: formats a number on the vertical axis.
+        inset: free width at both ends of the horizontal axis.
     """
 
     def __init__(
@@ -238,28 +236,28 @@ class _Frame:
         self._inset = inset
 
     def x(self, place: float) -> float:
-        """Position of a place."""
+        """Return the x coordinate of a place."""
         low, high = self._span
         room = self.width - self._left - 10 - 2 * self._inset
         return self._left + self._inset + room * (place - low) / (high - low)
 
     def y(self, value: float) -> float:
-        """Position of a value."""
+        """Return the y coordinate of a value."""
         low, high = self.ticks[0], self.ticks[-1]
         return 30 + (self.height - 74) * (high - value) / ((high - low) or 1)
 
     def path(self, spots: Iterable[tuple[float, float]]) -> str:
-        """A line through places and values."""
+        """Return the SVG path of a line through (place, value) pairs."""
         return "M" + " L".join(f"{self.x(x):.1f} {self.y(y):.1f}" for x, y in spots)
 
     def bar(self, left: float, width: float, value: float, title: str = "") -> Markup:
-        """A bar from zero to a value."""
+        """Draw a bar from zero to a value."""
         top, bottom = sorted((self.y(0), self.y(value)))
         words = _tag("title", title) if title else ""
         return _tag("rect", words, x=left, y=top, width=width, height=max(bottom - top, 0.8), class_="bar s0")
 
     def axes(self, across: str, places: list[float], text: Callable[[float], str]) -> list[Markup]:
-        """Title, grid, numbers and places."""
+        """Draw the title, grid, numbers and places."""
         found = [_text(self.title, 0, 14, "title", "start", limit=int(self.width / _LETTER) - 2)]
         for tick in self.ticks:
             y = self.y(tick)
@@ -273,7 +271,7 @@ class _Frame:
         return found
 
     def scale(self, across: str, most: int, *, is_time: bool) -> list[Markup]:
-        """Axes with round places, of numbers or of days."""
+        """Draw axes with round places, numbers or days."""
         if is_time:
             return self.axes(across, _time_ticks(*self._span, most), _time_text(*self._span))
         return self.axes(across, _inside(self._span, most), tick_text)
@@ -301,7 +299,7 @@ def _lines(panel: Panel, drawing: Drawing, width: int, words: str) -> Markup:
         marks += _line(series, number, frame)
     if len(panel.series) == 1:
         return frame.svg(words, marks)
-    # The names of lines below the chart, each with a piece of its line.
+    # Legend below the chart: the names of lines, each with a sample of its line.
     x, y = 0.0, frame.height + 12.0
     for number, series in enumerate(panel.series):
         name = _short(series.name, 24)
@@ -399,7 +397,7 @@ def _whisker(x1: float, y1: float, x2: float, y2: float, style: str, *, ends: bo
 
 def _reach(points: Sequence[Point], *, zero: bool = False) -> tuple[float, float]:
     low, high = min(point.low for point in points), max(point.high for point in points)
-    # From zero, unless that would leave half of the picture empty.
+    # The axis starts at zero, unless that would leave half of the picture empty.
     if zero or 0 < low < 0.5 * high:
         low = min(low, 0.0)
     if zero or 0.5 * low < high < 0:
@@ -408,7 +406,7 @@ def _reach(points: Sequence[Point], *, zero: bool = False) -> tuple[float, float
 
 
 def _ticks(low: float, high: float, most: int) -> list[float]:
-    """Round numbers, the first not above the lowest value and the last not below the highest."""
+    """Return round numbers from at most the lowest to at least the highest value."""
     if high <= low:
         low, high = (low - abs(low) / 2 - 0.5, high + abs(high) / 2 + 0.5) if low else (0.0, 1.0)
     step = _round_step((high - low) / most)
@@ -417,7 +415,7 @@ def _ticks(low: float, high: float, most: int) -> list[float]:
 
 
 def _inside(span: tuple[float, float], most: int) -> list[float]:
-    """Round numbers within a span."""
+    """Return round numbers within a span."""
     low, high = span
     if high <= low:
         return [low]
@@ -430,7 +428,7 @@ def _round_step(step: float) -> float:
 
 
 def _decade_ticks(low: float, high: float) -> list[float]:
-    """Logarithms of 1, 2 and 5 times powers of ten around a span; of the powers alone where those are many."""
+    """Return log10 of 1, 2 and 5 times powers of ten around a span; for a long span, of the powers of ten alone."""
     powers = range(math.floor(low), math.ceil(high) + 1)
     steps = (1, 2, 5) if high - low <= 2.2 else (1,)
     found = [power + math.log10(each) for power in powers for each in steps]
@@ -452,7 +450,7 @@ def _between(spots: Sequence[tuple[float, float]], place: float) -> float:
 
 
 def _time_ticks(low: float, high: float, most: int) -> list[float]:
-    """Beginnings of years, months or days within a span, at most about so many."""
+    """Return beginnings of years, months or days within a span, roughly at most ``most``."""
     days = high - low
     first, last = dt.date.fromordinal(max(int(low), 1)), dt.date.fromordinal(max(int(high), 1))
     if days < most:
@@ -489,7 +487,7 @@ def _text(text: str, x: float, y: float, style: str, anchor: str, *, limit: int 
 
 
 def _tag(name: str, content: str | Markup = "", **attributes: str | float | None) -> Markup:
-    """An element; text and attributes are escaped, markup is taken unchanged, numbers have one decimal."""
+    """Return an SVG element; text and attributes are escaped, markup is not, numbers have one decimal."""
     said = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{value:.1f}"'
         if isinstance(value, int | float)
@@ -516,7 +514,7 @@ Rows = Sequence[Sequence[tuple[Value | None, Ends]]]
 
 @dataclass(frozen=True)
 class PageCell:
-    """Value, its error in a quieter tone, both ends for screen readers, and whether its bias may exceed the error."""
+    """Value, its error in muted style, its interval for screen readers, and whether its bias may exceed the error."""
 
     text: str
     spread: str = ""
@@ -526,7 +524,7 @@ class PageCell:
 
 @dataclass(frozen=True)
 class PageHead:
-    """A column: its name, its type, and whether its values are numbers and carry noise."""
+    """A column: its name, its type, and whether its values are numeric and noisy."""
 
     name: str
     kind: str
@@ -536,7 +534,7 @@ class PageHead:
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table for a page; ``more`` rows did not fit, and ``zeros`` says that negative counts are shown as 0."""
+    """A table for a page; ``more`` rows are not shown, and ``zeros`` means that negative counts are shown as 0."""
 
     heads: tuple[PageHead, ...]
     rows: tuple[tuple[PageCell, ...], ...]
@@ -546,12 +544,10 @@ class Sheet:
 
     @property
     def marked(self) -> bool:
-        """Whether a cell has the mark."""
         return any(cell.marked for row in self.rows for cell in row)
 
 
 def sheet_of(answer: Answer) -> Sheet:
-    """The table of an answer."""
     finished = answer.finished
     heads = tuple(
         PageHead(column.name, str(column.type).lower(), column.type.is_numeric, known)
@@ -572,7 +568,7 @@ def sheet_of(answer: Answer) -> Sheet:
 
 
 def drawing_of(answer: Answer) -> Drawing | None:
-    """Chart data of an answer: a panel for each column with an interval, a point for each row."""
+    """Return the chart data of an answer, with a panel for each column with intervals and a point for each row."""
     finished = answer.finished
     labels = [i for i, known in enumerate(finished.has_interval) if not known]
     drawn = [i for i, known in enumerate(finished.has_interval) if known and answer.columns[i].type.is_numeric]
@@ -607,7 +603,10 @@ def drawing_of(answer: Answer) -> Drawing | None:
 
 
 def _axis(answer: Answer, labels: list[int]) -> tuple[int | None, int | None]:
-    """The column along the axis, of times or numbers, and the one that tells lines apart; None for categories."""
+    """Return the index of the column along the axis, of times or numbers, and of the column that distinguishes lines.
+
+    The first is None for categories, the second for a single line.
+    """
     if not 1 <= len(labels) <= 2:
         return None, None
     kinds = [answer.columns[i].type for i in labels]
@@ -620,14 +619,14 @@ def _axis(answer: Answer, labels: list[int]) -> tuple[int | None, int | None]:
 
 
 def _is_apart(rows: Rows, axis: int, split: int | None) -> bool:
-    """Whether there are few lines, and none has two values at one place."""
+    """Whether there are few lines, and no line has two values at the same place."""
     names = {cells[split][0] for cells in rows} if split is not None else {None}
     places = [(cells[axis][0], cells[split][0] if split is not None else None) for cells in rows]
     return len(names) <= _MOST_LINES and len(set(places)) == len(places)
 
 
 def _place(value: Value | None) -> float | None:
-    """Place on an axis; None for NULL and for what no paper has room for."""
+    """Return the place of a value on an axis; None for NULL, text, and values too large to draw."""
     if isinstance(value, dt.date):
         return time_place(value)
     if value is None or isinstance(value, str):
@@ -637,7 +636,7 @@ def _place(value: Value | None) -> float | None:
 
 
 def level_of(answer: Answer) -> str:
-    """Confidence as text, such as ``95%``."""
+    """Return the confidence level as text, such as ``95%``."""
     return answer.confidence_text().split(" ")[0]
 
 
@@ -654,7 +653,7 @@ def _cell(value: Value | None, ends: tuple[Value | None, Value | None], kind: Sq
         return PageCell(format_value(value, kind), "no bound", "without a bound")
     text = format_value(value, kind, widest)
     if abs(above - below) <= widest / 20:
-        # The spread itself is a number of the same type, written with the same digits.
+        # The error is a number of the same type, formatted with the same digits.
         return PageCell(
             text, f"± {format_value(int(widest) if widest.denominator == 1 else widest, kind, widest)}", words
         )
@@ -667,7 +666,7 @@ def _label(cells: Sequence[tuple[Value | None, Ends]], answer: Answer, labels: l
 
 
 def _point(label: str, *places: Value | None) -> Point | None:
-    """None where there is nothing to draw, or nothing that fits on paper."""
+    """Return a point; None if a value is missing, not numeric, or too large to draw."""
     if any(place is None or isinstance(place, (str, dt.date)) for place in places):
         return None
     value, low, high = (float(place) for place in places)  # type: ignore[arg-type]

@@ -1,9 +1,9 @@
 """Owner mode of the console: pages that write a project file, for one browser on the owner's own machine.
 
 The pages show rows of protected data, and every user and every page in a browser of this machine can reach a port on
-it. So a request counts only if it names this machine as its host (a name elsewhere that was made to point here does
-not), and brings the cookie that the first visit got in exchange for a secret, which works once; a form also brings a
-token that only the pages hold. The cookie is for a path that is drawn anew with each run, because browsers send those
+it. A request is therefore accepted only if its Host header names this machine (not a foreign name that was made to
+resolve to it), and has the cookie that the first visit got in exchange for a one-time secret; a form also needs a token
+that only the pages contain. The cookie is limited to a path that is random in each run, because browsers send cookies
 of 127.0.0.1 to every port.
 """
 
@@ -43,10 +43,10 @@ from tacit.server.settings import Settings
 Words = ParamSpec("Words")
 Seen = TypeVar("Seen")
 _HOST: Final = "127.0.0.1"
-#: A form holds the text of the file at most, and every letter of it may be nine.
+#: A form contains at most the text of the file, and each character may take nine bytes when encoded.
 _SETTINGS: Final = Settings(max_form=9 * MOST_TEXT + 65_536, body_seconds=30.0, max_path=16_384)
 _MOST_SEEN: Final = 64
-#: Bytes of files whose rows are counted for a picture.
+#: Maximum bytes of files whose rows are counted for a picture.
 _LARGEST: Final = 1 << 32
 _MOST_LETTERS: Final = 60
 _MOST_WORDS: Final = 1000
@@ -59,11 +59,11 @@ _STRANGER: Final = PageProblem(
 
 
 class OwnerContext(PageContext):
-    """State of one run: the project, what lets its one browser in, and recent counts.
+    """State of one run: the project, the credentials of its one browser, and recent counts.
 
     Args:
-        port: that it listens on; part of the names of its host and of its cookie, which browsers share among ports.
-        finish: ends the server, after the response that says so.
+        port: the port it listens on; part of its Host header and cookie name, since browsers share cookies among ports.
+        finish: ends the server, after the response that reports it.
     """
 
     def __init__(self, editing: EditedProject, port: int, finish: Callable[[], None]) -> None:
@@ -73,7 +73,7 @@ class OwnerContext(PageContext):
         self.secret = new_door()
         owner = Person("owner", Role.OWNER, active=True)
         self.owner = Access(owner, owner.scopes, "session", "", csrf=new_door())
-        #: Browsers send a cookie to every port of this machine, but only below its path, which no other server knows.
+        #: Secret path of the cookie: browsers send it to every port of this machine, but only below its path.
         self.room = f"/{new_door()}"
         self._session = new_door()
         self._cookie = f"tacit_owner_{port}"
@@ -85,13 +85,13 @@ class OwnerContext(PageContext):
         self.pages.filters |= {"share": _share, "most_percent": most_percent}
 
     def check_host(self, request: Request) -> None:
-        """Refuse a request that does not name this machine and port, or says twice what decides."""
+        """Refuse a request whose Host is not this machine and port, or that has ambiguous duplicate headers."""
         check_scope(request.scope, self.settings)
         if request.headers.get("host", "").lower() not in self._hosts:
             raise RequestError("host", 421, f"this editor answers to {_HOST} alone")
 
     def open(self, secret: str) -> bool:
-        """Whether the secret is right and was not used before; it is used now."""
+        """Use up the secret; return whether it is right and was unused."""
         with self._lock:
             if self._used or not same(secret, self.secret):
                 return False
@@ -99,15 +99,19 @@ class OwnerContext(PageContext):
             return True
 
     def let_in(self, response: Response) -> None:
-        """Give the browser its cookie."""
+        """Set the session cookie in the browser."""
         response.set_cookie(self._cookie, self._session, path=self.room, httponly=True, samesite="strict")
 
     def knows(self, request: Request) -> bool:
-        """Whether a request has the cookie."""
+        """Whether a request has the session cookie."""
         return same(request.cookies.get(self._cookie, ""), self._session)
 
     def once(self, what: str, about: object, source: Source, work: Callable[[], Seen]) -> Seen:
-        """Count something, once per state of the files of a source and of what is declared."""
+        """Return the cached result of ``work``, computed once per state of the source's files and of ``about``.
+
+        Raises:
+            InputError: the files are larger than 4 GiB.
+        """
         stamps = [(str(file), *_stamp(file)) for file in source.files]
         if sum(stamp[2] for stamp in stamps) > _LARGEST:
             raise InputError(
@@ -125,8 +129,8 @@ class OwnerContext(PageContext):
 class OwnerRequest(Visit[OwnerContext]):
     """A request of the owner.
 
-    ``seen`` is the revision when it came: a form of the page that follows is about that one, whatever is edited while
-    the page is made.
+    ``seen`` is the revision when it arrived: forms of the resulting page apply to that revision, even if the project is
+    edited while the page is rendered.
     """
 
     def __init__(self, shared: OwnerContext, request: Request) -> None:
@@ -135,11 +139,11 @@ class OwnerRequest(Visit[OwnerContext]):
         self.seen = shared.editing.revision
 
     async def identify(self) -> None:
-        """By the cookie of the one browser.
+        """Identify the owner by the cookie of the one browser.
 
         Raises:
             RequestError: the request is for another host.
-            Unknown: it is another browser.
+            Unknown: the request is from another browser.
         """
         self.shared.check_host(self.request)
         if self.shared.knows(self.request):
@@ -149,19 +153,19 @@ class OwnerRequest(Visit[OwnerContext]):
 
     @property
     def revision(self) -> int:
-        """Revision that a form is about; 0 where it says none."""
+        """Revision that a form applies to; 0 if it states none."""
         said = self.form.get("revision", "")
         return int(said) if said.isdecimal() and len(said) < 10 else 0
 
     def changes_at(
         self, place: Place, stated: Mapping[str, Any], usual: Mapping[str, Any] = MappingProxyType({})
     ) -> dict[Place, Any]:
-        """Settings of a form that are not what the text says; a usual value needs no words, and None takes one away."""
+        """Return the settings of a form that differ from the text; None removes a setting that has its default."""
         known: Any = self.editing.content
         for key in place:
             known = known.get(key)
             if not isinstance(known, dict):
-                # A table that is not there yet is written at once.
+                # A new table is written as a whole.
                 new = {word: value for word, value in stated.items() if value not in (None, usual.get(word))}
                 return {place: new} if new else {}
         return {
@@ -171,19 +175,19 @@ class OwnerRequest(Visit[OwnerContext]):
         }
 
     def asked(self, name: str) -> str:
-        """A word of the address."""
+        """Return a parameter of the query string."""
         return self.request.query_params.get(name, "")
 
     def content(self, part: str) -> dict[str, Any]:
-        """A part of the text, such as its tables; empty where it is none."""
+        """Return a part of the project, such as its tables; empty if it is missing or malformed."""
         found = self.editing.content.get(part, {})
         return found if isinstance(found, dict) else {}
 
     def table(self) -> tuple[str, TableModel]:
-        """The table that the address names, and what the text says of it.
+        """Return the name and the declaration of the table in the URL.
 
         Raises:
-            InputError: there is none, or the text says what the loader does not read.
+            InputError: it does not exist, or its declaration cannot be loaded.
         """
         name, tables = self.asked("table"), self.content("tables")
         if name not in tables:
@@ -191,10 +195,10 @@ class OwnerRequest(Visit[OwnerContext]):
         return name, validate(TableModel, tables[name], f"tables.{name}")
 
     def viewed(self, name: str) -> tuple[Project, Table, Source]:
-        """A table as the text declares it so far, and its source.
+        """Return the project, a table as declared so far, and its source.
 
         Raises:
-            InputError: as the loader.
+            InputError: the project cannot be loaded.
         """
         project = self.editing.viewable(name)
         table = project.catalog.table(name)
@@ -207,7 +211,7 @@ class OwnerRequest(Visit[OwnerContext]):
         return await run_in_threadpool(work, *args, **words)
 
     async def edited(self, changes: Callable[[], Mapping[Place, Any]], again: Again, where: str) -> Response:
-        """Make the changes of a form and go on to a page; ``again`` shows the form with what is wrong with it."""
+        """Apply the changes of a form and redirect to ``where``; if they are refused, show the form by ``again``."""
         try:
             self.editing.edit(self.revision, await self.run(changes))
         except TacitError as problem:
@@ -215,13 +219,13 @@ class OwnerRequest(Visit[OwnerContext]):
         return self.redirect(where)
 
     async def head(self, _: Mapping[str, Any]) -> dict[str, Any]:
-        """The steps, the text of the file and what is still to do; nothing of the project for a stranger."""
+        """Return the steps, the text of the file and the open problems; nothing about the project without sign-in."""
         if self.access is None:
             return {"person": None, "project": "project editor", "home": "./", "csrf": "", "nav": []}
         return await self.run(self._head)
 
     def problem(self, raised: Exception) -> PageProblem:
-        """In full: the words are for the owner, whose data it is; they are on no other screen."""
+        """Return a failure with its full message: only the owner, whose data it is, sees it."""
         if isinstance(raised, RequestError):
             return problem_of(raised)
         if self.access is None:
@@ -234,7 +238,7 @@ class OwnerRequest(Visit[OwnerContext]):
         return PageProblem("Something failed here", words, "Nothing was done.", status=500)
 
     async def failed(self, problem: PageProblem, *, kept: str = "") -> Response:
-        """A page that says what is to be corrected."""
+        """Return a page about the problem to correct."""
         way = {"way_out": "" if self.access is None else "./", "way_words": "Back to the data"}
         return await self.page("error.html", problem.status, problem=problem, kept=kept, **way)
 
@@ -257,7 +261,7 @@ class OwnerRequest(Visit[OwnerContext]):
         }
 
     def _parts(self) -> tuple[str, str, str]:
-        """The text before the lines that the page is about, those lines, and the text after them."""
+        """Return the text before the lines that the page is about, those lines, and the text after them."""
         text = self.editing.text
         table, column, people = map(self.asked, ("table", "column", "population"))
         header = f"[tables.{table}]" if table else f"[populations.{people}]" if people else ""
@@ -287,7 +291,6 @@ Again = Callable[[OwnerRequest, str], Awaitable[Response]]
 
 
 def owner_app(shared: OwnerContext) -> Starlette:
-    """The pages of owner mode."""
     from tacit.server.console import project_pages
 
     table: tuple[tuple[str, str, Callable[[OwnerRequest], Awaitable[Response]]], ...] = (
@@ -320,9 +323,9 @@ def owner_app(shared: OwnerContext) -> Starlette:
 
 
 def run_owner_mode(editing: EditedProject, started: Callable[[str], None]) -> None:
-    """Serve owner mode to this machine alone until it is finished, or interrupted.
+    """Serve owner mode on this machine until it is finished or interrupted.
 
-    ``started`` gets the address to open, once; it holds the secret.
+    ``started`` is called once with the URL to open; it contains the secret.
     """
     import uvicorn
 
@@ -338,30 +341,30 @@ def run_owner_mode(editing: EditedProject, started: Callable[[str], None]) -> No
         config = uvicorn.Config(owner_app(shared), lifespan="off", timeout_graceful_shutdown=2, **quiet)
         server = uvicorn.Server(config)
         listener.listen(64)
-        # Ctrl-C is a way to end it, and arrives here again once the server has.
+        # Ctrl-C ends the server, which raises it again here.
         with suppress(KeyboardInterrupt):
             started(f"http://{_HOST}:{port}/open/{shared.secret}")
             server.run(sockets=[listener])
 
 
 def address(path: str, **words: str) -> str:
-    """An address of a page about something by name, relative to all pages."""
+    """Return the URL of a page with parameters, relative to all pages."""
     return f"{path}?{urlencode(words)}" if words else path
 
 
 def readable(text: Any, most: int = _MOST_LETTERS) -> str:
-    """A value of a row for a screen: short, and without signs that no reader sees."""
+    """Return a value of a row for display: shortened, with unprintable characters replaced."""
     said = "".join(sign if sign.isprintable() else "·" for sign in str(text)[: most + 1])
     return said if len(said) <= most else f"{said[: most - 1]}…"
 
 
 async def _enter(visit: OwnerRequest) -> Response:
-    """Let the browser in that brings the secret."""
+    """Sign in the browser that presents the secret."""
     shared = visit.shared
-    # A program that looks at a link before it is followed asks for its head, and must not use it up.
+    # Link previews send HEAD requests, which must not use up the secret.
     if visit.request.method != "GET" or not shared.open(visit.request.path_params["secret"]):
         raise Unknown("page")
-    # The page asks for the next one by itself: a browser that came from elsewhere keeps a strict cookie back.
+    # The page loads the next one itself: after a link from another site, browsers omit a strict cookie.
     response = await visit.page("onward.html", here=f"{shared.room}/", words="The editor opens by itself.")
     shared.let_in(response)
     return response
@@ -380,13 +383,13 @@ def _stamp(file: Path) -> tuple[int, int, int]:
 
 
 def most_percent(share: Fraction) -> str:
-    """A share as a percentage, rounded up."""
+    """Format a share as a percentage, rounded up."""
     tenths = math.ceil(1000 * share)
     return f"{tenths / 10:.1f} %" if tenths < 1000 else "over 99.9 %"
 
 
 def _share(share: float) -> str:
-    """A share as a percentage; only the whole is 100 %, and only nothing 0 %."""
+    """Format a share as a percentage; only exactly 1 becomes 100 %, and only exactly 0 becomes 0 %."""
     if share in (0, 1):
         return f"{100 * share:.0f} %"
     return f"{min(max(100 * share, 0.1), 99.9):.1f} %"

@@ -1,8 +1,8 @@
 """Page request: user, form fields, protection of forms, static files, responses and error pages.
 
-A :class:`Visit` is made for every request. It finds out who asks, refuses forms that did not come from a page of this
-console, and turns every failure on the way into a page that says what to do next. A :class:`PageRequest` is one to a
-server, whose people have sessions; owner mode has its own.
+Every request has a :class:`Visit`. It authenticates the user, refuses forms that were not sent from a page of this
+console, and turns every failure into a page that says what to do next. A :class:`PageRequest` is a request to a server,
+whose users have sessions; owner mode has another subclass.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _MOST_FIELDS: Final = 60
 
-#: On every page: nothing from elsewhere, nothing inline, no frames, no caches.
+#: Headers of every page: no foreign resources, nothing inline, no frames, no caching.
 HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -56,22 +56,22 @@ HEADERS: Final[Mapping[str, str]] = {
 
 
 def from_here(request: Request) -> bool:
-    """Whether a request comes from a page of this server, as far as the browser tells."""
+    """Whether a request comes from a page of this server, by Sec-Fetch-Site and Origin if the browser sends them."""
     site = request.headers.get("sec-fetch-site")
     if site is not None and site != "same-origin":
         return False
     origin = request.headers.get("origin")
-    # Without a referrer browsers call the origin of a form "null", and say where it is from in the other header.
+    # With no-referrer, browsers send the origin "null" with a form, but Sec-Fetch-Site states where it is from.
     if origin is None or (origin == "null" and site == "same-origin"):
         return True
     return bool(urlsplit(origin).netloc) and urlsplit(origin).netloc == request.headers.get("host")
 
 
 def read_form(request: Request, body: bytes) -> dict[str, str]:
-    """The fields of a form, each once; as browsers send them without files.
+    """Parse a form body as browsers send it without files; each field must be unique.
 
     Raises:
-        InputError: the body is no such form, or says something twice.
+        InputError: the body is no such form, or has a duplicate field.
     """
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
@@ -90,19 +90,19 @@ def read_form(request: Request, body: bytes) -> dict[str, str]:
 
 
 def whole_number(text: str) -> int:
-    """A number of an entry or a page, in an address or a form; other texts lead nowhere."""
+    """Parse a ledger position or page number from a URL or form; refuse other text as an unknown page."""
     if not text.isascii() or not text.isdigit() or len(text) > 18:
         raise Unknown("page")
     return int(text)
 
 
 def same(token: str, expected: str) -> bool:
-    """Whether a token is the one that was given out; nothing is never it."""
+    """Compare a token with the expected one in constant time; an empty token never matches."""
     return bool(expected) and hmac.compare_digest(token.encode(), expected.encode())
 
 
 def new_door() -> str:
-    """Create a token for the forms of pages without a session."""
+    """Create a random token for the forms of pages without a session."""
     return f"{entropy.current().bits(128):032x}"
 
 
@@ -127,11 +127,10 @@ class Statics:
         }
 
     def address(self, name: str) -> str:
-        """Address of a file."""
         return self._addresses[name]
 
     async def serve(self, request: Request) -> Response:
-        """The file at an address; an old address is none."""
+        """Serve the file at a URL; an outdated URL is not found."""
         name = request.path_params["name"]
         if self._addresses.get(name) != f"/console/static/{request.path_params['digest']}/{name}":
             return PlainTextResponse("not found", 404, headers=dict(HEADERS))
@@ -141,9 +140,9 @@ class Statics:
 
 @dataclass(frozen=True)
 class PageProblem:
-    """A heading, what happened, what to do, the rule or id to quote, and headers for the page that says so.
+    """A failure for a page: heading, cause, remedy, the code or id to quote, and headers of the response.
 
-    ``proposal`` is a query that is accepted, and ``span`` the part of the text that the problem is about.
+    ``proposal`` is a query that would be accepted, and ``span`` the part of the text that the problem is about.
     """
 
     title: str
@@ -192,7 +191,7 @@ _WORDS: Final = {
 
 
 def problem_of(raised: BaseException, sql: str = "") -> PageProblem:
-    """A failure for a page, of a query if there is one; of one whose words might quote data, an id."""
+    """Return a failure, of a query if there is one, for a page; if it might quote data, only its id."""
     failure = describe(raised)
     code, rule = failure.code, CODES.get(failure.code.removeprefix("query."), "")
     title, advice = (
@@ -201,7 +200,7 @@ def problem_of(raised: BaseException, sql: str = "") -> PageProblem:
         or ("This did not work", "Nothing was charged.")
     )
     message = "" if code == "auth" else failure.message
-    # The console lets people in by a form, not by a token.
+    # In the console people sign in by a form, not by a token.
     headers = tuple((name.decode(), text.decode()) for name, text in failure.headers if name != b"www-authenticate")
     proposal, span = None, None
     if isinstance(raised, Refusal):
@@ -253,7 +252,7 @@ class ConsoleContext(PageContext):
         self.providers = providers or {}
 
     def cookie(self, name: str) -> str:
-        """The name of a cookie: with TLS one that browsers bind to this host."""
+        """Return the name of a cookie; with TLS it has the ``__Host-`` prefix, which binds it to this host."""
         return f"__Host-{name}" if self.settings.secure else name
 
 
@@ -261,7 +260,7 @@ Context = TypeVar("Context", bound=PageContext)
 
 
 class Visit(Generic[Context]):
-    """A request on its way to a page; ``form`` holds the fields of a form that passed the check against forgery."""
+    """A request for a page; ``form`` holds the fields of a form that passed the check against forgery."""
 
     def __init__(self, shared: Context, request: Request) -> None:
         self.shared = shared
@@ -270,55 +269,54 @@ class Visit(Generic[Context]):
         self.form: Mapping[str, str] = {}
 
     async def identify(self) -> None:
-        """Find out whose request this is."""
+        """Determine who sends the request."""
         raise NotImplementedError
 
     @property
     def csrf(self) -> str:
-        """The text that a form must carry to be believed."""
+        """Text that a form must carry to be accepted."""
         return "" if self.access is None else self.access.csrf
 
     def typed(self, name: str) -> str:
-        """A field of the form, without spaces around."""
+        """Return a field of the form, without surrounding spaces."""
         return self.form.get(name, "").strip()
 
     async def stranger(self) -> Response:
-        """The page for someone who is not signed in."""
+        """Return the page for someone who is not signed in."""
         raise Unauthenticated
 
     async def head(self, context: Mapping[str, Any]) -> dict[str, Any]:
-        """The head of a page."""
+        """Return the context for the head of a page."""
         raise NotImplementedError
 
     def problem(self, raised: Exception) -> PageProblem:
-        """A failure as a page shows it."""
+        """Return a failure as a page shows it."""
         return problem_of(raised)
 
     async def failed(self, problem: PageProblem, *, kept: str = "") -> Response:
-        """A page that says what went wrong and where to go."""
+        """Return a page about a failure, with a link to continue."""
         raise NotImplementedError
 
     async def page(self, template: str, status: int = 200, **context: Any) -> Response:
-        """A whole page; a ``problem`` in it brings its headers along."""
+        """Render a complete page; a ``problem`` in its context adds its headers."""
         context |= await self.head(context)
         return self.html(self.render(template, **context), status, context.get("problem"))
 
     def render(self, template: str, **context: Any) -> str:
-        """A template with its context, escaped."""
+        """Render a template with its context, escaped."""
         return self.shared.pages.get_template(template).render(context)
 
     def html(self, text: str, status: int = 200, problem: object = None) -> Response:
-        """A response with the headers of every page."""
+        """Return a response with the headers of every page."""
         more = dict(problem.headers) if isinstance(problem, PageProblem) else {}
         return HTMLResponse(text, status, headers={**HEADERS, **more})
 
     def redirect(self, address: str) -> Response:
-        """Redirect to ``address``."""
         return RedirectResponse(address, 303, headers=dict(HEADERS))
 
 
 class PageRequest(Visit[ConsoleContext]):
-    """A request to the console of a server, of a signed-in user or of none.
+    """A request to the console of a server, with or without a signed-in user.
 
     ``door`` is the token that forms carry before sign-in.
     """
@@ -330,11 +328,11 @@ class PageRequest(Visit[ConsoleContext]):
         self.people = shared.people
         self.runtime: WorkerRuntime = request.app.state.runtime
         self.address = request.client.host if request.client else ""
-        #: Whether a script asks for parts of a page.
+        #: Whether a script requests parts of a page.
         self.partly = request.headers.get("tacit-part") == "1"
 
     async def identify(self) -> None:
-        """By the session that the cookie names."""
+        """Identify the user by the session in the cookie."""
         text = self.cookie(SESSION)
         self.access = await self.run(self.people.session, text) if text else None
         self.door = self.cookie(_DOOR) or new_door()
@@ -343,7 +341,7 @@ class PageRequest(Visit[ConsoleContext]):
 
     @property
     def csrf(self) -> str:
-        """The token of the session; before sign-in the one in the cookie."""
+        """Token of the session; before sign-in, the token in the cookie."""
         return self.cookie(_DOOR) if self.access is None else self.access.csrf
 
     async def stranger(self) -> Response:
@@ -351,7 +349,7 @@ class PageRequest(Visit[ConsoleContext]):
         request = self.request
         here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         if request.headers.get("sec-fetch-site") == "cross-site" and not self.cookie(SESSION):
-            # Browsers keep the session back when a link elsewhere was followed; asked again from here, they send it.
+            # After a link from another site, browsers omit the strict cookie; they send it when this page reloads.
             return await self.page(
                 "onward.html", here=here, words="You came from another site, so this page asks once more by itself."
             )
@@ -359,7 +357,7 @@ class PageRequest(Visit[ConsoleContext]):
 
     @property
     def user(self) -> Access:
-        """The signed-in user.
+        """Signed-in user.
 
         Raises:
             Unauthenticated: the request has no live session.
@@ -370,7 +368,6 @@ class PageRequest(Visit[ConsoleContext]):
 
     @property
     def name(self) -> str:
-        """The name of the signed-in user."""
         return self.user.person.name
 
     async def run(self, work: Callable[Words, Result], *args: Words.args, **words: Words.kwargs) -> Result:
@@ -378,17 +375,17 @@ class PageRequest(Visit[ConsoleContext]):
         return await self.runtime.run(work, *args, **words)
 
     async def budgets(self) -> tuple[Budget, ...]:
-        """Budgets of every population that the user sees."""
+        """Return the budgets of all populations that the user may see."""
         return await self.run(self.service.budget, self.user)
 
     def head_gauges(self, budgets: tuple[Budget, ...], charge: Mapping[str, Any] | None = None) -> list[Gauge]:
-        """Gauges in the head of every page: of each population the limit that will be reached first."""
+        """Return the gauges in the head of every page: for each population, its tightest limit."""
         found = [tightest(gauges(each, charge=charge, analyst=self.name)) for each in budgets]
         known = sorted((gauge for gauge in found if gauge), key=lambda gauge: -gauge.used)
         return known[:_MOST_HEAD_GAUGES]
 
     async def head(self, context: Mapping[str, Any]) -> dict[str, Any]:
-        """The user, budgets and the pages that the user may see."""
+        """Return the user, the budgets and the navigation, as context for the head."""
         if self.access is None:
             return {"person": None, "csrf": self.door, "nav": []}
         budgets = context.get("budgets") or await self._known_budgets()
@@ -402,13 +399,13 @@ class PageRequest(Visit[ConsoleContext]):
     async def parts(
         self, status: int = 200, problem: PageProblem | None = None, /, *, stopped: bool = False, **named: str
     ) -> Response:
-        """Parts of a page for the script, each with the place it belongs to."""
+        """Render parts of a page for the script, each with the id of its element."""
         state = "stopped" if stopped else ""
         text = "".join(f'<div data-into="{place}" data-state="{state}">{html}</div>' for place, html in named.items())
         return self.html(text, status, problem)
 
     async def failed(self, problem: PageProblem, *, kept: str = "") -> Response:
-        """A page that says what went wrong and where to go; for a script, the part of one."""
+        """Return a page about a failure, with a link to continue; for a script, only that part of the page."""
         if self.partly:
             if self.request.url.path.endswith("/ask"):
                 notice = {"result": self.render("part_result.html", problem=problem, sheet=None)}
@@ -420,17 +417,17 @@ class PageRequest(Visit[ConsoleContext]):
         return await self.page("error.html", problem.status, **context)
 
     def file(self, content: str | bytes, name: str, kind: str = "application/json") -> Response:
-        """A file to keep, by its name and media type."""
+        """Return a file to download, with its name and media type."""
         disposition = {"Content-Disposition": f'attachment; filename="{name}"'}
         return Response(content, media_type=kind, headers={**HEADERS, **disposition})
 
     def cookie(self, name: str) -> str:
-        """The text of a cookie; empty without."""
+        """Return the text of a cookie; empty if there is none."""
         return self.request.cookies.get(self.shared.cookie(name), "")
 
     def set_cookie(self, response: Response, name: str, text: str) -> None:
-        """Set a cookie, or clear it with no text."""
-        # That of a sign-in under way has to come along with a provider's redirect.
+        """Set a cookie; an empty text deletes it."""
+        # The cookie of a sign-in in progress has to be sent along with a provider's redirect.
         is_entry = name == ENTRY
         response.set_cookie(
             self.shared.cookie(name), text, max_age=0 if not text else _ENTRY_SECONDS if is_entry else None, path="/",
@@ -443,14 +440,14 @@ class PageRequest(Visit[ConsoleContext]):
         self.set_cookie(response, _DOOR, "")
 
     async def _known_budgets(self) -> tuple[Budget, ...]:
-        """For the head of a page; a ledger that has stopped must not keep a page from saying so."""
+        """Return the budgets for a page's head; none if the ledger has stopped, so that a page can still report it."""
         try:
             return await self.budgets()
         except TacitError:
             return ()
 
     def _nav(self, budgets: tuple[Budget, ...]) -> list[dict[str, Any]]:
-        """The pages that the user may see; forms of other paths lead back to the page of queries."""
+        """Return the navigation entries that the user may see; on paths of the query form, Ask is the current entry."""
         may = self.user.has
         asks, owns = may(TokenScope.ASK), may(TokenScope.ADMIN)
         spent = sum(is_spent(each.balances[0]) for each in budgets)
@@ -479,7 +476,7 @@ class PageRequest(Visit[ConsoleContext]):
         ]
 
     def html(self, text: str, status: int = 200, problem: object = None) -> Response:
-        """A response, with the token of its forms in a cookie before sign-in."""
+        """Return a response; before sign-in, with the token of its forms in a cookie."""
         response = super().html(text, status, problem)
         if self.access is None and self.door and self.door != self.cookie(_DOOR):
             self.set_cookie(response, _DOOR, self.door)
@@ -496,9 +493,9 @@ def endpoint(
     *,
     needs: tuple[TokenScope, ...] | None,
 ) -> Any:
-    """A handler as Starlette calls it.
+    """Wrap a handler for Starlette.
 
-    Of the scopes in ``needs`` one is needed; without any, being signed in is enough, and None lets strangers in.
+    The user needs one of the scopes in ``needs``; an empty tuple allows any signed-in user, None allows everyone.
     """
 
     async def visited(request: Request) -> Response:
@@ -509,7 +506,7 @@ def endpoint(
                 settings = visit.shared.settings
                 form = read_form(request, await body_of(request, settings.max_form, settings.body_seconds))
                 if needs is not None and visit.access is None:
-                    # The session has ended; the query that was typed is kept on the page.
+                    # The session has ended; the typed query stays on the page.
                     return await visit.failed(problem_of(Unauthenticated()), kept=form.get("sql", ""))
                 token = request.headers.get("x-csrf-token") or form.get("csrf", "")
                 if not (from_here(request) and same(token, visit.csrf)):
@@ -518,7 +515,7 @@ def endpoint(
             if needs is not None and visit.access is None:
                 return await visit.stranger()
             if needs and not any(visit.access.has(scope) for scope in needs if visit.access):
-                # A page that a role may not see does not exist for it.
+                # A page that the user's role may not see is reported as unknown.
                 raise Unknown("page") if request.method == "GET" else AccessError("this is not for your role")
             return await handler(visit)
         except ClientDisconnect:

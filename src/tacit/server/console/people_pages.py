@@ -34,7 +34,6 @@ async def home(visit: PageRequest) -> Response:
 
 
 async def show_sign_in(visit: PageRequest) -> Response:
-    """Show the ways to sign in."""
     if visit.access is not None:
         return visit.redirect("/console/")
     page = _page(visit.request.query_params.get("next", ""))
@@ -45,9 +44,9 @@ async def show_sign_in(visit: PageRequest) -> Response:
 
 
 async def go(visit: PageRequest) -> Response:
-    """Send the browser to a provider, with a sign-in of its own."""
+    """Send the browser to a provider, with a new sign-in."""
     if not from_here(visit.request):
-        # Another site may not begin one: what it began would replace the one under way here.
+        # Another site may not begin a sign-in, since it would replace the one in progress here.
         return visit.redirect("/console/sign-in")
     provider, redirect = _provider(visit)
 
@@ -62,7 +61,7 @@ async def go(visit: PageRequest) -> Response:
 
 
 async def signed_in(visit: PageRequest) -> Response:
-    """Take the response of a provider, and open a session for whom it identifies."""
+    """Handle the response of a provider, and open a session for the person it identifies."""
     provider, redirect = _provider(visit)
     answer = {name: text[:_LONGEST] for name, text in visit.request.query_params.multi_items()}
     known = visit.people.entries.has_state(visit.cookie(ENTRY), answer.get("state", ""))
@@ -80,7 +79,7 @@ async def signed_in(visit: PageRequest) -> Response:
         return opened, page
 
     opened, page = await visit.runtime.enter(visit.address, finish)
-    # The provider's site led here, so browsers keep the new cookie back until a page of this console asks.
+    # The provider's site redirected here, so browsers omit the new strict cookie until a page of this console loads.
     words = f"You are signed in as {opened.access.person.name}."
     response = await visit.page("onward.html", here=_page(page) or "/console/", words=words)
     visit.keep_session(response, opened)
@@ -89,7 +88,7 @@ async def signed_in(visit: PageRequest) -> Response:
 
 
 async def sign_out(visit: PageRequest) -> Response:
-    """End the session, here and everywhere it may have been copied to."""
+    """End the session everywhere, including copies of its cookie."""
     await visit.run(visit.people.sign_out, visit.cookie(SESSION))
     response = visit.redirect("/console/sign-in")
     visit.set_cookie(response, SESSION, "")
@@ -97,13 +96,12 @@ async def sign_out(visit: PageRequest) -> Response:
 
 
 async def show_sessions(visit: PageRequest) -> Response:
-    """The user's sessions."""
     found = await visit.run(visit.people.sessions, visit.name)
     return await visit.page("sessions.html", sessions=found, own=visit.user.id)
 
 
 async def end_session(visit: PageRequest) -> Response:
-    """End one of the user's own sessions, or those of another as an owner."""
+    """End one of the user's own sessions, or as an owner, one of any person."""
     name = visit.form.get("name", "") or visit.name
     if name != visit.name and not visit.user.has(TokenScope.ADMIN):
         raise Unknown("session")
@@ -119,7 +117,7 @@ async def end_session(visit: PageRequest) -> Response:
 
 
 async def show_link(visit: PageRequest, *, name: str = "", problem: str = "") -> Response:
-    """The page of a one-time link; it is used up by a button alone, so that previews of it leave it as it is."""
+    """Show the page of a one-time link; only its button uses the link up, so that link previews do not."""
     secret, curator = visit.request.path_params["secret"], visit.service.curator.name
     status = 400 if problem else 200
     if await visit.run(visit.people.set_up_open, secret):
@@ -135,7 +133,6 @@ async def show_link(visit: PageRequest, *, name: str = "", problem: str = "") ->
 
 
 async def follow_link(visit: PageRequest) -> Response:
-    """Sign in by a one-time link."""
     secret, name = visit.request.path_params["secret"], visit.form.get("name", "")
     try:
         opened = await visit.run(visit.people.follow, secret) or await visit.run(visit.people.set_up, secret, name)
@@ -151,9 +148,9 @@ async def follow_link(visit: PageRequest) -> Response:
 
 
 def public_address(visit: PageRequest) -> str:
-    """Address of the server: as its operator stated, or this machine; empty where only the request says so.
+    """Return the server's address as its operator configured it, or that of this machine; else empty.
 
-    An attacker who controls a request's Host header would otherwise receive the secret of a link, or a code.
+    No other Host header is used: an attacker who controls it would receive the secret of a link, or a code.
     """
     settings = visit.shared.settings
     if settings.address is not None:
@@ -166,7 +163,7 @@ def public_address(visit: PageRequest) -> str:
 
 
 def _provider(visit: PageRequest) -> tuple[OpenIDProvider, str]:
-    """The provider in the path, and the redirect address that is its alone."""
+    """Return the provider in the path, and its redirect address."""
     provider = visit.shared.providers.get(visit.request.path_params["provider"])
     if provider is None:
         raise Unknown("page")
@@ -177,7 +174,7 @@ def _provider(visit: PageRequest) -> tuple[OpenIDProvider, str]:
 
 
 def _page(where: str) -> str:
-    """Address to go on to, if that is a page of this console and nothing else."""
+    """Return the address to continue at, if it is a page of this console."""
     plain = where.startswith("/console/") and "//" not in where and "\\" not in where and where.isprintable()
     return where if plain and len(where) <= _LONGEST and not where.startswith("/console/sign") else ""
 
@@ -218,7 +215,7 @@ async def link(visit: PageRequest) -> Response:
 
 
 async def issue(visit: PageRequest) -> Response:
-    """A token, shown once."""
+    """Issue a token, and show it once."""
     days = visit.form.get("days", "")
 
     def work(person: Person) -> dict[str, str]:
@@ -249,7 +246,6 @@ async def withdraw(visit: PageRequest) -> Response:
 
 
 async def quota(visit: PageRequest) -> Response:
-    """Limit a person's share of a budget."""
 
     def work(person: Person) -> str:
         population = visit.form.get("population", "")
@@ -264,7 +260,6 @@ async def quota(visit: PageRequest) -> Response:
 
 
 async def role(visit: PageRequest) -> Response:
-    """Change a person's role."""
 
     def work(person: Person) -> str:
         if not person.active:
@@ -279,7 +274,6 @@ async def role(visit: PageRequest) -> Response:
 
 
 async def revoke(visit: PageRequest) -> Response:
-    """Revoke a person's access."""
 
     def work(person: Person) -> str:
         if person.name == visit.name:
@@ -291,7 +285,7 @@ async def revoke(visit: PageRequest) -> Response:
 
 
 async def _change(visit: PageRequest, work: Callable[[Person], str | dict[str, str]]) -> Response:
-    """Do something for a person, and show how they stand then."""
+    """Apply a change to a person, and show their page."""
     name = visit.form.get("name", "")
     try:
         told = await visit.run(lambda: work(_person_named(visit, name)))
@@ -314,7 +308,7 @@ def _ticked(visit: PageRequest) -> list[str]:
 
 
 def _chosen(visit: PageRequest) -> list[str] | None:
-    """Populations ticked for a person; None for everything, which has to be ticked like all else."""
+    """Return the populations ticked for a person; None if "all" is ticked."""
     everything, names = visit.form.get("sees") == "all", _ticked(visit)
     if everything == bool(names):
         both = "all and single ones are ticked" if everything else "nothing is ticked"
@@ -351,7 +345,7 @@ async def show_people(
         ]
     )
     populations = await visit.run(_accounts, visit)
-    # Typed values are kept in the form only where they were right.
+    # Only valid values are kept in the form.
     form = visit.form if problem else {}
     draft = {
         "name": form.get("name", ""),
@@ -385,7 +379,6 @@ def _sees(person: Person) -> str:
 
 
 def person_address(name: str) -> str:
-    """Address of the page of a person."""
     return f"/console/people/one?name={quote(name, safe='')}"
 
 
@@ -397,7 +390,7 @@ async def show_person(
     problem: PageProblem | None = None,
     done: str = "",
 ) -> Response:
-    """One person: shares, tokens, role."""
+    """Show one person: shares, tokens, role."""
     said = visit.request.query_params.get("name", "") if name is None else name
     person = await visit.run(_person_named, visit, said)
     shares = await visit.run(_shares, visit, person)
@@ -419,12 +412,12 @@ async def show_person(
 
 
 def _shares(visit: PageRequest, person: Person) -> list[dict[str, Any]]:
-    """What the person has spent and may spend of each budget."""
+    """Return the person's spent budget and limits, for each population."""
     shares = []
     for population in _accounts(visit):
         budget = visit.service.curator.budget(population=population, analyst=person.name)
         balance = budget.balances[1]
-        # The budget with this share alone.
+        # The budget with only this share.
         alone = replace(budget, balances=(replace(balance, owner="population"),))
         shares.append({
             "population": population,

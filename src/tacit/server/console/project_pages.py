@@ -60,7 +60,7 @@ from tacit.server.console.charts import draw_histogram
 from tacit.server.console.owner_mode import OwnerRequest, address, readable
 from tacit.server.console.page_request import HEADERS
 
-#: Releases, their epsilon, and the unit that the number is about.
+#: Published releases, their epsilon, and the privacy unit it applies to.
 PUBLISHED: Final = (
     ("US Census 2020, redistricting data", "19.61 at δ = 10⁻¹⁰", "a person, once"),
     ("Apple, emoji suggestions", "4, local model", "a device, per day"),
@@ -77,7 +77,7 @@ _ACCOUNTING: Final = (
     ("zcdp", "zcdp: many small queries cost less than their sum"),
     ("gdp", "gdp: the same for Gaussian noise"),
 )
-#: Price of a query by which a budget is told in queries.
+#: Costs of a query for which pages show how many fit in a budget.
 _PRICES: Final = (Fraction(1, 10), Fraction(1, 2), Fraction(1))
 _TYPES: Final = ("text", "integer", "decimal", "double", "boolean", "date", "timestamp")
 _EPSILON: Final = "0.5"
@@ -85,7 +85,7 @@ _MOST_CATEGORIES: Final = 10_000
 _FORM: Final = ("delimiter", "encoding", "decimal_mark", "thousands_mark", "date_format")
 _NUMBERS: Final = ("max_groups", "max_rows", "max_groups_limit", "max_rows_limit")
 _EXAMPLES: Final = 3
-#: Columns whose values are all read, to find those that are not of their type.
+#: Maximum number of columns of a table whose values are all checked against their types.
 _MOST_CHECKED: Final = 200
 _MOST_FILES: Final = 200
 
@@ -94,14 +94,13 @@ _MOST_FILES: Final = 200
 
 
 async def show_budget(visit: OwnerRequest, problem: str = "") -> Response:
-    """Show the budget of a population and the risk that it means."""
+    """Show the budget of a population and the risk under it."""
     name, model = _budget_asked(visit)
     context = await visit.run(_budget_context, visit, name, model)
     return await visit.page("project_budget.html", 400 if problem else 200, problem=problem, **context)
 
 
 async def change_budget(visit: OwnerRequest) -> Response:
-    """Take over the terms of an account."""
     name, _ = _budget_asked(visit)
     return await visit.edited(lambda: _budget_changes(visit, name), show_budget, address("budget", population=name))
 
@@ -155,7 +154,7 @@ def _budget_context(visit: OwnerRequest, name: str, model: PopulationModel) -> d
 
 
 def _people(visit: OwnerRequest, name: str) -> int:
-    """Number of people in the largest table of a population whose unit is a column; 0 where it is not known."""
+    """Return the largest number of people in any table of a population that has a unit column; 0 if unknown."""
     most = 0
     for table, said in visit.content("tables").items():
         if not isinstance(said, dict) or said.get("population") != name:
@@ -172,7 +171,10 @@ def _people(visit: OwnerRequest, name: str) -> int:
 
 
 def guess_risks(chosen: Fraction | None, text: str = "") -> list[tuple[str, Fraction, bool]]:
-    """Epsilons, and how often an attacker is right, at most, who gave one person's secret even odds."""
+    """Return, for several epsilons, the highest probability of guessing a person's secret bit with even prior odds.
+
+    Each item is the epsilon as text, the probability, and whether this epsilon is the chosen one.
+    """
     steps = {exact_positive(step, "epsilon"): step for step in _STEPS}
     if chosen is not None:
         steps.setdefault(chosen, text)
@@ -183,14 +185,13 @@ def guess_risks(chosen: Fraction | None, text: str = "") -> list[tuple[str, Frac
 
 
 async def show_column(visit: OwnerRequest, problem: str = "") -> Response:
-    """Show a column with the picture of what its declaration keeps."""
+    """Show a column with a histogram of the values that its declaration keeps."""
     name, model, column, said = _column_asked(visit)
     context = await visit.run(_column_view, visit, name, model, column, said)
     return await visit.page("project_column.html", 400 if problem else 200, problem=problem, **context)
 
 
 async def change_column(visit: OwnerRequest) -> Response:
-    """Take over what was said about a column."""
     name, _, column, said = _column_asked(visit)
     at = ("tables", name, "columns", column)
     if visit.form.get("leave_out") == "yes":
@@ -216,7 +217,7 @@ def _column_asked(visit: OwnerRequest) -> tuple[str, TableModel, str, ColumnMode
 
 
 def _stated(visit: OwnerRequest, said: ColumnModel) -> dict[str, Any]:
-    """The settings of the form, as they stand in a file; None where a setting is not stated."""
+    """Return the settings in the form as in a project file; None for a setting that is not stated."""
     low, high, kind = map(visit.typed, ("low", "high", "type"))
     lines = (line.strip("\r") for line in visit.form.get("categories", "").split("\n"))
     listed = [line for line in lines if line.strip()]
@@ -270,7 +271,7 @@ def _column_view(visit: OwnerRequest, name: str, model: TableModel, column: str,
         context["stored"] = str(known.type).partition("(")[0].lower()
         near = source
         if source.is_elsewhere:
-            # Bounds and categories change no value, so the rows are fetched once.
+            # Bounds and categories change no value, so the rows are fetched only once.
             about = (known.stored_name, known.type)
             near = visit.shared.once("near", about, source, lambda: brought_near(project.engine, source, known))
             context["sampled"] = MOST_ROWS
@@ -287,7 +288,7 @@ def _column_view(visit: OwnerRequest, name: str, model: TableModel, column: str,
 
 
 def _targets(visit: OwnerRequest, name: str) -> Iterator[str]:
-    """Columns of other tables of which each value is there once, so that a column here may point to them."""
+    """Yield the columns of other tables that are declared unique, which a column here may reference."""
     for table, said in visit.content("tables").items():
         if table == name or not isinstance(said, dict) or not isinstance(said.get("columns"), dict):
             continue
@@ -318,7 +319,7 @@ def _picture(shape: ColumnHistogram, column: Column) -> dict[str, Any]:
 
 
 def _choices(shape: ColumnHistogram, name: str, model: TableModel, column: Column) -> list[dict[str, Any]]:
-    """Round bounds with the share that they keep and the error of an average under them."""
+    """Return round bounds, with the share of values that they keep and the error of an average under them."""
     limits = {word: getattr(model, word) for word in ("max_groups", "max_rows") if getattr(model, word) is not None}
     drafted = DraftColumn(column.name, str(column.type).partition("(")[0].lower())
     found = []
@@ -336,14 +337,14 @@ def _choices(shape: ColumnHistogram, name: str, model: TableModel, column: Colum
 
 
 async def show_table(visit: OwnerRequest, problem: str = "") -> Response:
-    """Show a table with all that is known and declared about it."""
+    """Show a table with its declaration and facts about its data."""
     name, model = visit.table()
     context = await visit.run(_table_context, visit, name, model)
     return await visit.page("project_table.html", 400 if problem else 200, problem=problem, **context)
 
 
 async def change_table(visit: OwnerRequest) -> Response:
-    """Take over one of the forms of the page."""
+    """Apply one of the forms of the page."""
     name, model = visit.table()
     return await visit.edited(lambda: _table_changes(visit, name, model), show_table, address("table", table=name))
 
@@ -368,7 +369,7 @@ def _table_changes(visit: OwnerRequest, name: str, model: TableModel) -> dict[Pl
             stated = {word: _number(visit.typed(word)) for word in (*_NUMBERS, "unit_rows")}
             changes = visit.changes_at(at, stated, {"unit_rows": UNIT_ROWS})
             new = {place[-1]: value for place, value in changes.items() if value is not None}
-            # With a number that no table may have, this page could not be shown again.
+            # With an invalid number, this page could not be shown again.
             validate(TableModel, {**visit.content("tables")[name], **new}, f"tables.{name}")
             return changes
         case "add":
@@ -380,7 +381,7 @@ def _table_changes(visit: OwnerRequest, name: str, model: TableModel) -> dict[Pl
 def _unit_stated(visit: OwnerRequest, model: TableModel) -> dict[str, Any]:
     if visit.form.get("public") == "yes":
         return {"public": True, **dict.fromkeys(("population", "unit", *_NUMBERS))}
-    # Without a unit of its own a table reaches one by a foreign key.
+    # A table without a unit reaches one by a foreign key.
     unit = visit.typed("unit") or (None if _points(model) else MARK)
     limits = dict.fromkeys(("max_groups", "max_rows")) if unit == ROW else {}
     return {"public": None, "unit": unit, "population": visit.typed("population") or "people", **limits}
@@ -391,13 +392,13 @@ def _number(text: str) -> int | str | None:
 
 
 async def remove_table(visit: OwnerRequest) -> Response:
-    """Take a table out of the project; its file stays where it is."""
+    """Remove a table from the project; its file is not deleted."""
     name, _ = visit.table()
     return await visit.edited(lambda: {("tables", name): None}, show_table, "./")
 
 
 def _table_context(visit: OwnerRequest, name: str, model: TableModel) -> dict[str, Any]:
-    """What is known about a table; as much of it as the text lets be read."""
+    """Return the template context of a table, as far as its declaration can be read."""
     points = _points(model)
     has_limits = not model.public and (points if model.unit is None else model.unit not in (MARK, ROW))
     context: dict[str, Any] = {
@@ -408,7 +409,7 @@ def _table_context(visit: OwnerRequest, name: str, model: TableModel) -> dict[st
         "checks": [],
         "facts": None,
         "kept": None,
-        # By its name: settings that cannot be read must be there to be corrected.
+        # By the file name: even settings that cannot be read must be shown, to be corrected.
         "is_csv": Path(model.source).suffix.lower() in CSV,
         "is_row": model.unit == ROW,
         "may_point": points,
@@ -450,7 +451,7 @@ def _counted(visit: OwnerRequest, name: str) -> tuple[UnitFacts | None, RowsKept
 
 
 def _looked(source: Source) -> tuple[dict[str, DraftColumn], list[str], Mapping[str, list[str | None]]]:
-    """Guesses by the name in the source, remarks, and the first values by that name."""
+    """Return guesses by source column, remarks, and sample values by source column."""
     if source.is_elsewhere or not source.files or source.kind not in ("csv", "parquet"):
         return {}, [], {}
     file = source.files[0]
@@ -490,7 +491,7 @@ def _columns(
     stored: Mapping[str, str | None],
     samples: Mapping[str, list[str | None]],
 ) -> list[dict[str, Any]]:
-    """Columns of the table, then those of the source that it leaves out."""
+    """Return the declared columns, then the source columns that the table leaves out."""
     declared = {said.source or name: name for name, said in model.columns.items()}
     places = [*dict.fromkeys([*declared, *(name for name in stored if stored[name] is not None), *drafted])]
     found = []
@@ -518,12 +519,12 @@ def _columns(
 
 
 def _points(model: TableModel) -> bool:
-    """Whether a column points to another table."""
+    """Whether a column references another table."""
     return any(said.references is not None for said in model.columns.values())
 
 
 def _new_column(visit: OwnerRequest, name: str) -> dict[Place, Any]:
-    """A column of the source that the table leaves out, as it is guessed."""
+    """Return the guessed declaration of a source column that the table leaves out."""
     place = visit.form.get("place", "")
     guess = _looked(visit.viewed(name)[2])[0].get(place)
     if guess is None:
@@ -536,7 +537,7 @@ def _new_column(visit: OwnerRequest, name: str) -> dict[Place, Any]:
 
 
 async def show_data(visit: OwnerRequest, problem: str = "", **typed: Any) -> Response:
-    """Show the tables that there are, and forms that add one."""
+    """Show the tables of the project, and forms that add one."""
     listed = [
         {"name": name, "source": str(said.get("source", "")), "public": said.get("public") is True}
         for name, said in visit.content("tables").items()
@@ -568,7 +569,7 @@ async def add_file(visit: OwnerRequest) -> Response:
 
 
 async def add_database(visit: OwnerRequest) -> Response:
-    """Draft a table of a database from its schema, or list those that there are."""
+    """Draft a table of a database from its schema, or list the tables of the database."""
     engine, table = visit.typed("engine"), visit.typed("table")
     try:
         if not is_database_address(engine):
@@ -587,7 +588,6 @@ async def add_database(visit: OwnerRequest) -> Response:
 
 
 async def change_limits(visit: OwnerRequest) -> Response:
-    """Take over what one query may use of the machine."""
 
     def changes() -> dict[Place, Any]:
         said: dict[str, Any] = {word: visit.typed(word) or None for word in LimitsModel.model_fields}
@@ -599,7 +599,7 @@ async def change_limits(visit: OwnerRequest) -> Response:
 
 
 async def list_files_beside(visit: OwnerRequest) -> Response:
-    """Names that complete the one that is typed, for the script."""
+    """Return the file names that complete the typed one, for the script."""
     near = visit.asked("near")
     found = await visit.run(lambda: list(_files(visit.editing.folder, near)))
     return JSONResponse(found, headers=dict(HEADERS))
@@ -609,13 +609,13 @@ async def list_files_beside(visit: OwnerRequest) -> Response:
 
 
 async def show_save(visit: OwnerRequest, problem: str = "", typed: str | None = None) -> Response:
-    """Show what would change, and what that means for what was spent."""
+    """Show the unsaved changes, and their effects on the spent budget."""
     context = await visit.run(_effects_shown, visit)
     return await visit.page("project_save.html", 400 if problem else 200, problem=problem, typed=typed, **context)
 
 
 async def save(visit: OwnerRequest) -> Response:
-    """Write the file, and end the server if that was asked for."""
+    """Write the project file, and end the server if requested."""
     try:
         effects = await visit.run(_effects, visit)
         if effects is not None and effects.refusal and visit.form.get("all_the_same") != "yes":
@@ -631,7 +631,7 @@ async def save(visit: OwnerRequest) -> Response:
 
 
 async def change_text(visit: OwnerRequest) -> Response:
-    """Take over the whole text as it was typed."""
+    """Replace the whole text of the file by the typed text."""
     text = visit.form.get("text", "")
     try:
         visit.editing.rewrite(visit.revision, text)
@@ -658,7 +658,7 @@ def _added(visit: OwnerRequest, drafted: DraftTable, engine: str | None = None) 
 
 
 def _limits(visit: OwnerRequest) -> dict[str, str]:
-    """Limits as they are stated; empty where they are not."""
+    """Return the stated limits as text; empty for a limit that is not stated."""
     known = visit.content("limits")
     return {word: str(known.get(word, "")) for word in LimitsModel.model_fields}
 
@@ -672,7 +672,7 @@ def _path(folder: Path, said: str) -> Path:
 
 
 def _files(folder: Path, near: str) -> Iterator[str]:
-    """Data files and folders whose names begin as typed; relative to the project where they were typed so."""
+    """Yield data files and folders whose names start with the typed text, in the form in which it was typed."""
     typed = near.rpartition("/")[0]
     place = _path(folder, f"{typed}/" if typed or near.startswith("/") else ".")
     found: list[str] = []
@@ -709,7 +709,7 @@ def _effects_shown(visit: OwnerRequest) -> dict[str, Any]:
 
 
 def _effects(visit: OwnerRequest) -> SpendingEffects | None:
-    """Effects on the ledger; None where the project is not complete yet."""
+    """Return the effects of the changes on the ledger; None while the project is incomplete."""
     editing = visit.editing
     if opening_problems(editing):
         return None
@@ -721,7 +721,7 @@ def _effects(visit: OwnerRequest) -> SpendingEffects | None:
 
 
 def _shown(path: Path) -> str:
-    """A path as it is typed: relative to where the command was called, if it is below."""
+    """Return a path for display: relative to the working directory if it is below."""
     try:
         return str(path.resolve().relative_to(Path.cwd()))
     except ValueError:

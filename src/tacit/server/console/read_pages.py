@@ -27,7 +27,7 @@ from tacit.server.identity.credentials import new_id
 
 
 async def show_datasets(visit: PageRequest) -> Response:
-    """Show all tables that the person may see, by population, each with its budget."""
+    """Show all tables that the person may see, by population, with the budget of each population."""
     tables = await visit.run(visit.service.tables, visit.user)
     budgets = await visit.budgets()
     return await visit.page(
@@ -44,7 +44,7 @@ async def show_datasets(visit: PageRequest) -> Response:
 
 
 async def show_history(visit: PageRequest) -> Response:
-    """Charges, newest first."""
+    """Show charges, newest first."""
     before = visit.request.query_params.get("before", "")
     everyone, undelivered = _sees_all(visit.user), visit.request.query_params.get("undelivered", "") == "1"
     found = await visit.run(
@@ -65,14 +65,14 @@ async def show_history(visit: PageRequest) -> Response:
 
 
 async def receipt(visit: PageRequest) -> Response:
-    """A receipt to keep: ``tacit receipt verify`` and :func:`tacit.verify_receipt` read it unchanged."""
+    """Download a receipt; ``tacit receipt verify`` and :func:`tacit.verify_receipt` read the file unchanged."""
     position = visit.request.path_params["position"]
     found = await visit.run(visit.service.receipt, visit.user, position)
     return visit.file(found.to_json() + "\n", f"receipt-{position}.json")
 
 
 async def show_budget(visit: PageRequest) -> Response:
-    """Show the remaining budgets, and decisions of operators about them."""
+    """Show the remaining budgets, and operators' changes of them."""
     budgets = await visit.budgets()
     seen = {"", *(plain_name(budget.population, "population") for budget in budgets)}
     decided = await visit.run(visit.service.curator.ledger.overrides) if _sees_all(visit.user) else ()
@@ -96,14 +96,14 @@ def _sees_all(access: Access) -> bool:
 
 
 def _population(budget: Budget) -> dict[str, Any]:
-    """The meaning of a budget: now, when all of it is spent, and for two versions of a person who is there."""
+    """Describe a budget: its guarantee so far, when fully spent, and for a change of a person's data."""
     epsilon, delta = as_pair(budget.guarantee)
     spent = {line.currency: Fraction(line.spent) for line in budget.lines}
     return {
         "name": budget.population,
         "whole": promise(epsilon, delta),
         "now": promise(*as_pair(currency_of(budget.guarantee).from_amounts(spent))),
-        # One version of a person leaves and the other comes: two steps.
+        # Replacing a person's data is one removal and one addition: two steps.
         "twice": promise(2 * epsilon, delta) if budget.guarantee.relation is ADD_REMOVE else None,
         "terms": _terms(budget.guarantee),
     }
@@ -141,9 +141,9 @@ _NO_CHECK: Final = {
 
 
 class LedgerWatch:
-    """The pages of the ledger, and the one verification that may be under way in this process.
+    """The pages of the ledger, and the verification that may be running in this process.
 
-    Its result is also kept under its id where every worker finds it.
+    Its result is also stored as a job under its id, so that every worker finds it.
     """
 
     def __init__(self) -> None:
@@ -152,17 +152,17 @@ class LedgerWatch:
         self._id = ""
 
     async def show(self, visit: PageRequest) -> Response:
-        """State, alerts, verification."""
+        """Show the ledger's state, alerts and verification."""
         check = await visit.run(self._check, visit)
         alerts, ledger = await visit.run(_state, visit)
         return await visit.page("ledger.html", alerts=alerts, check=check, ledger=ledger)
 
     async def verify(self, visit: PageRequest) -> Response:
-        """Begin a verification, unless one is under way."""
+        """Start a verification, unless one is running."""
         with self._lock:
             if not self._last["running"]:
                 self._last, self._id = _NO_CHECK | {"running": True}, new_id()
-                # A thread of its own: it may take minutes, and no request waits for it.
+                # In a separate thread: it may take minutes, and no request waits for it.
                 work = threading.Thread(target=self._run, args=(visit, self._id), name="tacit-verify", daemon=True)
                 work.start()
         return visit.redirect(f"/console/ledger?check={self._id}")
@@ -185,12 +185,12 @@ class LedgerWatch:
         now = datetime.now(UTC)
         self._last = _NO_CHECK | {"time": now.isoformat(), "by": visit.name} | found
         text = json.dumps(self._last)
-        # Where it cannot be kept only this process knows; the ledger has other worries.
+        # If the result cannot be stored, only this process has it.
         with suppress(TacitError):
             visit.people.jobs.put(Job(id, visit.name, _VERIFICATION, now, state="done", outcome=text, finished=now))
 
     def _check(self, visit: PageRequest) -> dict[str, Any]:
-        """The verification that the address names, wherever it ran; else the last one here."""
+        """Return the verification with the URL's id, from any worker; without an id, the last one here."""
         id = visit.request.query_params.get("check", "")  # noqa: A001
         if not id or id == self._id:
             return self._last
@@ -202,18 +202,18 @@ class LedgerWatch:
 
 
 def _state(visit: PageRequest) -> tuple[list[dict[str, str]], dict[str, Any]]:
-    """Alerts, and what names the state of the ledger."""
+    """Return alerts, and the id, position, hash and key of the ledger."""
     ledger = visit.service.curator.ledger
     try:
         head, alerts = ledger.head, _alerts(visit)
         return alerts, {"id": ledger.id, "seq": f"{head.seq:,}", "hash": head.hash, "key": ledger.public_key}
     except LedgerError:
-        # It says nothing any more, not even which key it signs with.
+        # A stopped ledger does not even return its public key.
         return [_STOPPED], {"id": ledger.id, "seq": "?", "hash": "", "key": "?"}
 
 
 def _alerts(visit: PageRequest) -> list[dict[str, str]]:
-    """Budgets and shares that are used up."""
+    """Return an alert for each budget and share that is used up."""
     ledger, found = visit.service.curator.ledger, []
     more = " Give them more on their page, if you want to." if visit.user.has(TokenScope.ADMIN) else ""
     for budget in visit.service.budget(visit.user):

@@ -1,7 +1,8 @@
 """Pages of releases: a list, one of each for everyone who sees its population, and forms that make one.
 
-What the page of a kind shows beside its facts and how its form is read is a :class:`ReleaseView`; its page and its form
-are the macros of the template ``release_<kind>.html``. A kind without a view has a form with the fields of its request.
+A :class:`ReleaseView` defines what the page of a kind shows in addition to its facts, and how its form is parsed; the
+template ``release_<kind>.html`` has the macros of the page and the form. A kind without a view has a form with the
+fields of its request.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ from tacit.server.console.page_request import PageProblem, PageRequest, problem_
 from tacit.server.errors import Unknown
 from tacit.server.identity import TokenScope
 
-#: Name of the notebook among the files of every release, and how many of its tables it holds.
+#: File name of every release's notebook, and maximum number of tables in it.
 _NOTEBOOK, _MOST_TABLES = "notebook.ipynb", 20
-#: Counts, and tables of a workload, that a page lists.
+#: Maximum number of counts, and of a workload's tables, that a page lists.
 _MOST_LISTED: Final = 200
 _MOST_PAIRS: Final = 20
-#: Attributes of a model that a page shows: one line per feature, or one column per feature.
+#: Model attributes that a page shows: with one row per feature, or one column per feature.
 _BY_FEATURE: Final = {"coef_": "Coefficients", "feature_importances_": "Importance", "mean_": "Means"}
 _BY_LINE: Final = {"cluster_centers_": "Centres of clusters", "components_": "Components", "theta_": "Means by class"}
 _WIDTH: Final = 240
@@ -46,7 +47,7 @@ _PRICES: Final = ("epsilon", "delta", "rho", "mu")
 
 
 async def show_releases(visit: PageRequest, problem: PageProblem | None = None, quote: str = "") -> Response:
-    """All releases, the newest first; a form for those who may make one, and the state of its job."""
+    """Show all releases, the newest first; the form for people who may make one, and the state of its job."""
     query, owns, asks = visit.request.query_params, *map(visit.user.has, (TokenScope.ADMIN, TokenScope.ASK))
     makes = [name for name, kind in KINDS.items() if owns or (asks and kind.by_analysts)]
     making = visit.form.get("kind") or query.get("make", "")
@@ -73,7 +74,7 @@ async def show_releases(visit: PageRequest, problem: PageProblem | None = None, 
 
 
 def _job_of(visit: PageRequest, identity: str) -> dict[str, Any] | None:
-    """The state of a job in words, and the position of what it made; None where there is none of this person."""
+    """Return the state of a job as text, and the ledger position of its release; None if the person has no such job."""
     found = visit.people.jobs.find(identity, visit.name) if identity else None
     if found is None:
         return None
@@ -87,7 +88,7 @@ def _job_of(visit: PageRequest, identity: str) -> dict[str, Any] | None:
 
 
 async def make(visit: PageRequest) -> Response:
-    """Quote a release, or put it down as a job; one that would be refused is refused now."""
+    """Quote a release, or submit it as a job; refuse at once what the job would refuse."""
     kind = visit.form.get("kind", "")
     try:
         if kind not in KINDS:
@@ -106,7 +107,6 @@ async def make(visit: PageRequest) -> Response:
 
 
 async def show_release(visit: PageRequest) -> Response:
-    """One release, made of what was paid for alone."""
     release, made = await visit.run(visit.service.release, visit.user, visit.request.path_params["position"])
     shown = await visit.run(view_of(release.kind).shown, made, visit.request.query_params)
     about = await visit.run(lambda: KINDS[release.kind].describe(made).plain())
@@ -114,7 +114,6 @@ async def show_release(visit: PageRequest) -> Response:
 
 
 async def download(visit: PageRequest) -> Response:
-    """A file of a release."""
     release, made = await visit.run(visit.service.release, visit.user, visit.request.path_params["position"])
     name, start = visit.request.path_params["file"], f"{release.kind}-{release.position}"
     files = await visit.run(KINDS[release.kind].files, made)
@@ -126,7 +125,7 @@ async def download(visit: PageRequest) -> Response:
 
 
 def _notebook(release: Release, made: Made, files: Files) -> bytes:
-    """The facts, the first tables and the receipt of a release."""
+    """Return a notebook with the facts, the first tables and the receipt of a release."""
     tables = {name: content() for name, content in files.items() if name.endswith(".csv")}
     about = json.dumps(KINDS[release.kind].describe(made).plain(), indent=1, ensure_ascii=False)
     shown = dict(islice(tables.items(), _MOST_TABLES))
@@ -135,14 +134,14 @@ def _notebook(release: Release, made: Made, files: Files) -> bytes:
 
 @dataclass(frozen=True)
 class ReleaseView:
-    """The page of a kind.
+    """The page and form of one kind of release.
 
     Args:
-        making: what its form does, in words.
-        fields: of its form.
-        choices: of a field of the form, each with words.
-        stated: fields of the request, but for the price, from those of the form.
-        shown: what its page shows of a release beside its facts, by the parameters of the address.
+        making: label of its form.
+        fields: names of the form's fields.
+        choices: (value, label) pairs of a field with choices.
+        stated: converts form fields to the request's fields, except the cost.
+        shown: template context of a release from the release and the URL's parameters, in addition to its facts.
     """
 
     making: str
@@ -153,7 +152,7 @@ class ReleaseView:
 
 
 def view_of(kind: str) -> ReleaseView:
-    """The view of a kind."""
+    """Return the view of a kind of release; by default, a form with the fields of its request."""
     if kind in _VIEWS:
         return _VIEWS[kind]
     fields = tuple(name for name in KINDS[kind].request.model_fields if name != "kind")
@@ -165,7 +164,7 @@ def view_of(kind: str) -> ReleaseView:
 
 
 def _whole(form: Mapping[str, str], name: str) -> dict[str, int]:
-    """A number of the form, where it is stated."""
+    """Return an integer field of the form, if it is filled in."""
     text = form.get(name, "").strip()
     if text and not (text.isascii() and text.isdigit() and len(text) <= 12):
         raise InputError(name, "must be a whole number, or left out")
@@ -177,7 +176,7 @@ def _listed(text: str, separator: str) -> list[str]:
 
 
 def _counts_drawn(title: str, counts: Iterable[tuple[Sequence[str], float, float, float]]) -> list[Chart]:
-    """A picture of counts with their intervals, where there are few enough for a bar each."""
+    """Draw counts with their intervals; nothing if there are too many for a bar each."""
     points = tuple(Point(", ".join(labels), value, low, high) for labels, value, low, high in counts)
     if not 1 < len(points) <= MOST_BARS:
         return []
@@ -199,9 +198,9 @@ def _model_shown(made: Fitted, _: Any) -> dict[str, Any]:
 
 
 def _tables_of(model: Any, features: list[str]) -> list[dict[str, Any]]:
-    """Tables of the numbers that a model has learned."""
+    """Return tables of the numbers that a model has learned."""
     found = []
-    # Listed categories are columns of their own in linear models.
+    # In linear models, each listed category is a separate column.
     if getattr(model, "categories", None) is not None:
         features = [str(each) for each in model.get_feature_names_out(features)]
     learned = {
@@ -225,7 +224,7 @@ def _tables_of(model: Any, features: list[str]) -> list[dict[str, Any]]:
 
 
 def _shapes_of(model: Any, features: list[str]) -> list[tuple[str, Chart]]:
-    """Shapes of an additive model as lines with their bands."""
+    """Draw the shape functions of an additive model as lines with bands."""
     classes = [str(each) for each in getattr(model, "classes_", ())]
     drawn = []
     for at, shape in enumerate(getattr(model, "shapes_", None) or ()):
@@ -251,7 +250,7 @@ def _profile_stated(form: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _profile_shown(made: Profile, _: Any) -> dict[str, Any]:
-    """A picture of each column: counts of its values, or its middle half and mean between its bounds."""
+    """Draw each column: counts of its values, or its quartiles and mean within its bounds."""
     pictures = []
     for each in made.columns:
         counts = [
@@ -289,7 +288,7 @@ def _workload_stated(form: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _workload_shown(made: WorkloadAnswer, query: Any) -> dict[str, Any]:
-    """The tables of a workload, and the first answers of one of them, each with its interval."""
+    """Return the tables of a workload, and the first answers of one of them, each with its interval."""
     tables = [
         (" × ".join(each.columns) or "all rows", len(each), each.variances.max() ** 0.5) for each in made.tables()
     ]
@@ -324,7 +323,7 @@ def _label(value: Any) -> str:
 
 
 def _synthesis_stated(form: Mapping[str, str]) -> dict[str, Any]:
-    """Of sets of columns such as ``ward + sex, ward + age``, a method and numbers of rows those that are stated."""
+    """Return the filled-in fields: column sets such as ``ward + sex, ward + age``, method, number of rows."""
     source, second, method = (form.get(name, "").strip() for name in ("source", "second", "method"))
     sets = [_listed(each, "+") for each in _listed(form.get("marginals", ""), ",")]
     said = {"method": method, "marginals": [each for each in sets if each], **_whole(form, "rows")}
@@ -332,7 +331,7 @@ def _synthesis_stated(form: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _synthesis_shown(made: SyntheticTable | SyntheticStar, query: Any) -> dict[str, Any]:
-    """The quality of one of the tables, and the counts of a marginal that was measured."""
+    """Return the quality of one of the tables, and the counts of one measured marginal."""
     name = query.get("table", "") or made.tables[0].name
     table = next((each for each in made.tables if each.name == name), None)
     if table is None:
@@ -355,7 +354,7 @@ def _synthesis_shown(made: SyntheticTable | SyntheticStar, query: Any) -> dict[s
 
 
 def _counts(table: SyntheticTable, columns: tuple[str, ...]) -> dict[str, Any]:
-    """Counts of a marginal that was measured: the model's, the noisy one and its interval."""
+    """Return the counts of a measured marginal: by the model, and the noisy measurements with intervals."""
     rows = [
         ([_label(row[name]) for name in columns], row)
         for row in table.marginal(columns).slice(0, _MOST_LISTED).to_pylist()

@@ -1,8 +1,8 @@
 """Tables as pages show them, the words of the editor, and the query builder.
 
 Everything here is public metadata of the tables that the person may see: names, types, declared categories. The builder
-writes a table, filters, groups and measures that were chosen from lists as SQL: names are quoted where they must be,
-and values are read by the type of their column, so that nothing typed into a field can become SQL.
+writes SQL from a table, filters, groups and measures that were chosen from lists: names are quoted where necessary,
+and values are parsed by the type of their column, so that no text typed into a field can become SQL.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tacit.query.resolve.sql_functions import function_meanings
 from tacit.query.types import Kind, Value, ordinal
 from tacit.releases.answer import format_value
 
-#: Declared values of one column that are offered.
+#: Maximum number of declared values of one column that the editor offers.
 _MOST_KEYS: Final = 60
 _MOST_DECIMALS: Final = 18
 _KEYWORDS: Final = tuple(
@@ -40,17 +40,17 @@ _KEYWORDS: Final = tuple(
     SETS FILTER OPTIONS INTEGER DECIMAL DOUBLE TEXT BOOLEAN
     """.split()  # noqa: SIM905 - a list of a line for each word hides them
 )
-#: Functions that are offered first; the others are coloured and completed as well.
+#: Functions that the editor offers first; all others are highlighted and completed as well.
 _COMMON: Final = (
     "count", "sum", "avg", "median", "stddev", "min", "max", "quantile", "mode", "date_trunc", "extract", "round",
     "floor", "clamp", "coalesce",
 )  # fmt: skip
-#: Comments, texts, names in quotes, words and other characters of SQL.
+#: Tokens of SQL: comments, strings, quoted names, words, spaces and single characters.
 _TOKEN: Final = re.compile(r"""--[^\n]*|/\*.*?(?:\*/|\Z)|'(?:[^']|'')*'?|"(?:[^"]|"")*"?|\w+|\s+|.""", re.DOTALL)
 
 
 def editor_words(tables: Iterable[TableInfo]) -> str:
-    """Tables with their columns and declared values, functions and keywords, as JSON for the script."""
+    """Return tables with columns and declared values, functions and keywords, as JSON for the editor's script."""
     functions = dict.fromkeys([*_COMMON, *SQL_NAMES, *function_meanings()])
     words: dict[str, Any] = {
         "tables": {
@@ -70,12 +70,12 @@ def editor_words(tables: Iterable[TableInfo]) -> str:
 
 
 def typed_name(name: str) -> str:
-    """A name as an analyst types it: in quotes only where it must be."""
+    """Return a name in SQL, quoted only if necessary."""
     return name if is_bare_name(name) else name_text(name)
 
 
 def typed_constant(value: Value | None) -> str:
-    """A declared value as it stands in SQL; empty where it cannot be written."""
+    """Return a declared value as an SQL literal; empty if it has none."""
     try:
         if isinstance(value, Fraction):
             shown = exact_text(value)
@@ -86,7 +86,7 @@ def typed_constant(value: Value | None) -> str:
 
 
 def place_of(refusal: Refusal, sql: str) -> tuple[int, int] | None:
-    """First and last position in a text that a refusal is about; None where that is not known."""
+    """Return the start and end position in a text that a refusal is about; None if unknown."""
     if isinstance(refusal.at, str):
         return _name_place(refusal.at, sql)
     if refusal.at is None:
@@ -121,7 +121,7 @@ _MOST_VALUES: Final = 24
 
 @dataclass(frozen=True)
 class ColumnView:
-    """A column: its type, and what is publicly known."""
+    """A column: its name, type and public metadata."""
 
     name: str
     kind: str
@@ -132,7 +132,7 @@ class ColumnView:
 
 @dataclass(frozen=True)
 class TableView:
-    """A table for a page, with a query that it can answer."""
+    """A table for a page, with an example query."""
 
     name: str
     public: bool
@@ -144,7 +144,7 @@ class TableView:
 
 
 def view_table(info: TableInfo, others: Sequence[TableInfo] = ()) -> TableView:
-    """Public facts about a table, with queries: about it, and with its values as the keys of another."""
+    """Return a table's public metadata, an example query, and one with its values as group keys of another table."""
     table = info.table
     tag = "public" if table.public else f"about {table.population}"
     columns = tuple(_column(table, column) for column in table.columns)
@@ -174,7 +174,7 @@ def _most(number: ContributionNumber, noun: str) -> str:
 
 
 def _up_to(table: Table) -> str:
-    """The ceilings of a table, in words."""
+    """Describe the upper limits of a table's contribution bounds."""
     known = ((table.max_rows_limit, "row"), (table.max_groups_limit, "group"))
     shown = [f"{most} {noun}{'' if most == 1 else 's'}" for most, noun in known if most is not None]
     return f", up to {' and '.join(shown)}" if shown else ""
@@ -197,7 +197,7 @@ def _column(table: Table, column: Column) -> ColumnView:
 
 
 def _example(table: Table) -> str:
-    """A query that a table can answer, from what was declared."""
+    """Return an example query on a table, from its declaration."""
     if table.public:
         return f"SELECT * FROM {typed_name(table.name)}"  # noqa: S608 - a query for the editor
     key = next((c for c in table.columns if c.categories is not None), None)
@@ -212,7 +212,7 @@ def _example(table: Table) -> str:
 
 
 def _as_keys(table: Table, others: Sequence[Table]) -> str:
-    """A query whose groups are the rows of a public table: one for each, with people or without."""
+    """Return a query with one group per row of a public table, even if it has no people; empty if none fits."""
     for column in table.columns:
         for other in others:
             same = [each for each in other.columns if each.name.lower() == column.name.lower()]
@@ -229,7 +229,7 @@ _MOST_FILTERS: Final = 4
 _MOST_GROUPS: Final = 2
 _MOST_MEASURES: Final = 3
 _MOST_LISTED: Final = 60
-#: Bands of a number, at most about so many over its bounds.
+#: Maximum number of intervals into which a number's bounds are divided.
 _BANDS: Final = 12
 _NUMBER: Final = re.compile(r"[+-]?\d{1,18}(?:\.\d{1,18})?\Z")
 _OPERATORS: Final = {
@@ -245,15 +245,15 @@ _PARTS: Final = ("month", "day", "week", "quarter", "year")
 _STATISTICS: Final = {"sum": "SUM", "average": "AVG", "median": "MEDIAN", "standard deviation": "STDDEV"}
 
 
-#: An entry of a list: its value, its words, and whether it is chosen.
+#: An entry of a list: its value, its label, and whether it is chosen.
 Choice = tuple[str, str, bool]
 
 
 def build(fields: Mapping[str, str], tables: Sequence[TableInfo]) -> str:
-    """The query that was chosen.
+    """Return the SQL of the query that was chosen in the builder.
 
     Raises:
-        InputError: a choice is none of the list, or a value is not of its column's type.
+        InputError: a choice is not in its list, or a value is not of its column's type.
     """
     table = _table(fields, tables)
     keys = [_key(table, text) for text in _chosen(fields, "group", _MOST_GROUPS)]
@@ -271,7 +271,7 @@ def build(fields: Mapping[str, str], tables: Sequence[TableInfo]) -> str:
 
 
 def view_builder(fields: Mapping[str, str], tables: Sequence[TableInfo], problem: str = "") -> dict[str, Any] | None:
-    """The builder with the choices of a form, and what cannot be used of them; None without a table."""
+    """Return the builder with the choices of a form and a problem with them; None if there are no tables."""
     if not tables:
         return None
     try:
@@ -291,13 +291,13 @@ def view_builder(fields: Mapping[str, str], tables: Sequence[TableInfo], problem
 
 
 def _lists(known: Mapping[str, str], chosen: list[str], most: int) -> list[list[Choice]]:
-    """A list for each choice, and one more."""
+    """Return one list for each valid choice, and an empty one if fewer than ``most``."""
     shown = [*(text for text in chosen if text in known), ""][:most]
     return [[(value, words, value == text) for value, words in known.items()] for text in shown]
 
 
 def _filter_view(columns: Sequence[Column], name: str, operator: str, typed: str) -> dict[str, Any]:
-    """A condition: a column, a comparison, and a value from a list or typed."""
+    """Return a condition for the template: column, comparison, and a value that is listed or typed."""
     column = next((each for each in columns if each.name == name), None)
     values: list[Choice] = []
     kind = ""
@@ -329,18 +329,18 @@ def _chosen(fields: Mapping[str, str], word: str, most: int) -> list[str]:
 
 
 def _filters(fields: Mapping[str, str]) -> list[int]:
-    """Numbers of the rows with a column."""
+    """Return the numbers of the condition rows that have a column."""
     return [n for n in range(_MOST_FILTERS) if fields.get(f"where{n}")]
 
 
 def _filter(fields: Mapping[str, str], row: int) -> tuple[str, str, str]:
-    """The column, the comparison and the value of a row."""
+    """Return the column, the comparison and the value of a condition row."""
     name, operator, typed = (fields.get(f"{word}{row}", "") for word in ("where", "is", "value"))
     return name, operator, typed
 
 
 def _groups(columns: Sequence[Column]) -> dict[str, str]:
-    """Ways to group: a column, a time in parts, a number in bands."""
+    """Return the ways to group by these columns: by a value, a part of a time, or an interval of a number."""
     found: dict[str, str] = {}
     for column in columns:
         if column.type.is_temporal:
@@ -356,7 +356,11 @@ def _groups(columns: Sequence[Column]) -> dict[str, str]:
 
 
 def _band(column: Column) -> int:
-    """A round width of bands over the bounds of a number; 0 where there are none or few values."""
+    """Return a round width that divides a number's bounds into at most ``_BANDS`` intervals.
+
+    Returns:
+        0 without bounds, with listed categories, or if the bounds contain few values.
+    """
     if column.bounds is None or not column.type.is_numeric or column.categories is not None:
         return 0
     low, high = (ordinal(end, column.type) for end in column.bounds)
@@ -378,7 +382,7 @@ def _measures(table: Table) -> dict[str, str]:
 
 
 def _key(table: Table, text: str) -> tuple[str, bool]:
-    """A group as it stands in SELECT, and whether its values have an order that is worth showing."""
+    """Return the SELECT expression of a group, and whether to sort by it."""
     columns = [column for column in table.columns if column.name != table.unit]
     if text not in _groups(columns):
         raise InputError("group", "choose a group from the list")
@@ -401,7 +405,7 @@ def _measure(table: Table, text: str) -> str:
     word, _, name = text.partition(":")
     column = next(each for each in table.columns if each.name == name)
     function = _STATISTICS[word]
-    # Without bounds a sum is not bounded either: those are found privately, within the price.
+    # A column without bounds needs CLAMP(…, AUTO), which finds them privately, as part of the cost.
     bounded = column.bounds is not None or column.categories is not None or table.public
     inside = typed_name(name) if bounded else f"CLAMP({typed_name(name)}, AUTO)"
     return f"{function}({inside}) AS {typed_name(f'{function.lower()}_{name}'[:60])}"
@@ -413,7 +417,7 @@ def _conditions(fields: Mapping[str, str], table: Table) -> list[str]:
         name, operator, typed = _filter(fields, n)
         column = next((each for each in table.columns if each.name == name and name != table.unit), None)
         if column is None:
-            # Left over from another table.
+            # A filter left from another table.
             continue
         if operator not in _OPERATORS:
             raise InputError("is", "choose a comparison from the list")
@@ -425,7 +429,7 @@ def _conditions(fields: Mapping[str, str], table: Table) -> list[str]:
 
 
 def _constant(column: Column, text: str) -> str:
-    """A typed value, by the type of its column."""
+    """Return a typed value as an SQL literal of its column's type."""
     for value in column.categories or ():
         if value is not None and format_value(value, column.type) == text and typed_constant(value):
             return typed_constant(value)

@@ -1,31 +1,31 @@
 """People as recorded in the ledger's chain, to detect rollback of their tables.
 
 The identity of a person (role, populations, whether revoked) is read from the chain every time. The tables of people
-only hold how they prove it. Everything that is handed out or taken back is an entry of the chain as well, and each row
-of the tables holds the place of its entry, its *birth*:
+hold only their credentials. Every credential that is issued or withdrawn is also an entry of the chain, and each row
+of the tables holds the position of its entry, its *birth*:
 
-* a token or a session opens something only if it was not withdrawn or ended, and its birth is after the last *end* of
-  its person;
-* a link, if its birth is after that end, and no later link was made or used for its person.
+* a token or a session is valid only if it was not withdrawn or ended, and its birth is after the last *end* of its
+  person;
+* a link is valid only if its birth is after that end, and no later link was made or used for its person.
 
-An end is the entry that revoked the person, or that adopted the ledger: then it is unknown what was taken back in the
-part that was lost, so all people have to be let in anew. Ends only grow, and births never change.
+An end is the position of the entry that revoked the person, or that adopted the ledger: in the latter case it is
+unknown what was withdrawn in the lost part, so all people need new credentials. Ends only grow, births never change.
 
-*Put back whole.* Tables and chain are in one database. An older copy of it is older than its anchor, so the ledger is
-not opened; if an operator adopts it nevertheless, that is an end for all people.
+*Rollback of the whole database.* Tables and chain are in one database. An older copy of it is older than its anchor, so
+the ledger is not opened; if an operator adopts it nevertheless, that is an end for all people.
 
-*Put back in part.* If the tables are older than the chain, then so is the place up to which they have read it
-(``people_seen``). Opening reads the chain from there and carries out what the tables have forgotten: revocations,
-withdrawals, ended sessions, used links. If that place is not in the chain at all, the tables are of another history;
-they are emptied.
+*Rollback of the tables alone.* If the tables are older than the chain, then so is the position up to which they have
+read it (``people_seen``). Opening reads the chain from there and applies what the tables lack: revocations,
+withdrawals, ended sessions, used links. If that position is not in the chain at all, the tables belong to another
+history; they are emptied.
 
-*Not found out.* A writer of single rows can let anyone in, as can the holder of the key file. None of that lowers what
-was spent: only the ledger decides about charges.
+*Undetected.* Someone who can write single rows can give anyone access, as can the holder of the key file. Neither
+lowers the spent budget: only the ledger decides about charges.
 
-*Tables.* They stand beside the ledger's own in the same database. Statements have ``?`` for values and ask for rows by
-``RETURNING`` where it matters whether something changed. Each change is one statement that says under which condition
-it happens, so that of two processes one wins, also where transactions run side by side. Times are whole milliseconds
-since 1970; ``born`` and ``ended`` are places in the chain.
+*Tables.* They are in the ledger's database. Statements have ``?`` for values, and ``RETURNING`` where it matters
+whether a row changed. Each change is one statement that includes its condition, so that of two processes one wins, even
+if transactions run concurrently. Times are whole milliseconds since 1970; ``born`` and ``ended`` are positions in the
+chain.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Role(StrEnum):
 
 
 class TokenScope(StrEnum):
-    """Right of a person: ask queries, look at all queries, decide about people."""
+    """Right of a person: ask queries, read everyone's queries, administer people."""
 
     ASK = "ask"
     AUDIT = "audit"
@@ -78,12 +78,12 @@ _SCOPES: Final[Mapping[Role, frozenset[TokenScope]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A person in the ledger.
+    """A person as recorded in the ledger.
 
     Args:
-        name: in its one spelling.
-        active: whether they may do anything at all.
-        populations: whose data exists for them; ``None`` for all.
+        name: normalized name.
+        active: False once revoked.
+        populations: populations that the person may see; ``None`` for all.
         identity: issuer and subject, for a person of an OpenID provider; empty for one who was registered here.
     """
 
@@ -95,7 +95,7 @@ class Person:
 
     @property
     def scopes(self) -> frozenset[TokenScope]:
-        """Their rights; none once revoked."""
+        """Rights of the person; none once revoked."""
         return _SCOPES[self.role] if self.active else frozenset()
 
 
@@ -109,17 +109,17 @@ _LOCK: Final = 0x70656F70
 _SQLITE: Final = {"integer": "INTEGER", "text": "TEXT", "bytes": "BLOB", "end": "STRICT"}
 _POSTGRES: Final = {"integer": "BIGINT", "text": 'TEXT COLLATE "C"', "bytes": "BYTEA", "end": ""}
 
-#: Words in braces differ between databases.
+#: Placeholders in braces differ between databases.
 _TABLES: Final = (
-    # The last entry of the chain that was read, and its hash.
+    # Position and hash of the last entry of the chain that was applied.
     "CREATE TABLE people_seen (seq {integer} NOT NULL, hash {text} NOT NULL) {end}",
     "INSERT INTO people_seen VALUES (0, '')",
-    # The row of '' is about all people.
+    # The row with name '' applies to all people.
     """
     CREATE TABLE people_persons (name {text} PRIMARY KEY, ended {integer} NOT NULL) {end}
     """,
     "INSERT INTO people_persons VALUES ('', 0)",
-    # Whose name it is, of people of an OpenID provider: of two who claim a name at once, one has it.
+    # Owners of the names of OpenID people: if two claim a name concurrently, one gets it.
     "CREATE TABLE people_identities (name {text} PRIMARY KEY, identity {text} NOT NULL) {end}",
     """
     CREATE TABLE people_tokens (
@@ -202,13 +202,13 @@ _TABLES: Final = (
     ) {end}
     """,
     "CREATE INDEX people_queries_of ON people_queries (name, saved)",
-    # The key that salts of verifiers follow from.
+    # Key from which the salts of SCRAM verifiers are derived.
     "CREATE TABLE people_scram (id {integer} PRIMARY KEY, secret {bytes} NOT NULL) {end}",
 )
 
 
 class PeopleTables:
-    """The tables in one database; for any number of threads.
+    """Tables of people in one database; thread-safe.
 
     Every failure is a :class:`LedgerError`; if another program held the database for too long, a :class:`BusyError`,
     and then nothing was written.
@@ -218,27 +218,26 @@ class PeopleTables:
         self._database = database
 
     def read(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """All rows of a statement that changes nothing."""
+        """Return all rows of a statement that changes nothing."""
         with storage_errors():
             return self._database.read(statement, values)
 
     @contextmanager
     def write(self) -> Iterator[Run]:
-        """A transaction: durable when the block ends, undone when it raises. Keep it short."""
+        """Open a transaction: durable when the block ends, rolled back when it raises. Keep it short."""
         with storage_errors(), self._database.write() as run:
             yield run
 
     def close(self) -> None:
-        """Close all connections."""
         self._database.close()
 
 
-#: Ledgers in memory have their people in memory, once each, however often they are opened.
+#: In-memory tables of in-memory ledgers: one per ledger, however often it is opened.
 _in_memory: Final[weakref.WeakKeyDictionary[Ledger, PeopleTables]] = weakref.WeakKeyDictionary()
 
 
 def open_tables(ledger: Ledger, place: str | os.PathLike[str]) -> PeopleTables:
-    """The tables beside a ledger, made first where there are none."""
+    """Open the tables in a ledger's database, and create them if they do not exist."""
     if place == MEMORY and ledger in _in_memory:
         return _in_memory[ledger]
     with storage_errors():
@@ -280,16 +279,16 @@ SET_UP_OFFERED: Final = "set-up offered"
 OPENED: Final = "session opened"
 CLOSED: Final = "session ended"
 
-#: Kinds of entries that the tables follow.
+#: Kinds of entries that the tables apply.
 _KINDS: Final = frozenset({"analyst", "note", "adopted"})
 _AT_ONCE: Final = 1000
 _MOST_KNOWN: Final = 10_000
 
 
 class Chain:
-    """People as a ledger's entries state them, read from its store also after the ledger has stopped.
+    """People as recorded in a ledger, read from its store even after the ledger has stopped.
 
-    The newest entry of a name is looked up each time; it never changes.
+    The newest entry of a name is looked up on every call; the entry itself never changes and is cached.
     """
 
     def __init__(self, reader: Reader) -> None:
@@ -297,7 +296,10 @@ class Chain:
         self._known: dict[int, Analyst] = {}
 
     def analyst(self, name: str) -> Analyst | None:
-        """A name in its one spelling: one look-up, and another one, compared with the chain, when it is a new entry."""
+        """Return the newest entry of a normalized name; None if there is none.
+
+        This takes one look-up; an entry not yet cached takes a second one, which verifies it against the chain.
+        """
         with storage_errors():
             seq = self._reader.find(Name("analyst", name))
             if seq is None:
@@ -315,7 +317,7 @@ class Chain:
 
 
 def open_chain(ledger: Ledger, place: str | os.PathLike[str], tables: PeopleTables) -> Chain:
-    """The people of a ledger; the tables are brought up to its newest entry first."""
+    """Open the people of a ledger, after updating the tables to its newest entry."""
     reader = ledger.journal.store
     if place != MEMORY:
         first = tables.read("SELECT body FROM entries WHERE seq = 1")
@@ -327,7 +329,7 @@ def open_chain(ledger: Ledger, place: str | os.PathLike[str], tables: PeopleTabl
 
 
 def catch_up(reader: Reader, tables: PeopleTables) -> None:
-    """Carry out what the chain says and the tables do not know yet."""
+    """Apply the entries of the chain that the tables have not applied yet."""
     seq, known = tables.read("SELECT seq, hash FROM people_seen")[0]
     if seq and ((found := reader.entry(seq)) is None or found.hash != known):
         _forget_everything(tables, seq, known)
@@ -349,7 +351,7 @@ def _carry_out(tables: PeopleTables, news: list[tuple[int, dict[str, Any]]], seq
     with tables.write() as run:
         for place, body in news:
             _apply(run, place, body)
-        # Another process may have read further meanwhile.
+        # Another process may have applied later entries in the meantime.
         run("UPDATE people_seen SET seq = ?, hash = ? WHERE seq < ?", (seq, known, seq))
 
 
@@ -365,18 +367,18 @@ def _apply(run: Run, seq: int, body: dict[str, Any]) -> None:
     elif body["note"] == CLOSED:
         run("DELETE FROM people_sessions WHERE id = ?", (_word(body["fields"], "session"),))
     elif body["note"] in (LINKED, OPENED):
-        # A session by a provider ends an unused link as well: its person needs it no more.
+        # A session opened through a provider also invalidates an unused link.
         run("DELETE FROM people_links WHERE name = ? AND born < ?", (_word(body["fields"], "analyst"), seq))
 
 
 def _word(fields: dict[str, Any], key: str) -> str:
-    """A word of a note; empty where it cannot be in the tables: every holder of the ledger may write notes."""
+    """Return a field of a note; empty if it is no printable text, since every holder of the ledger may write notes."""
     said = fields.get(key)
     return said if isinstance(said, str) and said.isprintable() else ""
 
 
 def end(run: Run, name: str, seq: int) -> None:
-    """End everything that lets a person in and was born before ``seq``; ``""`` is all people."""
+    """End every credential of a person born before ``seq``; the name ``""`` means all people."""
     run(
         "INSERT INTO people_persons (name, ended) VALUES (?, ?) "
         "ON CONFLICT (name) DO UPDATE SET ended = excluded.ended WHERE people_persons.ended < excluded.ended",
@@ -385,12 +387,11 @@ def end(run: Run, name: str, seq: int) -> None:
 
 
 def withdraw(run: Run, token: str, seq: int) -> None:
-    """Mark a token as withdrawn, so that it opens nothing any more."""
     run("UPDATE people_tokens SET withdrawn = ? WHERE id = ? AND withdrawn <= 0", (seq, token))
 
 
 def _forget_everything(tables: PeopleTables, seq: int, known: str) -> None:
-    """Begin anew, unless another process has done so already."""
+    """Empty the tables, unless another process has done so already."""
     with tables.write() as run:
         if not run("UPDATE people_seen SET seq = 0, hash = '' WHERE seq = ? AND hash = ? RETURNING seq", (seq, known)):
             return
@@ -400,7 +401,7 @@ def _forget_everything(tables: PeopleTables, seq: int, known: str) -> None:
 
 
 def person_of(analyst: Analyst) -> Person:
-    """A person from an entry of the ledger. Details that are not understood there give no rights."""
+    """Return the person that a ledger entry describes; details that cannot be interpreted give no rights."""
     try:
         role = Role(analyst.details.get("role", Role.ANALYST))
     except ValueError:
@@ -416,13 +417,13 @@ def person_of(analyst: Analyst) -> Person:
 
 
 def details_of(role: Role, populations: frozenset[str] | None, identity: str = "") -> dict[str, Any]:
-    """The details of a person, for the chain."""
+    """Return the details of a person for an entry in the chain."""
     named = {"identity": identity} if identity else {}
     return {"role": role.value, "populations": None if populations is None else sorted(populations), **named}
 
 
 def spelled(name: object, parameter: str = "name") -> str:
-    """A name in its one spelling; nothing long is looked at."""
+    """Return the normalized form of a name; refuse a long text before examining it."""
     if not isinstance(name, str) or len(name) > 1000:
         raise InputError(parameter, "must be 1 to 200 printable characters")
     return plain_name(name, parameter)

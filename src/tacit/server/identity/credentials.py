@@ -1,11 +1,11 @@
 """Credentials: tokens of programs, sessions of browsers, one-time links, and sign-ins under way at a provider.
 
 A code is ``tacit_<16 hexadecimal digits>_<64 hexadecimal digits>``: a public id, and a secret stored as a digest
-without key or salt, because 256 bits cannot be guessed and no two secrets are equal.
+without key or salt, because 256 random bits cannot be guessed and no two secrets are equal.
 
-That a token was issued, a session opened or ended, and a link made, are entries of the ledger's chain. A link works
-once, and a new one ends the one before. A sign-in at a provider is bound to the browser that began it by a secret in a
-cookie: state, nonce and the verifier of PKCE follow from it, and it is used up when the provider's response arrives.
+Issuing a token, opening or ending a session and making a link are entries of the ledger's chain. A link works once, and
+a new one invalidates the previous one. A sign-in at a provider is bound to the browser that began it by a secret in a
+cookie: state, nonce and PKCE verifier are derived from it, and it is used up when the provider's response arrives.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from tacit.server.identity.scram import ClientProof, ScramVerifier, salt_of
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A person who has proved who they are.
+    """An authenticated person, and the rights of the credential used.
 
     Args:
-        scopes: rights by this proof: those of the token that are still those of the person.
-        id: of the token or session; public.
-        csrf: the text that a form must carry to be believed; for sessions only.
-        share: epsilon that all charges of the token may amount to, of each population; None for no share of its own.
+        scopes: rights of the credential that the person still has.
+        id: public id of the token or session.
+        csrf: text that a form must carry to be accepted; only for sessions.
+        share: epsilon that all charges of the token may amount to, for each population; None for no limit of the token.
     """
 
     person: Person
@@ -61,13 +61,13 @@ class Access:
     share: str | None = None
 
     def has(self, scope: TokenScope) -> bool:
-        """Whether this proof allows something."""
+        """Whether the credential grants a scope."""
         return scope in self.scopes
 
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """A new token. ``text`` is shown to its owner once and kept nowhere."""
+    """A new token. ``text`` is shown to its owner once and not stored."""
 
     text: str = field(repr=False)
     id: str
@@ -80,7 +80,7 @@ class Issued:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A new session; the browser keeps ``text``."""
+    """A new session; the browser stores ``text``."""
 
     text: str = field(repr=False)
     access: Access
@@ -88,7 +88,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    """A live session as its owner and operators may see it; ``by`` is what opened it: a provider, or a link."""
+    """A live session as its owner and operators may see it; ``by`` is the provider or link that opened it."""
 
     id: str
     name: str
@@ -100,14 +100,14 @@ class SessionInfo:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A person as an OpenID provider states them, checked.
+    """A person as asserted by an OpenID provider, after verification.
 
     Args:
         provider: its name in the project file.
-        key: issuer and subject; what identifies a person, whatever they are called.
-        name: by the claim that the project file names.
-        role: by the groups that the project file maps; ``None`` where none of them may enter.
-        populations: likewise; ``None`` for all.
+        key: issuer and subject, which identify a person whatever their name.
+        name: from the claim that the project file names.
+        role: from the groups that the project file maps; ``None`` if none of them may enter.
+        populations: from the same groups; ``None`` for all.
     """
 
     provider: str
@@ -122,14 +122,14 @@ class TokenInfo:
     """A token as its owner and operators may see it.
 
     Args:
-        id: public; it is withdrawn by this.
+        id: public id, by which it is withdrawn.
         label: its purpose, in its owner's words.
         scopes: rights that it was issued with.
-        expires: when it ends by itself; ``None`` for never.
-        used: the day it was last used, if ever.
-        withdrawn: whether it, or its person, was ended.
-        alive: whether it opens anything now.
-        share: epsilon that all its charges may amount to, of each population.
+        expires: time of expiry; ``None`` for never.
+        used: day of the last use, if any.
+        withdrawn: whether it was withdrawn, or its person revoked.
+        alive: whether it is valid now.
+        share: epsilon that all its charges may amount to, for each population.
     """
 
     id: str
@@ -154,7 +154,7 @@ _LONGEST: Final = 16 + 16 + 64 + 2
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A secret with its id. ``kind`` stands in front and in the digest, so one kind never passes for another."""
+    """A secret with its id. ``kind`` is its prefix and in the digest, so that one kind never passes for another."""
 
     kind: str
     id: str
@@ -162,13 +162,12 @@ class Code:
 
     @classmethod
     def new(cls, kind: str) -> Code:
-        """Draw a fresh code."""
         bits = entropy.current().bits
         return cls(kind, f"{bits(_ID_BITS):016x}", f"{bits(_SECRET_BITS):064x}")
 
     @classmethod
     def read(cls, kind: str, text: object) -> Code:
-        """The code in a text; one that fits nothing where there is none of this kind."""
+        """Parse a code of this kind; return one that matches nothing if the text is none."""
         found = _SHAPE.fullmatch(text) if isinstance(text, str) and len(text) <= _LONGEST else None
         if found is None or found[1] != kind:
             return cls(kind, NO_ID, "0" * (_SECRET_BITS // 4))
@@ -176,41 +175,41 @@ class Code:
 
     @property
     def text(self) -> str:
-        """The text that its owner carries."""
+        """Text of the code, given to its owner."""
         return f"{self.kind}_{self.id}_{self.secret}"
 
     @property
     def digest(self) -> bytes:
-        """The digest that is kept."""
+        """Digest to store."""
         return hashlib.sha256(f"tacit {self.kind}\0{self.id}\0{self.secret}".encode()).digest()
 
     def fits(self, digest: bytes) -> bool:
-        """Whether it is the one that was kept, in time that does not depend on where they differ."""
+        """Whether a stored digest is that of this code, in constant time."""
         return hmac.compare_digest(self.digest, digest)
 
     def derived(self, purpose: str) -> str:
-        """Another secret, bound to this one; nothing about either follows from what is kept."""
+        """Derive another secret from this one; neither follows from the stored digest."""
         return hmac.new(bytes.fromhex(self.secret), f"tacit {purpose}".encode(), "sha256").hexdigest()
 
 
-#: The id that no code has: it is not of the shape of one.
+#: An id that no code has, because it has another format.
 NO_ID: Final = "none"
 
 
 def new_id() -> str:
-    """128 random bits, in hexadecimal."""
+    """Return 128 random bits, in hexadecimal."""
     return f"{entropy.current().bits(128):032x}"
 
 
 Clock = Callable[[], datetime]
 
-#: Name that is looked up where there is none, so that the work is the same.
+#: Name that is looked up in place of an invalid one, so that the work is the same.
 NO_NAME: Final = "unknown"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class PeopleStore:
-    """Ledger, tables and clock of the people. The clock decides when things expire, not about privacy."""
+    """Ledger, tables and clock of the people. The clock decides about expiry, not about privacy."""
 
     def __init__(self, ledger: Ledger, tables: PeopleTables, chain: Chain, clock: Clock, iterations: int) -> None:
         self.ledger = ledger
@@ -220,11 +219,11 @@ class PeopleStore:
         self._iterations = iterations
 
     def now(self) -> int:
-        """Current time in milliseconds."""
+        """Return the current time in milliseconds since 1970."""
         return stamp(self._clock(), "clock")
 
     def person(self, name: object) -> Person | None:
-        """A person, also if revoked; ``None`` for an unknown name, and for a text that cannot be one."""
+        """Return a person, even if revoked; ``None`` for an unknown or invalid name."""
         try:
             plain = spelled(name)
         except InputError:
@@ -233,12 +232,16 @@ class PeopleStore:
         return None if analyst is None else person_of(analyst)
 
     def admitted(self, name: object) -> Person | None:
-        """A person who is registered and not revoked."""
+        """Return a person who is registered and not revoked; else ``None``."""
         person = self.person(name)
         return person if person is not None and person.active else None
 
     def active(self, name: object) -> Person:
-        """As :meth:`admitted`; it is an error where there is none."""
+        """Return a person who is registered and not revoked.
+
+        Raises:
+            InputError: there is no such person.
+        """
         person = self.person(name)
         if person is None:
             raise InputError("name", f"no person is registered as {str(name)[:40]!r}")
@@ -247,7 +250,7 @@ class PeopleStore:
         return person
 
     def salt(self, name: str) -> tuple[bytes, int]:
-        """Salt and iterations by which a client that says this name hashes its token; any name has them."""
+        """Return the salt and iterations with which a client of this name hashes its token, even if it is unknown."""
         rows = self.tables.read("SELECT secret FROM people_scram WHERE id = 1")
         if not rows:
             fresh = entropy.current().bits(256).to_bytes(32, "big")
@@ -257,9 +260,9 @@ class PeopleStore:
         return salt_of(known_as(name), bytes(rows[0][0])), self._iterations
 
     def born(self, person: Person, kind: str, **fields: Any) -> int:
-        """Write into the chain that something is given to a person; the place of that entry.
+        """Record in the chain that a person gets a credential; return the position of that entry.
 
-        A person who was revoked up to here gets nothing: it would be born after their end.
+        This fails for a person who was revoked before the entry: the credential would be born after their end.
         """
         seq = self.ledger.note(kind, {"analyst": person.name, **fields}).seq
         self.active(person.name)
@@ -267,7 +270,7 @@ class PeopleStore:
 
 
 def known_as(name: str) -> str:
-    """A name in its one spelling; that of no person for a text that cannot be a name."""
+    """Return the normalized form of a name; for an invalid name, a name that no person has."""
     try:
         return spelled(name)
     except InputError:
@@ -275,19 +278,19 @@ def known_as(name: str) -> str:
 
 
 def stamp(moment: object, parameter: str) -> int:
-    """A moment in whole milliseconds; one without a time zone could be any of several."""
+    """Return a time as whole milliseconds since 1970; refuse one without a time zone."""
     if not isinstance(moment, datetime) or moment.tzinfo is None:
         raise InputError(parameter, "must be a datetime with a time zone, such as datetime.now(UTC)")
     return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
 def from_stamp(milliseconds: int) -> datetime:
-    """The moment."""
+    """Return the time of a number of milliseconds since 1970."""
     return _EPOCH + timedelta(milliseconds=milliseconds)
 
 
 def line(text: object, parameter: str, longest: int) -> str:
-    """Text that fits on a line and into every database."""
+    """Return a text after checking that it is printable, on one line and at most ``longest`` characters."""
     if not isinstance(text, str) or len(text) > longest or not text.isprintable():
         raise InputError(parameter, f"must be at most {longest} printable characters")
     return text
@@ -305,13 +308,13 @@ def storable(text: object, parameter: str) -> str:
 _KIND: Final = "tacit"
 _DAY: Final = 24 * 3600_000
 _LABEL: Final = 100
-#: A token and the last end of its person and of all people.
+#: Columns of a token, and the last ends of its person and of all people.
 _ROWS: Final = (
     "SELECT t.id, t.name, t.digest, t.label, t.scopes, t.born, t.issued, t.expires, t.used, t.withdrawn, "
     "COALESCE(p.ended, 0), a.ended, t.verifier, t.share FROM people_tokens AS t "
     "LEFT JOIN people_persons AS p ON p.name = t.name CROSS JOIN people_persons AS a WHERE a.name = '' "
 )
-#: Digest that an unknown id is compared with, so that it costs the same.
+#: Digest that is compared for an unknown id, so that the time is the same.
 _NO_DIGEST: Final = bytes(32)
 
 
@@ -328,23 +331,23 @@ class Tokens(PeopleStore):
         operator: str,
         share: Number | None = None,
     ) -> Issued:
-        """A token for a person's programs; its text is shown here and never again.
+        """Issue a token for a person's programs; its text is returned here and never again.
 
-        Its entry in the chain is made first, so that no token exists that the chain does not know.
+        Its entry in the chain is made first, so that no token exists that the chain lacks.
 
         Args:
-            name: whose.
-            label: what it is for.
+            name: owner of the token.
+            label: its purpose.
             scopes: some of the person's rights; defaults to all of them.
-            expires: when it ends by itself, with a time zone; ``None`` for never.
-            operator: who decided.
-            share: epsilon that all charges of the token may amount to, of each population; its scope is then to ask.
+            expires: time of expiry, with a time zone; ``None`` for never.
+            operator: person who issues it.
+            share: epsilon that all charges of the token may amount to, for each population; it can then only ask.
         """
         person = self.active(name)
         label = line(label, "label", _LABEL)
         chosen, epsilon = _chosen(scopes, person.scopes), None
         if share is not None:
-            # A token that may do more than ask could give itself a larger share.
+            # A token with further rights could give itself a larger share.
             chosen, epsilon = _asking(scopes, person.scopes), exact_text(exact_positive(share, "share"))
         now = self.now()
         until = None if expires is None else stamp(expires, "expires")
@@ -366,7 +369,7 @@ class Tokens(PeopleStore):
         return Issued(code.text, code.id, person.name, label, chosen, expires, epsilon)
 
     def tokens(self, name: str | None = None) -> tuple[TokenInfo, ...]:
-        """All tokens ever issued, or those of one person; the newest last."""
+        """Return all tokens ever issued, or those of one person; the newest last."""
         order = "ORDER BY t.issued, t.born"
         if name is None:
             rows = self.tables.read(_ROWS + order)
@@ -377,7 +380,7 @@ class Tokens(PeopleStore):
         return tuple(_info(row, now, active[row[1]]) for row in rows)
 
     def withdraw(self, token_id: str, *, operator: str) -> None:
-        """End a token. Repeating it completes a withdrawal that was interrupted before the chain had it."""
+        """Withdraw a token. A repeated call completes an interrupted withdrawal that the chain lacks."""
         rows = self.tables.read("SELECT name FROM people_tokens WHERE id = ?", (line(token_id, "token", 40),))
         if not rows:
             raise InputError("token", f"there is no token {token_id!r}")
@@ -390,7 +393,7 @@ class Tokens(PeopleStore):
                 withdraw(run, token_id, seq)
 
     def authenticate(self, text: object) -> Access | None:
-        """The access of a token; every way to fail is the same way, after the same look-ups."""
+        """Return the access of a token; ``None`` for every failure, after the same look-ups."""
         code = Code.read(_KIND, text)
         rows = self.tables.read(_ROWS + "AND t.id = ?", (code.id,))
         fits = code.fits(rows[0][2] if rows else _NO_DIGEST)
@@ -402,7 +405,7 @@ class Tokens(PeopleStore):
         return _token_access(person, rows[0])
 
     def prove(self, name: str, shown: ClientProof) -> tuple[Access, bytes] | None:
-        """The access of the person's token that a client has proved to hold, and the server's own proof."""
+        """Return the access of the token whose possession a client has proved, and the server's proof."""
         name = known_as(name)
         person, now = self.admitted(name), self.now()
         for row in self.tables.read(_ROWS + "AND t.name = ?", (name,)):
@@ -414,7 +417,7 @@ class Tokens(PeopleStore):
         return None
 
     def renewed(self, access: Access) -> Access | None:
-        """The access as it is now, where a token was proved before; ``None`` once that is ended."""
+        """Return the current access of a token that was authenticated before; ``None`` once it is no longer valid."""
         rows = self.tables.read(_ROWS + "AND t.id = ?", (access.id,))
         person = self.admitted(rows[0][1] if rows else NO_NAME)
         if not rows or person is None or not _alive(rows[0], self.now()):
@@ -422,7 +425,7 @@ class Tokens(PeopleStore):
         return _token_access(person, rows[0])
 
     def _used(self, row: tuple[Any, ...], now: int) -> None:
-        """Keep the day of the last use; not worth waiting for."""
+        """Record the day of the last use; skipped if the database is busy."""
         day = now // _DAY
         if row[8] != day:
             with suppress(BusyError), self.tables.write() as run:
@@ -467,7 +470,7 @@ def _chosen(scopes: Iterable[TokenScope] | None, allowed: frozenset[TokenScope])
 
 
 def _asking(scopes: Iterable[TokenScope] | None, allowed: frozenset[TokenScope]) -> frozenset[TokenScope]:
-    """The one scope of a token with a share."""
+    """Return the only scope of a token with a share."""
     if scopes is not None and _chosen(scopes, allowed) != {TokenScope.ASK}:
         raise InputError("scopes", "a token with a share may ask and nothing else; leave the scopes out")
     return _chosen((TokenScope.ASK,), allowed)
@@ -483,10 +486,10 @@ def _read(words: str) -> frozenset[TokenScope]:
 
 # -- sessions and links
 
-#: What opens a session, beside the names of providers.
+#: Origins of sessions, in addition to the names of providers.
 LINK: Final = "link"
 SET_UP: Final = "setup"
-#: Words for how long the two kinds of links last, for messages and pages.
+#: Validity of the two kinds of links as text, for messages and pages.
 LINK_WORDS: Final = "three days"
 SET_UP_WORDS: Final = "an hour"
 
@@ -495,15 +498,15 @@ _ENTRY: Final = "entry"
 _MINUTE: Final = 60_000
 _HOUR: Final = 60 * _MINUTE
 _LINK_LASTS: Final = {LINK: 3 * _DAY, SET_UP: _HOUR}
-#: Idle and longest time of a session: a provider lets its people in again by one click, a link takes an owner.
+#: Maximum idle and total time of a session: signing in again takes one click at a provider, an owner for a link.
 _LASTS: Final = {LINK: (7 * _DAY, 30 * _DAY)}
 _LASTS_BY_PROVIDER: Final = (30 * _MINUTE, 12 * _HOUR)
 _ENTRY_LASTS: Final = 10 * _MINUTE
-#: Sign-ins under way at providers; strangers may begin them.
+#: Maximum number of sign-ins in progress, which anyone may begin.
 _MOST_ENTRIES: Final = 10_000
-#: The last visit of a session is written down this often at most.
+#: Minimum time between two updates of a session's last visit.
 _TOUCH: Final = _MINUTE
-#: Sessions and links of people whose last end was before.
+#: Join that keeps sessions and links born after the last end of their person.
 _LIVE: Final = (
     "LEFT JOIN people_persons AS p ON p.name = s.name AND p.name <> '' CROSS JOIN people_persons AS a "
     "WHERE a.name = '' AND s.born > a.ended AND s.born > COALESCE(p.ended, 0) "
@@ -515,13 +518,13 @@ _SESSIONS: Final = (
 
 
 class Sessions(PeopleStore):
-    """Opens, finds and ends sessions and the one-time links that open them.
+    """Opens, finds and ends sessions, and the one-time links that open them.
 
-    There is one link at a time for a person, and one for the set-up of the first owner.
+    There is one link at a time per person, and one for the set-up of the first owner.
     """
 
     def _open_session(self, person: Person, entry: str) -> Opened:
-        """A session of a person who has just proved who they are; its entry in the chain is made first."""
+        """Open a session for an authenticated person; its entry in the chain is made first."""
         code = Code.new(_SESSION)
         born = self.born(person, OPENED, session=code.id, by=entry)
         now = self.now()
@@ -536,7 +539,7 @@ class Sessions(PeopleStore):
         return Opened(code.text, _session_access(person, code))
 
     def session(self, text: object) -> Access | None:
-        """The access of a session; it ends some time after the last visit, and some time after it began."""
+        """Return the access of a session, which expires some time after the last visit and after its beginning."""
         code = Code.read(_SESSION, text)
         rows = self.tables.read(_SESSIONS + _LIVE + "AND s.id = ?", (code.id,))
         _, name, digest, _, idle, _, seen, expires = rows[0] if rows else ("", NO_NAME, _NO_DIGEST, "", 0, 0, 0, 0)
@@ -550,7 +553,7 @@ class Sessions(PeopleStore):
         return _session_access(person, code)
 
     def sessions(self, name: str) -> tuple[SessionInfo, ...]:
-        """Live sessions of a person, the newest last."""
+        """Return the live sessions of a person, the newest last."""
         now, person = self.now(), self.admitted(name)
         more = "AND s.name = ? AND s.expires > ? AND s.seen + s.idle > ? ORDER BY s.born"
         rows = self.tables.read(_SESSIONS + _LIVE + more, (known_as(name), now, now))
@@ -565,13 +568,13 @@ class Sessions(PeopleStore):
         rows = self.tables.read("SELECT name FROM people_sessions WHERE id = ?", (line(session_id, "session", 40),))
         if not rows:
             raise InputError("session", "has ended already")
-        # The chain first: were only the table written, an older copy of it would bring the session back.
+        # The chain first: otherwise an older copy of the table would restore the session.
         self.ledger.note(CLOSED, {"analyst": rows[0][0], "session": session_id, "operator": operator})
         with self.tables.write() as run:
             run("DELETE FROM people_sessions WHERE id = ?", (session_id,))
 
     def sign_out(self, text: object) -> None:
-        """End the session of this text."""
+        """End the session with this secret."""
         code = Code.read(_SESSION, text)
         found = "SELECT name FROM people_sessions WHERE id = ? AND digest = ?"
         rows = self.tables.read(found, (code.id, code.digest))
@@ -579,23 +582,23 @@ class Sessions(PeopleStore):
             self.end_session(code.id, operator=rows[0][0])
 
     def link(self, name: str, *, operator: str) -> str:
-        """A secret by which a person enters the console, once, within three days; it ends the one before."""
+        """Return the secret of a new one-time link to the console, valid for three days; it ends the previous one."""
         person = self.active(name)
         return self._keep_link(LINK, person.name, self.born(person, LINKED, operator=operator))
 
     def _new_set_up_link(self) -> str:
-        """A secret for the operator who starts the server, for an hour and once; it ends the one before."""
+        """Return the secret of a new one-time set-up link, valid for an hour; it ends the previous one."""
         return self._keep_link(SET_UP, "", self.ledger.note(SET_UP_OFFERED, {}).seq)
 
     def _find_link(self, kind: str, text: object) -> str | None:
-        """The name of the person a live link belongs to; that of the set-up is ``""``."""
+        """Return the person's name of a live link (``""`` for the set-up link); None for a dead link."""
         code = Code.read(kind, text)
         rows = self.tables.read(_LINKS, (kind, code.id, self.now()))
         name, digest = rows[0] if rows else (None, _NO_DIGEST)
         return name if code.fits(digest) else None
 
     def _use_link(self, kind: str, text: object) -> bool:
-        """Use a link up; of several callers at once, one is told that it succeeded."""
+        """Use up a link; return whether it was live. Of several concurrent callers, one gets True."""
         code = Code.read(kind, text)
         if self._find_link(kind, text) is None:
             return False
@@ -616,13 +619,13 @@ class Sessions(PeopleStore):
 
 
 class Entries:
-    """Sign-ins under way at a provider."""
+    """Sign-ins in progress at a provider."""
 
     def __init__(self, store: PeopleStore) -> None:
         self._store = store
 
     def begin(self, provider: str, page: str) -> Code:
-        """A sign-in that leads to a page of the console; its secret belongs to one browser."""
+        """Begin a sign-in that returns to a page of the console; its secret belongs to one browser."""
         code, now = Code.new(_ENTRY), self._store.now()
         with self._store.tables.write() as run:
             run("DELETE FROM people_entries WHERE expires <= ?", (now,))
@@ -634,11 +637,11 @@ class Entries:
 
     @staticmethod
     def has_state(text: object, state: str) -> bool:
-        """Whether a state is the one that follows from this secret."""
+        """Whether a state is the one derived from this secret."""
         return hmac.compare_digest(Code.read(_ENTRY, text).derived("state").encode(), state.encode())
 
     def take(self, provider: str, text: object) -> tuple[Code, str] | None:
-        """Use up the sign-in of this secret at this provider: its code, and the page that it leads to."""
+        """Use up the sign-in with this secret at this provider; return its code and the page to return to."""
         code = Code.read(_ENTRY, text)
         with self._store.tables.write() as run:
             took = (

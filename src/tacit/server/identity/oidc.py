@@ -1,14 +1,14 @@
 """Single sign-on by OpenID Connect: authorization code with PKCE, and roles from claims.
 
 A browser is sent to the provider with a state, a nonce and the challenge of a verifier, all of them derived from one
-secret that stands in a cookie of this browser alone (:class:`.sessions.Entries`). What comes back counts if the state
-is that of the cookie, the entry is not used up, and the ID token is signed by a key of the provider with an asymmetric
-algorithm, for this client, by this issuer, with this nonce, and has not expired. Each provider has a redirect address
-of its own, so that a response of one is never taken for another's (RFC 9700, 4.4).
+secret in a cookie of this browser (:class:`.credentials.Entries`). The response is accepted if the state is that of the
+cookie, the sign-in is not used up, and the ID token is signed by a key of the provider with an asymmetric algorithm,
+for this client, by this issuer, with this nonce, and has not expired. Each provider has a separate redirect address, so
+that the response of one is never accepted as another's (RFC 9700, 4.4).
 
-Who a person is, is issuer and subject together. A name is a claim that the project file chooses; an e-mail address
-counts only where the provider says that it is verified. Requests to the provider take seconds and a megabyte at most,
-follow no redirects, and go over TLS unless the provider is on this machine.
+Issuer and subject together identify a person. The name is a claim that the project file chooses; an e-mail address is
+accepted only if the provider states that it is verified. Requests to the provider are limited to seconds and a
+megabyte, follow no redirects, and use TLS unless the provider is on this machine.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from tacit.server.identity.chain import Role
 from tacit.server.identity.credentials import Code, Identity
 from tacit.server.settings import is_loopback
 
-#: Signatures that the provider alone can make: neither none nor a shared secret.
+#: Signature algorithms with which only the provider can sign: neither none nor a shared secret.
 _ALGORITHMS: Final = (
     "RS256",
     "RS384",
@@ -57,11 +57,11 @@ _ALGORITHMS: Final = (
     "Ed25519",
     "EdDSA",
 )
-#: Seconds by which the two clocks may differ.
+#: Tolerated difference between the two clocks in seconds.
 _LEEWAY: Final = 60
 _SECONDS: Final = 10.0
 _MOST_BYTES: Final = 1_000_000
-#: Seconds for which metadata and keys of a provider are kept, and between two looks for a key that is not among them.
+#: Seconds for which a provider's metadata and keys are cached, and between two fetches for an unknown key.
 _KEPT: Final = 3600.0
 _KEYS_AGAIN: Final = 30.0
 _LONGEST: Final = 1000
@@ -70,7 +70,7 @@ _log = logging.getLogger("tacit.operator")
 
 
 class OpenIDProvider:
-    """One provider of a project file, for any number of threads."""
+    """One OpenID provider of a project file; thread-safe."""
 
     def __init__(self, name: str, model: OpenIDModel, secret: str | None, clock: Callable[[], datetime]) -> None:
         self.name = name
@@ -82,7 +82,7 @@ class OpenIDProvider:
         self._keys: tuple[float, KeySet] | None = None
 
     def address(self, entry: Code, redirect: str) -> str:
-        """Where a browser is sent to sign in."""
+        """Return the URL at the provider to which a browser is sent to sign in."""
         return str(
             prepare_grant_uri(
                 self._about()["authorization_endpoint"],
@@ -98,11 +98,11 @@ class OpenIDProvider:
         )
 
     def identify(self, entry: Code, answer: Mapping[str, str], redirect: str) -> Identity:
-        """The person whom the provider's response is about.
+        """Return the person that the provider's response identifies.
 
         Raises:
-            NotSignedIn: the response is not one to this entry, or does not identify a person.
-            ProviderDown: the provider cannot be reached, or does not keep to the protocol.
+            NotSignedIn: the response does not belong to this sign-in, or does not identify a person.
+            ProviderDown: the provider cannot be reached, or violates the protocol.
         """
         about = self._about()
         issuer = answer.get("iss")
@@ -152,7 +152,7 @@ class OpenIDProvider:
         return Identity(self.name, f"{model.issuer} {subject}", name, role, populations)
 
     def _claims(self, tokens: dict[str, Any], nonce: str) -> dict[str, Any]:
-        """The claims of an ID token that is the provider's, for this client and this entry."""
+        """Return the claims of an ID token after verifying it for this provider, client and sign-in."""
         text = tokens.get("id_token")
         if not isinstance(text, str):
             raise self._refused("there is no ID token; the scope openid may be missing")
@@ -174,11 +174,11 @@ class OpenIDProvider:
         try:
             return jwt.decode(text, self._key_set(_KEPT), registry=registry)
         except InvalidKeyIdError:
-            # Providers change their keys.
+            # Providers rotate their keys.
             return jwt.decode(text, self._key_set(_KEYS_AGAIN), registry=registry)
 
     def _about(self) -> dict[str, Any]:
-        """The provider's metadata."""
+        """Return the provider's metadata, from a cache."""
         with self._lock:
             if self._metadata is not None and time.monotonic() - self._metadata[0] < _KEPT:
                 return self._metadata[1]
@@ -208,14 +208,14 @@ class OpenIDProvider:
         return keys
 
     def _method(self, about: dict[str, Any]) -> str:
-        """How the client authenticates: by its secret, in the header if the provider takes it there."""
+        """Return the client authentication method: by the secret, in the header if the provider accepts it."""
         if self._secret is None:
             return "none"
         known = about.get("token_endpoint_auth_methods_supported") or ["client_secret_basic"]
         return "client_secret_basic" if "client_secret_basic" in known else "client_secret_post"
 
     def _fetch(self, method: str, address: str, **words: Any) -> tuple[int, dict[str, Any]]:
-        """Status and JSON object of a response."""
+        """Send a request; return the status and JSON object of the response."""
         deadline, read = time.monotonic() + _SECONDS, b""
         try:
             with (
@@ -248,7 +248,7 @@ def _tls() -> ssl.SSLContext:
 
 
 def is_safe(address: str) -> bool:
-    """Whether an address is reached by TLS, or on this machine."""
+    """Whether an address uses TLS, or is on this machine."""
     parts = urlsplit(address)
     return bool(parts.hostname) and (
         parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
@@ -258,7 +258,7 @@ def is_safe(address: str) -> bool:
 def open_providers(
     models: Mapping[str, OpenIDModel], clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 ) -> dict[str, OpenIDProvider]:
-    """The providers of a project file, with their secrets.
+    """Return the providers of a project file, with their secrets.
 
     Raises:
         InputError: an issuer is not reached by TLS, or a secret cannot be read.
@@ -283,7 +283,7 @@ def _secret(name: str, model: OpenIDModel) -> str | None:
 
 
 def _claim(claims: Mapping[str, Any], name: str) -> Any:
-    """A claim by its name, or by a path into objects such as realm_access.roles."""
+    """Return a claim by its name, or by a path into objects such as realm_access.roles."""
     if name in claims:
         return claims[name]
     found: Any = claims

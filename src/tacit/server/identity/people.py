@@ -31,22 +31,23 @@ from tacit.server.identity.stored_queries import JobStore, SavedQueries
 
 
 class People(Tokens, Sessions, Closing):
-    """People of a ledger: who they are, how they prove it, and what they wait for.
+    """People of a ledger: identities, credentials, jobs and saved queries.
 
-    The identity of a person stands in the ledger's chain; the proofs of it in tables of the same database, as digests.
-    Any number of threads and processes may hold one ledger's people open. A revoked person or a withdrawn
-    token is refused from the moment the call returns, in every process.
+    A person's identity is recorded in the ledger's chain; credentials are stored in tables of the same database, as
+    digests. Any number of threads and processes may open one ledger's people. A revoked person or a withdrawn token is
+    refused in every process from the moment the call returns.
 
-    Every way to be refused looks the same: unknown, wrong, expired, withdrawn and revoked are ``None``.
+    All failures of authentication look the same: for unknown, wrong, expired, withdrawn and revoked credentials the
+    result is ``None``.
     """
 
     def __init__(self, ledger: Ledger, tables: PeopleTables, chain: Chain, clock: Clock, iterations: int) -> None:
         super().__init__(ledger, tables, chain, clock, iterations)
-        #: Sign-ins under way at a provider.
+        #: Sign-ins in progress at a provider.
         self.entries = Entries(self)
-        #: Queries that are answered later.
+        #: Background jobs.
         self.jobs = JobStore(self)
-        #: Queries that people keep, beside the people.
+        #: Saved queries.
         self.queries = SavedQueries(self)
 
     @classmethod
@@ -58,12 +59,12 @@ class People(Tokens, Sessions, Closing):
         clock: Clock | None = None,
         iterations: int = ITERATIONS,
     ) -> Self:
-        """The people of a ledger that is open.
+        """Open the people of an open ledger.
 
         Args:
-            ledger: whose.
-            place: where it is kept, as it was opened: a file, ``postgresql://…`` with its password, or ``:memory:``.
-            clock: for when things expire; no decision about privacy depends on it.
+            ledger: the open ledger.
+            place: its location, as it was opened: a file, ``postgresql://…`` with its password, or ``:memory:``.
+            clock: decides about expiry; no privacy decision depends on it.
             iterations: of PBKDF2 in verifiers of tokens, for PostgreSQL clients; fewer for tests.
         """
         if ledger.durable == (place == MEMORY):
@@ -77,13 +78,13 @@ class People(Tokens, Sessions, Closing):
         return cls(ledger, tables, chain, clock or partial(datetime.now, UTC), iterations)
 
     def close(self) -> None:
-        """Give everything back but the ledger."""
+        """Release all resources except the ledger."""
         self.tables.close()
 
     # People ------------------------------------------------------------------------------------------------------
 
     def everyone(self) -> tuple[Person, ...]:
-        """Everyone ever registered, by name."""
+        """Return everyone ever registered, including revoked people, sorted by name."""
         return tuple(person_of(analyst) for analyst in self.ledger.analysts())
 
     def add(
@@ -91,14 +92,14 @@ class People(Tokens, Sessions, Closing):
     ) -> Person:
         """Register a person, change their role, or admit them again.
 
-        A person who was revoked before needs new tokens and a new link: the old ones stay ended. A person of a provider
-        stays the one of that provider, which decides about their role again when they sign in.
+        A person who was revoked before needs new tokens and a new link: the old ones stay invalid. A person of a
+        provider stays linked to that provider, which decides about their role again when they sign in.
 
         Args:
             name: names that differ only in case or Unicode form are the same.
-            role: what they are from now on.
-            populations: whose data exists for them, of those that have an account; defaults to all, as for owners.
-            operator: who decided.
+            role: the new role.
+            populations: populations that they may see, out of those with an account; defaults to all, as for owners.
+            operator: person who decides this.
         """
         plain = spelled(name)
         try:
@@ -107,11 +108,11 @@ class People(Tokens, Sessions, Closing):
             raise InputError("role", f"must be one of {', '.join(Role)}") from None
         seen = None if populations is None else self._populations(populations)
         if role is Role.OWNER and seen is not None:
-            # They could let anyone in to everything, themselves under another name as well.
+            # An owner can give anyone every right, including themselves under another name.
             raise InputError("populations", "an owner sees everything: choose all of them, or another role")
         known = self.chain.analyst(plain)
         if known is not None and not known.active:
-            # They may have been revoked without the tables.
+            # The revocation may be missing in the tables.
             with self.tables.write() as run:
                 end(run, plain, known.since)
         identity = "" if known is None else person_of(known).identity
@@ -119,12 +120,12 @@ class People(Tokens, Sessions, Closing):
         return Person(plain, role, True, seen, identity)
 
     def revoke(self, name: str, *, operator: str, reason: str = "") -> None:
-        """Revoke a person: every token, session and link of theirs ends, and the ledger refuses them."""
+        """Revoke a person: all their tokens, sessions and links end, and the ledger refuses them."""
         plain = spelled(name)
         if self.chain.analyst(plain) is None:
             raise InputError("name", f"no person is registered as {plain!r}")
         self.ledger.revoke_analyst(plain, operator=operator, reason=reason)
-        # If they are admitted again at this moment, everything they had before ends all the same.
+        # Even if they are admitted again concurrently, their earlier credentials end.
         ended = self.ledger.head.seq
         with self.tables.write() as run:
             end(run, plain, ended)
@@ -132,14 +133,14 @@ class People(Tokens, Sessions, Closing):
     # Entering ----------------------------------------------------------------------------------------------------
 
     def enter(self, who: Identity) -> Opened:
-        """A session for a person whom a provider has identified.
+        """Open a session for a person whom a provider has identified.
 
         The provider decides about role and populations each time. Issuer and subject identify a person; a name that
-        another person has, registered here or of another provider, is not theirs.
+        another person has, registered here or of another provider, is refused.
 
         Raises:
-            NotSignedIn: the provider's groups let them in no more, and everything they had is ended; they were revoked
-                by an owner; or their name is another person's.
+            NotSignedIn: the provider's groups no longer admit them, and all their credentials are ended; or they were
+                revoked by an owner; or their name is another person's.
         """
         known = next((each for each in self.everyone() if each.identity == who.key), None)
         if known is not None and not known.active:
@@ -164,30 +165,30 @@ class People(Tokens, Sessions, Closing):
         return self._open_session(self.active(name), who.provider)
 
     def linked(self, secret: str) -> Person | None:
-        """Whom a link is for, if :meth:`follow` would take it."""
+        """Return the person of a link, if :meth:`follow` would accept it."""
         name = self._find_link(LINK, secret)
         return None if name is None else self.admitted(name)
 
     def follow(self, secret: str) -> Opened | None:
-        """A session by a link, which is used up."""
+        """Open a session by a link, which is used up; ``None`` if the link is not valid."""
         person = self.linked(secret)
         if person is None or not self._use_link(LINK, secret):
             return None
         return self._open_session(person, LINK)
 
     def set_up_link(self) -> str | None:
-        """The secret that makes the first owner, for an hour and once; ``None`` where there is an owner.
+        """Return the secret that creates the first owner, valid once and for an hour; ``None`` if there is an owner.
 
-        Each call makes a new one and ends the one before.
+        Each call creates a new secret and invalidates the previous one.
         """
         return None if self._has_owner() else self._new_set_up_link()
 
     def set_up_open(self, secret: str) -> bool:
-        """Whether :meth:`set_up` would take this secret."""
+        """Whether :meth:`set_up` would accept this secret."""
         return self._find_link(SET_UP, secret) is not None and not self._has_owner()
 
     def set_up(self, secret: str, name: str) -> Opened | None:
-        """Make the first owner, and sign them in.
+        """Create the first owner, and sign them in; ``None`` if the secret is not valid.
 
         Raises:
             InputError: the name cannot be used; the secret can be used again.

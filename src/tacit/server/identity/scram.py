@@ -1,13 +1,12 @@
 """SCRAM-SHA-256 (RFC 5802, RFC 7677): verifiers of secrets, and the server's side of one exchange.
 
-A verifier holds two hashes of a salted secret, StoredKey and ServerKey. It proves that a client knows the secret, and
-lets the server prove that it knows the verifier; the secret does not follow from it, and neither does what a client
-would have to send. Secrets are tokens of ASCII letters and digits, so that there is nothing for SASLprep to change.
+A verifier holds two hashes of a salted secret, StoredKey and ServerKey. With it the server checks that a client knows
+the secret, and proves that it knows the verifier; neither the secret nor a client's proof can be computed from it.
+Secrets are tokens of ASCII letters, digits and underscores, which SASLprep does not change.
 
-The server has to name salt and iterations before it knows which of a person's tokens the client has. So all tokens of
-a person have one salt, which follows from the person's name by a key that is kept
-beside them, and all have the same number of iterations. Names that no person has get a salt in the same way, and so
-cannot be told from others.
+The server has to send salt and iterations before it knows which of a person's tokens the client has. All tokens of a
+person therefore have one salt, derived from the person's name with a key that is stored in the same database, and the
+same number of iterations. Names that no person has get a salt in the same way, so that they cannot be distinguished.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ _TEXT: Final = re.compile(r"SCRAM-SHA-256\$(\d{1,9}):([A-Za-z0-9+/=]+)\$([A-Za-z
 
 
 class ScramError(Exception):
-    """A message of the exchange is malformed, or its channel binding is not that of the connection."""
+    """A message of the exchange is malformed, or its channel binding does not match the connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientProof:
-    """Proof that a client sent, with the messages that it is about."""
+    """Proof that a client sent, with the messages that it authenticates."""
 
     messages: bytes
     proof: bytes
@@ -59,7 +58,7 @@ class ScramVerifier:
 
     @classmethod
     def read(cls, text: str | None) -> ScramVerifier | None:
-        """The verifier in a text as :attr:`text` writes it; None where there is none."""
+        """Parse a verifier from the format of :attr:`text`; None if there is none."""
         found = None if text is None else _TEXT.match(text)
         if found is None:
             return None
@@ -68,12 +67,12 @@ class ScramVerifier:
 
     @property
     def text(self) -> str:
-        """The text that is kept, in the form in which PostgreSQL keeps it."""
+        """Text to store, in PostgreSQL's format for SCRAM verifiers."""
         salt, stored, server = (base64.b64encode(each).decode() for each in (self.salt, self.stored, self.server))
         return f"{MECHANISM}${self.iterations}:{salt}${stored}:{server}"
 
     def check(self, shown: ClientProof) -> bytes | None:
-        """The server's last message where the client has the secret; None where it has not."""
+        """Return the server's last message if the client has proved the secret; else None."""
         signature = _hmac(self.stored, shown.messages)
         key = bytes(a ^ b for a, b in zip(shown.proof, signature, strict=True))
         if not hmac.compare_digest(hashlib.sha256(key).digest(), self.stored):
@@ -82,12 +81,12 @@ class ScramVerifier:
 
 
 class ScramExchange:
-    """Messages of one exchange, from the server's side.
+    """Server side of one exchange.
 
     Args:
         mechanism: that the client chose.
         nonce: random text of the server.
-        binding: hash of the server's certificate on a TLS connection; None without.
+        binding: hash of the server's certificate on a TLS connection; None without TLS.
     """
 
     def __init__(self, mechanism: str, nonce: str, binding: bytes | None) -> None:
@@ -99,10 +98,10 @@ class ScramExchange:
         self._header = self._bare = self._sent = b""
 
     def first(self, message: bytes, salt: bytes, iterations: int) -> bytes:
-        """Answer the client's first message.
+        """Return the answer to the client's first message.
 
         Raises:
-            ScramError: it is malformed; or a party between the two has hidden that the server has channel binding.
+            ScramError: it is malformed; or an intermediary has hidden that the server supports channel binding.
         """
         found = _FIRST.match(message)
         if found is None:
@@ -118,7 +117,7 @@ class ScramExchange:
         return self._sent
 
     def final(self, message: bytes) -> ClientProof:
-        """The proof in the client's last message.
+        """Return the proof in the client's last message.
 
         Raises:
             ScramError: it is malformed, or bound to another connection.
@@ -139,7 +138,7 @@ class ScramExchange:
 
 
 def salt_of(name: str, key: bytes) -> bytes:
-    """The salt of a person, or of a name that no person has."""
+    """Return the salt of a person, or of a name that no person has."""
     return _hmac(key, b"tacit scram salt\0" + name.encode("utf-8", "surrogatepass"))[:_SALT_BYTES]
 
 

@@ -18,15 +18,15 @@ JobState = Literal["waiting", "running", "done", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A query that is answered later, by whichever worker takes it.
+    """A query or release that runs in the background, in any worker that claims it.
 
     Args:
-        id: as :func:`~tacit.server.identity.credentials.new_id` makes them.
-        analyst: its owner, who alone finds it.
-        request: the query, as :func:`tacit.server.api.request.job_text` writes it.
+        id: from :func:`~tacit.server.identity.credentials.new_id`, or a hash of the idempotency key.
+        analyst: its owner, who alone can find it.
+        request: the request, in the format of :func:`tacit.server.api.request.job_text`.
         outcome: the answer or the failure, in JSON.
-        worker: the one that has it, until ``lease``; afterwards another may take it.
-        tries: how many workers have taken it.
+        worker: the worker that runs it, until ``lease``; afterwards another may claim it.
+        tries: number of workers that have claimed it.
     """
 
     id: str
@@ -49,7 +49,7 @@ _PUT: Final = (
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING RETURNING id"
 )
 _ID: Final = 64
-#: Outcomes that are kept for one person. Repeats are free, so that without an end they would fill the ledger's disk.
+#: Maximum number of outcomes kept per person. Repeats are free, and would otherwise fill the ledger's disk.
 _MOST_FINISHED: Final = 100
 _OLD_JOBS: Final = (
     "DELETE FROM people_jobs WHERE analyst = ? AND finished IS NOT NULL AND id NOT IN (SELECT id FROM people_jobs "
@@ -58,13 +58,12 @@ _OLD_JOBS: Final = (
 
 
 class JobStore:
-    """Stores jobs, hands them to workers, and keeps their outcomes."""
+    """Stores jobs, assigns them to workers, and keeps their outcomes."""
 
     def __init__(self, store: PeopleStore) -> None:
         self._store = store
 
     def put(self, job: Job) -> None:
-        """Store a new job."""
         values = (
             line(job.id, "id", _ID), spelled(job.analyst, "analyst"), storable(job.request, "request"),
             stamp(job.created, "created"), job.state, storable(job.outcome, "outcome"), line(job.worker, "worker", 200),
@@ -76,7 +75,7 @@ class JobStore:
                 raise InputError("id", "is that of another job")
 
     def find(self, job_id: object, analyst: str) -> Job | None:
-        """A job of this analyst; those of others are not there."""
+        """Return an analyst's job; None for an unknown id, or the job of another analyst."""
         if not (isinstance(job_id, str) and len(job_id) <= _ID and job_id.isascii() and job_id.isalnum()):
             return None
         rows = self._store.tables.read(
@@ -85,12 +84,12 @@ class JobStore:
         return _job(rows[0]) if rows else None
 
     def claim(self, job_id: str, worker: str, lease_until: datetime) -> int:
-        """Take a free job, or one whose lease ran out; or extend the lease of one's own.
+        """Claim a free job, or one whose lease has expired; or extend the lease of this worker's job.
 
-        That it was taken is counted in the same statement, so before anything is done for it.
+        The same statement counts the claim, before any work on the job.
 
         Returns:
-            Number of workers that have taken it, this one included; 0 where it was not to be had.
+            Number of workers that have claimed it, including this one; 0 if it is not available.
         """
         values = (line(worker, "worker", 200), stamp(lease_until, "lease_until"))
         with self._store.tables.write() as run:
@@ -103,7 +102,7 @@ class JobStore:
         return int(rows[0][0]) if rows else 0
 
     def put_back(self, job_id: str, worker: str) -> None:
-        """Give a job back to other workers, as if it had never been taken."""
+        """Return a job to the queue for other workers, as if it had never been claimed."""
         with self._store.tables.write() as run:
             run(
                 "UPDATE people_jobs SET state = 'waiting', worker = '', lease = NULL, tries = tries - 1 "
@@ -112,7 +111,7 @@ class JobStore:
             )
 
     def finish(self, job_id: str, outcome: str, *, failed: bool = False) -> bool:
-        """Keep the outcome of a job; whether it is the first, which stays. The oldest finished make room for it."""
+        """Store a job's outcome unless it has one; return whether it was stored. Delete the oldest ones."""
         state = "failed" if failed else "done"
         with self._store.tables.write() as run:
             rows = run(
@@ -125,7 +124,7 @@ class JobStore:
         return bool(rows)
 
     def unfinished(self) -> tuple[Job, ...]:
-        """Unfinished jobs that a worker may take, the oldest first."""
+        """Return the unfinished jobs that a worker may claim, the oldest first."""
         rows = self._store.tables.read(
             _JOB_COLUMNS + "WHERE state = 'waiting' OR (state = 'running' AND lease < ?) ORDER BY created, id",
             (self._store.now(),),
@@ -133,12 +132,12 @@ class JobStore:
         return tuple(map(_job, rows))
 
     def open(self, analyst: str) -> int:
-        """Number of an analyst's unfinished jobs."""
+        """Return the number of an analyst's unfinished jobs."""
         count = "SELECT COUNT(*) FROM people_jobs WHERE analyst = ? AND state IN ('waiting', 'running')"
         return int(self._store.tables.read(count, (spelled(analyst, "analyst"),))[0][0])
 
     def forget(self, before: datetime) -> int:
-        """Delete jobs that were finished before a moment; returns how many."""
+        """Delete the jobs finished before a time; return their number."""
         with self._store.tables.write() as run:
             old = "DELETE FROM people_jobs WHERE finished < ? RETURNING id"
             return len(run(old, (stamp(before, "before"),)))
@@ -152,7 +151,7 @@ def _job(row: tuple[Any, ...]) -> Job:
 _TITLE: Final = 120
 _TEXT: Final = 20_000
 _OPTIONS: Final = 4_000
-#: Queries that one person may keep.
+#: Maximum number of saved queries of one person.
 _MOST: Final = 200
 _MOST_SHOWN: Final = 1_000
 _COLUMNS: Final = "SELECT id, name, title, sql, options, populations, shared, saved FROM people_queries "
@@ -160,14 +159,14 @@ _COLUMNS: Final = "SELECT id, name, title, sql, options, populations, shared, sa
 
 @dataclass(frozen=True)
 class SavedQuery:
-    """A query that a person keeps.
+    """A query that a person has saved.
 
     Attributes:
-        id: in its address; cannot be guessed.
-        name: the person whose it is.
-        options: fields of the form beside the text.
-        populations: that it reads, as the ledger spells them.
-        shared: whether others see it who may see all of those populations.
+        id: unguessable id, part of its address.
+        name: its owner.
+        options: fields of the form other than the text.
+        populations: populations that it reads, as normalized in the ledger.
+        shared: whether other people who may see all of these populations see it.
     """
 
     id: str
@@ -180,14 +179,14 @@ class SavedQuery:
     saved: datetime
 
     def is_seen_by(self, person: Person) -> bool:
-        """Whether a person sees it: their own, or a shared one about populations that they may see."""
+        """Whether a person sees the query: an owner's own, or a shared one about populations that they may see."""
         if self.name == person.name:
             return True
         return self.shared and (person.populations is None or self.populations <= person.populations)
 
 
 class SavedQueries:
-    """Keeps queries; for any number of threads and processes."""
+    """Stores saved queries; for any number of threads and processes."""
 
     def __init__(self, store: PeopleStore) -> None:
         self._store = store
@@ -202,10 +201,10 @@ class SavedQueries:
         populations: Iterable[str],
         shared: bool,
     ) -> SavedQuery:
-        """Keep a query.
+        """Save a query.
 
         Raises:
-            InputError: something is missing or too long, or the person keeps too many already.
+            InputError: a value is missing or too long, or the person has too many saved queries.
         """
         named = line(title, "title", _TITLE)
         if not named:
@@ -221,7 +220,7 @@ class SavedQueries:
         kept = storable(sql, "sql"), storable(text, "options"), json.dumps(sorted(seen))
         values = (made.id, made.name, named, *kept, int(shared), now)
         with self._store.tables.write() as run:
-            # Enough to keep the database small; on PostgreSQL two at once may pass the limit by one.
+            # Enough to keep the database small; on PostgreSQL two concurrent calls may exceed the limit by one.
             done = run(
                 "INSERT INTO people_queries (id, name, title, sql, options, populations, shared, saved) "
                 "SELECT ?, ?, ?, ?, ?, ?, ?, ? WHERE (SELECT COUNT(*) FROM people_queries WHERE name = ?) < ? "
@@ -233,7 +232,7 @@ class SavedQueries:
         return made
 
     def seen(self, person: Person) -> tuple[SavedQuery, ...]:
-        """Queries that a person sees, newest first: their own, and shared ones about what they may see."""
+        """Return the queries that a person sees, newest first: their own, and shared ones about visible populations."""
         rows = self._store.tables.read(
             f"{_COLUMNS} WHERE name = ? OR shared = 1 ORDER BY saved DESC, id LIMIT ?", (person.name, _MOST_SHOWN)
         )
@@ -241,16 +240,16 @@ class SavedQueries:
         return tuple(each for each in found if each.is_seen_by(person))
 
     def find(self, identity: str, person: Person) -> SavedQuery | None:
-        """A query that a person sees; None for one that is not there for them."""
+        """Return a saved query; None if the person may not see it, or it does not exist."""
         rows = self._store.tables.read(f"{_COLUMNS} WHERE id = ? AND (name = ? OR shared = 1)", (identity, person.name))
         found = _query(rows[0]) if rows else None
         return found if found is not None and found.is_seen_by(person) else None
 
     def share(self, identity: str, person: Person, populations: Iterable[str] | None) -> bool:
-        """Share a query of one's own with those who may see these populations, or stop sharing it with None.
+        """Share a person's own query with everyone who may see these populations; None stops sharing it.
 
         Returns:
-            Whether there is such a query of theirs.
+            Whether the person has such a query.
         """
         seen = sorted(plain_name(each, "population") for each in populations or ())
         with self._store.tables.write() as run:
@@ -261,7 +260,7 @@ class SavedQueries:
         return bool(done)
 
     def delete(self, identity: str, person: Person) -> bool:
-        """Delete a query of one's own; returns whether there was one."""
+        """Delete a person's own query; return whether it existed."""
         with self._store.tables.write() as run:
             done = run("DELETE FROM people_queries WHERE id = ? AND name = ? RETURNING id", (identity, person.name))
         return bool(done)

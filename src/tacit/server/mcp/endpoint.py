@@ -1,14 +1,14 @@
 """Transports of the tools: standard streams, for a project or as a bridge to a server, and HTTP at ``/mcp``.
 
-*Restarts.* An assistant can end a process that it talks to and start it again. The share of the conversation is an
-entry of the ledger under the analyst and the name of the conversation, both from the command line, so that the next
-process finds what was spent. A command line is not an argument of a tool: no text that a model writes changes it.
+*Restarts.* An assistant can end its server process and start it again. The share of the conversation is an entry of the
+ledger under the analyst and the name of the conversation, both from the command line, so that the next process finds
+what was spent. The command line is not an argument of a tool: no text that a model writes changes it.
 
-*HTTP.* Each request is a POST with a token of its own; there are no sessions, so that there is no session id to steal,
-and any worker process answers. The conversation and its share are headers, which the person writes into the
-configuration of the assistant. A page in a browser cannot ask: a request that states another origin than the server's
-own is refused, and so is one to a loopback server under another name (DNS rebinding). Size, time, form and depth of
-bodies have the limits of the API.
+*HTTP.* Each request is a POST with a token; there are no sessions, so that there is no session id to steal, and any
+worker process answers. The conversation and its share are headers, which the person writes into the configuration of
+the assistant. A page in a browser cannot ask: a request with another origin than the server's is refused, and so is a
+request to a loopback server under another name (DNS rebinding). Size, time, format and depth of bodies have the limits
+of the API.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ToolCall = Callable[[Any, str, Mapping[str, Any] | None], Awaitable[types.CallTo
 
 
 def assistant_server(call: ToolCall) -> Server[Any]:
-    """A server of the protocol whose tools are called by ``call``."""
+    """Create an MCP server whose tools are called by ``call``."""
     from tacit import __version__
 
     async def list_tools(_context: Any, _page: types.PaginatedRequestParams | None) -> types.ListToolsResult:
@@ -56,7 +56,7 @@ def assistant_server(call: ToolCall) -> Server[Any]:
 
 
 def result_of(reply: ToolReply) -> types.CallToolResult:
-    """The reply of a tool, as the protocol has it."""
+    """Return the reply of a tool as an MCP result."""
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=reply.text)],
         structured_content=reply.content,
@@ -75,10 +75,10 @@ def serve_curator(door: CuratorDoor) -> None:
 
 
 def serve_bridge(url: str, headers: Mapping[str, str]) -> None:
-    """Pass the tools of a server's ``/mcp`` on to standard input and output, until the input ends.
+    """Forward the tools of a server's ``/mcp`` to standard input and output, until the input ends.
 
     Raises:
-        InputError: nothing of the kind answers there, or the token is not valid.
+        InputError: the URL serves no MCP tools, or the token is not valid.
     """
     connected = False
 
@@ -86,7 +86,7 @@ def serve_bridge(url: str, headers: Mapping[str, str]) -> None:
         nonlocal connected
         import httpx2
 
-        # The server decides when an answer leaves, so that the wait has no end here.
+        # The server decides when an answer leaves, so there is no timeout here.
         waits = httpx2.Timeout(30.0, read=None)
         async with (
             httpx2.AsyncClient(headers=dict(headers), timeout=waits) as http,
@@ -116,13 +116,13 @@ async def _serve(server: Server[Any]) -> None:
 
 
 PATH: Final = "/mcp"
-#: Name of the conversation where none is stated.
+#: Default name of the conversation.
 DEFAULT_CONVERSATION: Final = "assistant"
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 class AssistantEndpoint:
-    """The tools over HTTP."""
+    """The tools over HTTP, as an ASGI application."""
 
     def __init__(self, runtime: WorkerRuntime) -> None:
         self._runtime = runtime
@@ -133,7 +133,7 @@ class AssistantEndpoint:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Serve; for the life of the application."""
+        """Run the MCP server for the life of the application."""
         async with self._manager.run():
             yield
 
@@ -177,10 +177,10 @@ class AssistantEndpoint:
 
 
 def check_origin(headers: dict[bytes, bytes], settings: Settings) -> None:
-    """Refuse a page of another origin, and a name of this machine that is not its own.
+    """Refuse a browser page of another origin, and a loopback request with another host name.
 
     Raises:
-        RequestError: the request comes from, or believes to go to, another place.
+        RequestError: the Origin or the Host header names another server.
     """
     host = headers.get(b"host", b"").decode("latin-1").lower()
     own = None if settings.address is None else urlsplit(settings.address).netloc.lower()
@@ -197,7 +197,7 @@ def check_origin(headers: dict[bytes, bytes], settings: Settings) -> None:
 
 
 def _conversation(headers: dict[bytes, bytes]) -> Conversation | None:
-    """The conversation that the headers state; None without a share."""
+    """Return the conversation that the headers name; None without a share."""
     share = headers.get(b"tacit-share")
     if share is None:
         return None

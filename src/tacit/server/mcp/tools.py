@@ -1,17 +1,17 @@
 """Tools of an assistant: tables, quote, ask, budget, history, published numbers.
 
-Every reply has two forms: structured content, with exact amounts as text, and a few sentences. Both say what was or
-would be charged, how far off the numbers may be, their bias, and what is left of the share of the conversation,
-of the person's and of the population's budget. A refusal says why, that nothing was charged, and the request that would
-be accepted in its place, with what that leaves out: its query is the one that the refusal proposes, at a price that the
-budgets hold. It is quoted first; data is not read, and nothing is charged.
+Every reply has two forms: structured content, with exact amounts as text, and a few sentences. Both state what was or
+would be charged, the error and bias of the numbers, and the remaining share of the conversation, of the person, and of
+the population's budget. A refusal states the reason, that nothing was charged, and a request that would be accepted,
+with what it leaves out: its query is the one that the refusal proposes, at a cost that the budgets allow. It is quoted
+first; data is not read, and nothing is charged.
 
-Arguments are those of ``POST /v1/query``, read by the same strict reader. No argument names the conversation, its share
-or the person: those come from the command line, or from the headers of the request, which the person writes.
+Arguments are those of ``POST /v1/query``, parsed by the same strict reader. No argument names the conversation, its
+share or the person: those come from the command line, or from the headers of the request, which the person writes.
 
-Behind the tools is a *door*: a curator in this process, or a person at a server. Both lead to the one way of a query:
-the same plans, prices, ledger and refusals. At a server rates, threads and departure times are those of the API as
-well.
+The tools reach the data through a *door*: a curator in this process, or a person at a server. Both process queries in
+the same way, with the same plans, costs, ledger and refusals. At a server, rate limits, threads and response times are
+also those of the API.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ INSTRUCTIONS: Final = (
     "and say both to the person. A repeated query is free. The conversation has a share of the budget that no "
     "argument can raise: where a reply says stop, stop asking and tell the person what you have."
 )
-#: Failures before anything was charged; of others that is not known.
+#: Error codes that imply that nothing was charged; other codes do not tell.
 _BEFORE: Final = ("input", "query", "budget", "access", "accounting", "auth", "rate", "busy", "request")
-#: Rows and history entries in one reply; a model reads no more of use.
+#: Maximum rows and history entries in one reply; more would not help a model.
 _MOST_ROWS: Final = 200
 _MOST_ENTRIES: Final = 50
-#: Rows that are written out in the text.
+#: Maximum number of rows in the text.
 _MOST_LINES: Final = 40
 _HOW: Final = (
     f"One SELECT that aggregates, with {', '.join(sorted(name.upper() for name in SQL_NAMES))}.",
@@ -75,23 +75,23 @@ _HOW: Final = (
     "State one cost: epsilon, or within (the largest error) instead. There is no default.",
     "Rows of single people are never shown.",
 )
-#: A longer text is not searched for names.
+#: Maximum characters of a text that is searched for names.
 _LONGEST: Final = 5_000
 _WORD: Final = re.compile(r"[^\W\d]\w*")
-#: A clause that states a price and nothing else.
+#: A clause that states only a cost.
 _PRICE: Final = re.compile(
     r"\bWITH\s+DIFFERENTIAL_PRIVACY\s+OPTIONS\s*\(\s*((epsilon|delta|rho)\s*=\s*[\d.eE+/-]+\s*,?\s*)*\)", re.IGNORECASE
 )
-#: Prices are written with so many digits.
+#: Significant digits of proposed costs.
 _DIGITS: Final = 6
-#: Part of what is left that a query without a price is proposed for.
+#: Share of the remaining budget proposed as the cost of a query that states none.
 _PART: Final = Fraction(1, 10)
 _OF_USE: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class ToolReply:
-    """Reply of a tool: structured content, a few sentences, and whether it is a refusal or a failure."""
+    """Reply of a tool: structured content, text, and whether it is a refusal or a failure."""
 
     content: dict[str, Any]
     text: str
@@ -99,7 +99,7 @@ class ToolReply:
 
 
 def _tool(name: str, title: str, description: str, schema: Mapping[str, Any], *, charges: bool = False) -> Tool:
-    """A tool as assistants see it: ``title`` is for people, ``description`` for the model."""
+    """Return a tool's MCP description: ``title`` is for people, ``description`` for the model."""
     hints = ToolAnnotations(
         title=title, read_only_hint=not charges, destructive_hint=charges, idempotent_hint=True, open_world_hint=False
     )
@@ -165,7 +165,7 @@ TOOLS: Final[Mapping[str, Tool]] = {
 
 
 class CuratorDoor:
-    """The curator of a project file, in threads, and the conversation whose share is charged."""
+    """The curator of a project file, called in threads, and the conversation whose share is charged."""
 
     def __init__(self, curator: Curator, conversation: Conversation) -> None:
         self.about: dict[str, Any] = {}
@@ -192,12 +192,12 @@ class CuratorDoor:
     async def history(
         self, *, population: str | None = None, analyst: str | None = None, limit: int | None = None
     ) -> tuple[Entry, ...]:
-        """Charges of the analyst alone, where none is named."""
+        """Return charges of the named analyst; by default, of the curator's analyst."""
         who = analyst or self._curator.analyst
         return await asyncio.to_thread(self._curator.history, population=population, analyst=who, limit=limit)
 
     async def find(self, number: str) -> NumberSearch:
-        """A quoted number in releases and in the person's own answers; free."""
+        """Search for a quoted number in releases and in the person's own answers. Free."""
         own = plain_name(self._curator.analyst, "analyst")
         return await asyncio.to_thread(
             find_number, self._curator.context, number, sees=lambda record: record.analyst == own
@@ -205,11 +205,10 @@ class CuratorDoor:
 
 
 class ServerDoor:
-    """A person who has shown a token to a server; ``about`` takes public facts for the log.
+    """An authenticated person at a server; ``about`` collects public facts for the log.
 
     Args:
-        conversation: whose share is charged; None where the request states none, and then nothing can be asked but with
-            a token that has a share of its own.
+        conversation: whose share is charged; if None, queries can be asked only with a token that has a share.
     """
 
     def __init__(
@@ -234,7 +233,7 @@ class ServerDoor:
                 "the person must state how much this conversation may spend, in the assistant's configuration: "
                 'the header "Tacit-Share": "1"; or the owner issues a token with a share',
             )
-        # A client that leaves ends the wait, not the work: its charge is paid, and it departs when it was to depart.
+        # If the client disconnects, the work goes on: its charge is paid, and its response time does not change.
         ask, talk = Request.of(sql, options), self._conversation
         work = asyncio.ensure_future(self._runtime.ask(self._access, ask, idempotency_key, conversation=talk))
         let_run(work)
@@ -257,14 +256,14 @@ class ServerDoor:
     async def history(
         self, *, population: str | None = None, analyst: str | None = None, limit: int | None = None
     ) -> tuple[Entry, ...]:
-        """The newest charges of the person, of one page."""
+        """Return the person's newest charges, at most one page."""
         check_own(analyst)
         page = await self._runtime.run(self._runtime.service.history, self._access, limit=limit)
         found = (entry_of(each) for each in page.records if population in (None, each.population))
         return tuple(found)[::-1]
 
     async def find(self, number: str) -> NumberSearch:
-        """A quoted number in what the person sees; free."""
+        """Search for a quoted number in everything the person may see. Free."""
         return await self._runtime.run(self._runtime.service.find_number, self._access, number)
 
 
@@ -272,13 +271,13 @@ class ServerDoor:
 
 
 class AssistantTools:
-    """The tools, for one person in one conversation; ``door`` leads to the data."""
+    """The tools for one person in one conversation; ``door`` gives access to the curator or server."""
 
     def __init__(self, door: CuratorDoor | ServerDoor) -> None:
         self._door = door
 
     async def call(self, name: str, arguments: Mapping[str, Any] | None) -> ToolReply:
-        """Call a tool; failures are replies as well."""
+        """Call a tool; failures are returned as replies."""
         refused: Request | None = None
         try:
             given = _strict(arguments)
@@ -397,7 +396,7 @@ class AssistantTools:
             left = _left_content(budgets)
             nearest = None if refused is None else await self._nearest(problem, refused, budgets)
         except Exception:
-            # The first failure is the one to tell.
+            # Report the original failure.
             return ToolReply({**content, "nearest": None, "stop": False}, " ".join(words), failed=True)
         if nearest is not None:
             request, change = nearest
@@ -405,7 +404,7 @@ class AssistantTools:
             words.append(str(Proposal(_stated(request), change)))
         else:
             content["nearest"] = None
-        # The stop is for the budget, and not for a sentence that a model could correct.
+        # Stop only if the budget is used up, not for a query that the model could correct.
         content |= left
         content["stop"] = left["stop"] or (isinstance(problem, BudgetError) and nearest is None)
         return ToolReply(content, "\n".join([*words, _left_words(budgets)]), failed=True)
@@ -413,7 +412,7 @@ class AssistantTools:
     async def _nearest(
         self, problem: Exception, refused: Request, budgets: Sequence[Budget]
     ) -> tuple[Request, str] | None:
-        """A request that would be accepted, and what its query leaves out; None without any."""
+        """Return a request that would be accepted, and what its query leaves out; None if none is found."""
         if not isinstance(problem, (BudgetError, QueryError, ValueError)):
             return None
         proposal = problem.proposal if isinstance(problem, Refusal) else Proposal(refused.sql)
@@ -433,7 +432,7 @@ class AssistantTools:
 def _at_prices(
     problem: BaseException, wanted: Request, tables: Sequence[Table], budgets: Sequence[Budget]
 ) -> Iterator[Request]:
-    """The request at the price that was stated, and at one that fits."""
+    """Yield the request at its stated cost, then at a cost that fits in the budget."""
     short = isinstance(problem, BudgetError)
     if wanted.is_priced and not short:
         yield wanted
@@ -443,7 +442,7 @@ def _at_prices(
     budget = next((each for each in budgets if each.population.casefold() in owners), None)
     if budget is None or _is_used_up(budget):
         return
-    # Accounts that count the square of mu have no option of that name.
+    # Accounts in squared mu have no option of that name.
     currency = budget.lines[0].currency
     left = min(line.left for line in _limits(budget))
     price = round_down(left if short else left * _PART, _DIGITS)
@@ -452,12 +451,12 @@ def _at_prices(
 
 
 def _is_used_up(budget: Budget) -> bool:
-    """Whether an account, or a share of it, has less than a thousandth left: that buys nothing of use."""
+    """Whether less than a thousandth of an account or of a share of it remains, too little for a useful query."""
     return any(line.left * _OF_USE < line.cap for line in _limits(budget))
 
 
 def _limits(budget: Budget) -> list[Line]:
-    """The first currency of an account and of the shares of it that are limited."""
+    """Return the line of the first currency, for the account and for each limited share of it."""
     own = budget.balances[0]
     return [balance.lines[0] for balance in budget.balances if balance.limited or balance is own]
 
@@ -474,7 +473,7 @@ def _short(value: Any) -> str:
 
 
 def _strict(arguments: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Arguments by the strict reader of request bodies; numbers as the decimal text that they print as."""
+    """Parse arguments as strictly as request bodies; numbers are read from their printed decimal text."""
     try:
         text = json.dumps(dict(arguments or {}), ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError):
@@ -484,7 +483,7 @@ def _strict(arguments: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _stated(ask: Request) -> str:
-    """The arguments that ask a query, without options that have their default."""
+    """Return the tool arguments for a query as JSON, without options that have their default."""
     plain = Request()
     stated = {name: value for name, value in ask.options.items() if value != getattr(plain, name)}
     told = json.loads(query_body(Request.of(ask.sql, stated)))
@@ -493,7 +492,7 @@ def _stated(ask: Request) -> str:
 
 
 def _left_content(budgets: Sequence[Budget]) -> dict[str, Any]:
-    """Amounts left, by population and owner, and whether the conversation has to stop."""
+    """Return the remaining amounts by population and owner, and whether the conversation has to stop."""
     left = [
         {
             "population": budget.population,

@@ -1,7 +1,7 @@
 """Queries about the catalogue: rewritten from PostgreSQL's dialect to DuckDB's, and answered by an embedded DuckDB.
 
-There is one database for each part of the catalogue that people see, with the tables and functions of
-:mod:`.system_tables`. A query may use what stands on the lists below; all else is refused.
+Each part of the catalog that some people see has one database, with the tables and functions of :mod:`.system_tables`.
+A query may use the functions and types in the lists below; everything else is refused.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from tacit.server.api.worker_runtime import WorkerRuntime
     from tacit.server.identity import Access
 
-#: Functions of PostgreSQL that DuckDB has by the same name.
+#: Functions that PostgreSQL and DuckDB have by the same name.
 SAME: Final = frozenset(
     {"unnest", "generate_series", "generate_subscripts", "row_number", "rank", "string_agg", "array_agg", "bool_or",
      "bool_and", "starts_with", "left", "right", "md5", "split_part", "strpos", "btrim", "ltrim",
      "rtrim", "trim", "translate", "char_length", "octet_length", "array_append",
      "jsonb_build_object", "json_build_object", "json_agg", "jsonb_agg", "now", "chr", "concat", "row_to_json", "ascii", "initcap", "mod", "any_value",
-     # Functions of PostgreSQL's catalogue that DuckDB has as well.
+     # Functions of PostgreSQL's catalog that DuckDB has as well.
      "shobj_description", "pg_function_is_visible", "pg_operator_is_visible", "pg_collation_is_visible",
      "pg_opclass_is_visible", "pg_opfamily_is_visible", "pg_conversion_is_visible", "pg_ts_config_is_visible",
      "pg_ts_dict_is_visible", "pg_is_other_temp_schema", "pg_my_temp_schema", "pg_size_pretty",
@@ -41,22 +41,22 @@ SAME: Final = frozenset(
      "has_foreign_data_wrapper_privilege", "array_position", "regexp_split_to_table", "inet_server_addr",
      "inet_server_port", "inet_client_addr", "set_config"}
 )  # fmt: skip
-#: Functions that sqlglot knows by a class of their own.
+#: Functions for which sqlglot has a class.
 CLASSES: Final = frozenset(
     ["Abs", "And", "Any", "Array", "ArrayAgg", "ArrayContains", "ArrayContainsAll", "ArrayLength", "ArraySize", "ArrayToString", "Case", "Cast", "Ceil", "Chr", "Coalesce", "Concat", "ConcatWs", "Count", "CurrentCatalog", "CurrentDate", "CurrentRole", "CurrentSchema", "CurrentSchemas", "CurrentTimestamp", "CurrentUser", "Exists", "Explode", "ExplodingGenerateSeries", "Extract", "First", "Floor", "GenerateSeries", "Greatest", "GroupConcat", "If", "Initcap", "JSONArrayAgg", "JSONObject", "JSONBObject", "Least", "Left", "Length", "Localtime", "Localtimestamp", "LogicalAnd", "LogicalOr", "Lower", "LTrim", "MD5", "Max", "Min", "Not", "Nullif", "Or", "Posexplode", "Quarter", "Rank", "RegexpILike", "RegexpLike", "RegexpReplace", "RegexpSplit", "Replace", "Right", "Round", "RowNumber", "SessionUser", "Sign", "Split", "SplitPart", "StartsWith", "StrPosition", "StrToTime", "Substring", "Sum", "ToChar", "Transform", "Trim", "TryCast", "Unnest", "Upper", "CurrentVersion", "CurrentSession", "Collate", "CurrentDatabase", "DenseRank", "Avg", "StringToArray", "Lag", "Lead", "Xor", "Exp", "Sqrt", "ArrayPosition", "AnyValue"]
 )  # fmt: skip
 _NAMES: Final = frozenset(head.partition("(")[0] for head in MACROS)
 #: Functions that return rows.
 _ROWS: Final = frozenset(head.partition("(")[0] for head, body in MACROS.items() if body.startswith("TABLE"))
-#: What is read for each query, by the tables and functions that show it.
+#: Dynamic tables that a query reads, by the system table or function that shows them.
 _DYNAMIC: Final = {
     "pgt.budget": "budget", "pgt.history": "history", "pgc.pg_settings": "x_setting",
     "current_setting": "x_setting", "pg_show_all_settings": "x_setting",
 }  # fmt: skip
-#: Characters of a text that a query may lengthen, and numbers of a series: DuckDB's limit on memory does not count texts.
+#: Maximum characters of a text that a query lengthens, and numbers of a series: DuckDB's memory limit excludes texts.
 _LONGEST: Final = 10_000
 _LONGEST_WORD: Final = 200
-#: Before the names of parts of a query.
+#: Prefix of the names of common table expressions.
 _PART: Final = "tacit part "
 _REG: Final = frozenset({"regclass", "regtype", "regproc", "regprocedure", "regnamespace", "regrole", "regoper"})
 #: A cast of a list of numbers to names, which sqlglot cannot read; tools cast lists of pg_proc, which has no rows.
@@ -65,35 +65,35 @@ _WORDS: Final = {"oid": "UINTEGER", "name": "VARCHAR", "char": "VARCHAR", "xid":
                  "int2vector": "SMALLINT[]", "oidvector": "UINTEGER[]", "sql_identifier": "VARCHAR",
                  "character_data": "VARCHAR", "cardinal_number": "INTEGER", "yes_or_no": "VARCHAR",
                  "aclitem": "VARCHAR", "pg_node_tree": "VARCHAR", "anyarray": "VARCHAR[]"}  # fmt: skip
-#: Types that DuckDB knows as well, where the schema stands in front.
+#: Types that DuckDB knows as well, when they are qualified by the schema.
 _PLAIN: Final = {"int2": "SMALLINT", "int4": "INTEGER", "int8": "BIGINT", "text": "VARCHAR", "bool": "BOOLEAN",
                  "float4": "FLOAT", "float8": "DOUBLE", "varchar": "VARCHAR", "bpchar": "VARCHAR",
                  "numeric": "DECIMAL(18, 3)", "date": "DATE", "timestamp": "TIMESTAMP", "timestamptz": "TIMESTAMPTZ",
                  "json": "VARCHAR", "jsonb": "VARCHAR"}  # fmt: skip
-#: Columns of lists that PostgreSQL writes without braces.
+#: List columns that PostgreSQL writes without braces.
 _VECTORS: Final = frozenset({"indkey", "indclass", "indcollation", "proargtypes", "tgattr", "partattrs", "partclass"})
 #: Types that no column has.
 _PSEUDO: Final = {"trigger": 2279, "event_trigger": 3838, "void": 2278, "record": 2249, "internal": 2281, "any": 2276}
-#: Catalogues that comments may be about, and that no one may read.
+#: Catalogs that comments may be about, and that no one may read.
 _CLASSES_ELSEWHERE: Final = {"pg_authid": 1260}
 _SECONDS: Final = 2.0
-#: Rows, cells and characters of an answer, and rows that are fetched at a time.
+#: Maximum rows, cells and characters of an answer, and rows fetched at a time.
 _MOST_ROWS: Final = 50_000
 _MOST_CELLS: Final = 500_000
 _MOST_CHARACTERS: Final = 10_000_000
 _PIECE: Final = 1_000
 _DECIMAL: Final = re.compile(r"DECIMAL\((\d+),(\d+)\)\Z")
-#: A failure that a function of the system has stated itself.
+#: A failure raised by a system function.
 _STATED: Final = re.compile(r"Invalid Input Error: (\d{5}): (.*)")
 
 
 class WrittenQuery(NamedTuple):
-    """A query of the catalogue in DuckDB's words.
+    """A catalog query in DuckDB's dialect.
 
     Args:
-        lasting: whether its answer stays the same.
-        dynamic: what has to be read for it.
-        changes: name, value and whether it ends with the transaction, of each ``set_config``.
+        lasting: whether its answer never changes.
+        dynamic: names of the tables that must be read for it.
+        changes: name, value and transaction-locality of each ``set_config``.
     """
 
     sql: str
@@ -104,7 +104,7 @@ class WrittenQuery(NamedTuple):
 
 @dataclass(frozen=True)
 class CatalogueResult:
-    """Columns and rows of an answer about the catalogue, and the number of characters of all its texts."""
+    """Columns and rows of the answer to a catalog query, and the number of characters of all its texts."""
 
     columns: tuple[WireColumn, ...]
     rows: tuple[tuple[Any, ...], ...]
@@ -112,7 +112,7 @@ class CatalogueResult:
 
 
 class SystemCatalog:
-    """The tables of the system for those who see the same part of the catalogue; safe to use from several threads."""
+    """System tables for people who see the same part of the catalog; thread-safe."""
 
     def __init__(self, catalog: Catalog, database: str) -> None:
         import duckdb
@@ -127,7 +127,7 @@ class SystemCatalog:
             "WHERE schema_name IN ('pgc', 'pgi', 'pgt')"
         ).fetchall()
         self.tables = {table for table, _, _ in columns}
-        #: Names of columns that hold lists.
+        #: Names of list columns.
         self.lists = {column for _, column, is_list in columns if is_list}
         for setting, value in (
             ("temp_directory", "''"), ("python_enable_replacements", "false"), ("allow_community_extensions", "false"),
@@ -137,7 +137,7 @@ class SystemCatalog:
             self._connection.execute(f"SET GLOBAL {setting} = {value}")
 
     def written(self, text: str, values: Sequence[Any], types: Sequence[int]) -> WrittenQuery:
-        """The query in DuckDB's words.
+        """Rewrite a query in DuckDB's dialect.
 
         Raises:
             StatementFault, Refusal: it cannot be answered.
@@ -148,10 +148,10 @@ class SystemCatalog:
         return WrittenQuery(tree.sql("duckdb"), lasting, frozenset(rewriting.dynamic), tuple(rewriting.changes))
 
     def run(self, sql: str, variables: Mapping[str, Any]) -> CatalogueResult:
-        """Answer a query in DuckDB's words; variables are the user and the rows of what is dynamic.
+        """Answer a rewritten query; variables are the user and the rows of dynamic tables.
 
         Raises:
-            StatementFault: DuckDB cannot, or not in time.
+            StatementFault: DuckDB fails, or takes too long.
         """
         import duckdb
 
@@ -187,7 +187,7 @@ class SystemCatalog:
         return CatalogueResult(columns, tuple(shown), characters)
 
     def oid_of_class(self, text: str) -> int | None:
-        """The number of a table by its name, as ``regclass`` reads it."""
+        """Return the oid of a table by its name, as ``regclass`` reads it; None if there is no such table."""
         if text.isdigit():
             return int(text)
         name = text.rpartition(".")[2].strip('"')
@@ -197,10 +197,10 @@ class SystemCatalog:
 
 
 def _fetched(cursor: Any) -> tuple[list[tuple[Any, ...]], int]:
-    """The rows of a query, piece by piece, and the characters in them.
+    """Fetch the rows of a query in batches; return them and the number of characters in them.
 
     Raises:
-        StatementFault: they are too many.
+        StatementFault: the answer is too large.
     """
     rows: list[tuple[Any, ...]] = []
     characters = 0
@@ -227,7 +227,7 @@ def _column(name: str, kind: str) -> WireColumn:
 
 
 class _Rewriting:
-    """One query, from PostgreSQL's dialect to DuckDB's."""
+    """Rewrites one query from PostgreSQL's dialect to DuckDB's."""
 
     def __init__(self, catalog: SystemCatalog, values: Sequence[Any], types: Sequence[int]) -> None:
         self._catalog = catalog
@@ -238,7 +238,7 @@ class _Rewriting:
         self.changes: list[tuple[str, str, bool]] = []
 
     def tree(self, tree: exp.Expr) -> exp.Expr:
-        """The query that DuckDB answers.
+        """Return the query that DuckDB answers.
 
         Raises:
             StatementFault, Refusal: it cannot be answered.
@@ -265,7 +265,7 @@ class _Rewriting:
             if found is None:
                 raise StatementFault("42703", "tableoid needs the name of its table in front")
             column.replace(_oid(found))
-        # Children first, so that a node is rewritten when its parts are.
+        # Children first, so that a node is rewritten after its parts.
         for node in reversed(list(tree.walk())):
             changed = self._node(node)
             if changed is not node:
@@ -287,7 +287,7 @@ class _Rewriting:
                     raise StatementFault("54000", "the query has too many characters with its parameters")
                 return literal_of(self._values[place], self._types[place])
             case exp.Dot() if isinstance(node.this, exp.Identifier) and node.this.name in SCHEMAS:
-                # A function or a type, with the schema in front.
+                # A function or a type, qualified by the schema.
                 inside: exp.Expr = node.expression
                 return inside
             case exp.Operator():
@@ -322,7 +322,7 @@ class _Rewriting:
             case exp.CurrentTimestamp() | exp.CurrentDate():
                 self.lasting = False
             case exp.Column() if node.args.get("db"):
-                # pg_catalog.pg_class.relname is a column of a table with its schema in front.
+                # pg_catalog.pg_class.relname is a column qualified by table and schema.
                 node.set("db", None)
                 node.set("catalog", None)
             case exp.Column() if (
@@ -340,7 +340,7 @@ class _Rewriting:
         if bare in _REG:
             return self._reg(bare, node.this)
         if isinstance(node.this, exp.Column) and node.to.is_type(*exp.DataType.TEXT_TYPES, "name"):
-            # The text of a list is not DuckDB's.
+            # PostgreSQL's text of a list differs from DuckDB's.
             column = node.this.name.lower()
             if column in _VECTORS:
                 return exp.Anonymous(this="array_to_string", expressions=[node.this, exp.Literal.string(" ")])
@@ -353,7 +353,7 @@ class _Rewriting:
         return node
 
     def _reg(self, kind: str, value: exp.Expr) -> exp.Expr:
-        """A cast to a name of a table, a type, …, which is its number where it is a constant."""
+        """Rewrite a cast to ``regclass``, ``regtype`` and so on; a constant becomes the oid of the object."""
         from sqlglot import exp
 
         if not isinstance(value, exp.Literal) or (kind == "regtype" and value.name.isdigit()) or kind == "regrole":
@@ -418,9 +418,9 @@ class _Rewriting:
 
 
 def _rename_parts(tree: exp.Expr) -> None:
-    """Give the parts that WITH names names that nothing in DuckDB has.
+    """Rename common table expressions so that their names exist nowhere in DuckDB.
 
-    A name counts within its own query alone; elsewhere DuckDB would find a table of its own by it.
+    A CTE's name is visible only within its query; elsewhere DuckDB would resolve it to a table of its own.
     """
     from sqlglot import exp
 
@@ -436,9 +436,9 @@ def _rename_parts(tree: exp.Expr) -> None:
 
 
 def _shortened(node: exp.Expr) -> exp.Expr:
-    """The same with bounded texts to join or to replace in, so that no chain of them grows without end.
+    """Bound the length of texts that are joined or replaced in, so that no chain of them grows without limit.
 
-    DuckDB's limit on memory does not count texts.
+    DuckDB's memory limit does not count texts.
     """
     from sqlglot import exp
 
@@ -448,7 +448,7 @@ def _shortened(node: exp.Expr) -> exp.Expr:
         return node
     many = isinstance(node, (exp.Replace, exp.RegexpReplace))
     for place, part in enumerate(parts):
-        # Each place that is found gets the whole of what replaces it.
+        # Each match is replaced by the whole replacement text.
         longest = _LONGEST_WORD if many and place else _LONGEST
         if not isinstance(part, exp.Literal) or len(part.name) > longest:
             bound = exp.Literal.number(longest)
@@ -474,9 +474,9 @@ def _operator(node: exp.Operator) -> exp.Expr:
 
 
 def _without_recursion(tree: exp.Expr) -> None:
-    """Take off recursion along a table that has no rows, such as memberships of roles: it adds nothing.
+    """Remove recursion along a table without rows, such as role memberships: it adds nothing.
 
-    DuckDB has no recursion in a subquery that names columns from outside, as tools write it for each role.
+    DuckDB supports no recursion in a correlated subquery, which tools write for each role.
     """
     from sqlglot import exp
 
@@ -500,7 +500,7 @@ def _oid(number: int) -> exp.Expr:
 
 
 def _bare(node: exp.Expr) -> exp.Expr:
-    """An argument without the casts around it."""
+    """Return an argument without the casts around it."""
     from sqlglot import exp
 
     while isinstance(node, exp.Cast):
@@ -509,7 +509,7 @@ def _bare(node: exp.Expr) -> exp.Expr:
 
 
 def _any(node: exp.Any) -> exp.Expr:
-    """``ANY('{r,v}')``, as drivers write a list that has no type, with the list; ``ANY(ARRAY(SELECT …))`` without it."""
+    """Rewrite ``ANY('{r,v}')``, a driver's untyped list, to ``ANY(ARRAY[…])``, and drop the ARRAY around a subquery."""
     from sqlglot import exp
 
     held = node.this.this if isinstance(node.this, exp.Paren) else node.this
@@ -524,7 +524,7 @@ def _any(node: exp.Any) -> exp.Expr:
 
 
 def _one_row(table: exp.Table) -> exp.Expr:
-    """The one value of a function in the place of a table, and its number where the query names it."""
+    """Return a subquery with the value of a function in FROM, and its ordinality if the query names it."""
     from sqlglot import exp
 
     alias = table.args.get("alias")
@@ -576,26 +576,26 @@ def _named(node: exp.Expr) -> exp.Expr:
 
 # -- what is kept
 
-#: Bytes of kept answers, about; and memory of a kept cell.
+#: Approximate bytes of cached answers, and of one cached cell.
 _CACHED: Final = 8_000_000
 _PER_CELL: Final = 180
 _MOST_CATALOGUES: Final = 16
-#: Threads for queries of the catalogue, how many may wait, and threads for one analyst.
+#: Threads for catalog queries, queries that may wait, and threads for one analyst.
 _POOL: Final = (2, 128, 1)
 
 
 class Catalogues:
-    """Tables of the system of one worker, and what is kept of queries about them."""
+    """System tables of one worker, and a cache of answers to queries about them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # Analysts take turns, apart from quotes and budgets: a query may take seconds.
+        # Separate from the pool of quotes and budgets, since a catalog query may take seconds; analysts take turns.
         self.pool = FairExecutor("catalogue", *_POOL)
         self._found: dict[frozenset[str] | None, tuple[str, SystemCatalog]] = {}
         self.results: WeightedLRUCache[tuple[Any, ...], CatalogueResult] = WeightedLRUCache(_CACHED)
 
     def of(self, runtime: WorkerRuntime, access: Access) -> SystemCatalog:
-        """The one for a person; for a thread."""
+        """Return the system tables for a person; called in a thread."""
         catalog = runtime.service.catalog(access)
         key = access.person.populations
         with self._lock:
@@ -608,7 +608,7 @@ class Catalogues:
             return known[1]
 
     def keep(self, key: tuple[Any, ...], found: CatalogueResult, text: str) -> None:
-        """Keep an answer that stays the same."""
+        """Cache an answer that never changes."""
         cells = _PER_CELL * (len(found.rows) + 1) * (len(found.columns) + 1)
         self.results.put(key, found, len(text) + cells + found.characters)
 

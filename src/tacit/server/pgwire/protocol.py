@@ -1,13 +1,13 @@
 """The PostgreSQL protocol, versions 3.0 and 3.2: messages, values and failures, as bytes.
 
 *Messages.* A message has a type, a length that counts itself, and a body. The reader takes bytes as they arrive, checks
-a length before it waits for the body, and a body to its last byte: what is left over, missing or of an unknown type is
-a fault after which the connection ends. It holds at most one message beyond the bytes that one read brings.
+the length before it waits for the body, and parses the body to its last byte: surplus or missing bytes and unknown
+types are faults that end the connection. It buffers at most one message beyond the bytes of one read.
 
-*Values.* A value is one of Python (``bool, int, float, Decimal, str, date, datetime``, or a list of those), whichever
-side it comes from. Everything that clients can send has one of the types below; others are refused.
+*Values.* A value is a Python object (``bool, int, float, Decimal, str, date, datetime``, or a list of those), in both
+directions. Parameters of clients have one of the types below; other types are refused.
 
-*Failures.* This is the one place where codes of Tacit become codes of PostgreSQL.
+*Failures.* Only this module maps error codes of Tacit to SQLSTATEs.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from typing import Any, Final, NamedTuple
 from tacit.query.types import DECIMAL_DIGITS, Kind, SqlType
 from tacit.server.errors import TooMany, Unauthenticated, describe
 
-#: Codes that stand where a version of the protocol does.
+#: Request codes in the place of the protocol version.
 CANCEL: Final = 80877102
 TLS: Final = 80877103
 GSS: Final = 80877104
-#: Bytes of a start-up message, as in PostgreSQL.
+#: Maximum bytes of a start-up message, as in PostgreSQL.
 MAX_START_UP: Final = 10_000
-#: Bytes of a message while the client proves who it is.
+#: Maximum bytes of a message during authentication.
 MAX_SASL: Final = 4_096
-#: Parameters of one statement, and names of settings at start-up.
+#: Maximum number of parameters of one statement, and of settings at start-up.
 MAX_PARAMETERS: Final = 1_000
 TEXT: Final = 0
 BINARY: Final = 1
 
 
 class WireFault(Exception):  # noqa: N818  (of the client)
-    """The bytes are not the protocol, with words for the client and a SQLSTATE; the connection ends."""
+    """The bytes violate the protocol; carries a message for the client and a SQLSTATE. The connection ends."""
 
     def __init__(self, words: str, state: str = "08P01") -> None:
         super().__init__(words)
@@ -48,7 +48,7 @@ class WireFault(Exception):  # noqa: N818  (of the client)
 
 @dataclass(frozen=True, slots=True)
 class StartUp:
-    """First message of a connection: a version with settings, or one of the requests that stand in its place."""
+    """First message of a connection: a version with settings, or one of the special requests in its place."""
 
     code: int
     settings: dict[str, str]
@@ -56,21 +56,21 @@ class StartUp:
 
 
 class FrontendMessage:
-    """A message of a client after its start-up."""
+    """Message of a client after start-up."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class QueryMessage(FrontendMessage):
-    """Statements in a text, by the simple protocol."""
+    """Simple query: a text of statements."""
 
     sql: str
 
 
 @dataclass(frozen=True, slots=True)
 class ParseMessage(FrontendMessage):
-    """Prepare a statement; ``types`` are those of parameters, 0 for one that the server is to find."""
+    """Parse: prepare a statement; ``types`` are oids of parameters, 0 for one that the server infers."""
 
     name: str
     sql: str
@@ -79,7 +79,7 @@ class ParseMessage(FrontendMessage):
 
 @dataclass(frozen=True, slots=True)
 class BindMessage(FrontendMessage):
-    """Make a portal of a statement and the values of its parameters."""
+    """Bind: make a portal from a prepared statement and parameter values."""
 
     portal: str
     statement: str
@@ -90,7 +90,7 @@ class BindMessage(FrontendMessage):
 
 @dataclass(frozen=True, slots=True)
 class DescribeMessage(FrontendMessage):
-    """Describe a statement (``S``) or a portal (``P``)."""
+    """Describe a prepared statement (``S``) or a portal (``P``)."""
 
     kind: str
     name: str
@@ -98,7 +98,7 @@ class DescribeMessage(FrontendMessage):
 
 @dataclass(frozen=True, slots=True)
 class ExecuteMessage(FrontendMessage):
-    """Fetch rows of a portal; 0 for all of them."""
+    """Execute: fetch at most ``limit`` rows of a portal; 0 for all of them."""
 
     portal: str
     limit: int
@@ -106,7 +106,7 @@ class ExecuteMessage(FrontendMessage):
 
 @dataclass(frozen=True, slots=True)
 class CloseMessage(FrontendMessage):
-    """Forget a statement (``S``) or a portal (``P``)."""
+    """Close a prepared statement (``S``) or a portal (``P``)."""
 
     kind: str
     name: str
@@ -114,22 +114,22 @@ class CloseMessage(FrontendMessage):
 
 @dataclass(frozen=True, slots=True)
 class FlushMessage(FrontendMessage):
-    """Send what is waiting."""
+    """Flush: send the queued replies."""
 
 
 @dataclass(frozen=True, slots=True)
 class SyncMessage(FrontendMessage):
-    """End of a series; after a failure, the place to go on from."""
+    """Sync: end of a series of messages; after a failure, processing resumes here."""
 
 
 @dataclass(frozen=True, slots=True)
 class TerminateMessage(FrontendMessage):
-    """The client leaves."""
+    """Terminate: the client ends the session."""
 
 
 @dataclass(frozen=True, slots=True)
 class SaslMessage(FrontendMessage):
-    """Part of the proof of who the client is."""
+    """Message of the SASL exchange that authenticates the client."""
 
     body: bytes
 
@@ -188,7 +188,7 @@ class _Body:
         return tuple(self.int32() & 0xFFFFFFFF for _ in range(self._many(4)))
 
     def _many(self, size: int) -> int:
-        """A number of things of at least so many bytes, which the rest of the body can hold."""
+        """Read a count of items of at least ``size`` bytes each; refuse more than the rest of the body can hold."""
         count = self.int16()
         if count > MAX_PARAMETERS or count * size > len(self._bytes) - self._at:
             raise WireFault("a message names more parts than it has")
@@ -229,33 +229,31 @@ _READ: Final[dict[bytes, Callable[[_Body], FrontendMessage]]] = {
 
 
 class MessageReader:
-    """Reads messages of at most so many bytes each from bytes as they arrive."""
+    """Parses messages of a limited number of bytes each from bytes as they arrive."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> None:
-        """Add bytes."""
         self._buffer += data
 
     @property
     def waiting(self) -> int:
-        """Number of bytes that are held."""
+        """Number of bytes not yet parsed."""
         return len(self._buffer)
 
     def first_byte(self) -> int | None:
-        """The first byte that is held, which stays there."""
+        """Return the first unparsed byte without consuming it; None if there is none."""
         return self._buffer[0] if self._buffer else None
 
     def take_all(self) -> bytes:
-        """All bytes that are held."""
         held = bytes(self._buffer)
         self._buffer.clear()
         return held
 
     def start_up(self) -> StartUp | None:
-        """The first message of a connection; None while it is not whole."""
+        """Return the first message of a connection; None while it is incomplete."""
         if len(self._buffer) < 4:
             return None
         length = int.from_bytes(self._buffer[:4], "big")
@@ -278,10 +276,10 @@ class MessageReader:
         return StartUp(code, _settings(body))
 
     def next(self, most: int | None = None) -> FrontendMessage | None:
-        """The next message; None while it is not whole.
+        """Return the next message; None while it is incomplete.
 
         Args:
-            most: bytes of it, where fewer than usual are expected.
+            most: maximum bytes of the message, if smaller than usual.
         """
         if not self._buffer:
             return None
@@ -320,9 +318,9 @@ def _settings(body: _Body) -> dict[str, str]:
 
 
 class WireColumn(NamedTuple):
-    """Column of a result, with oid, size and modifier of its type.
+    """Column of a result, with the oid, size and modifier of its type.
 
-    The size is -1 where it varies; a modifier, such as the digits of a numeric, is -1 for none.
+    The size is -1 for a variable length; the modifier (such as the precision of a numeric) is -1 for none.
     """
 
     name: str
@@ -332,7 +330,7 @@ class WireColumn(NamedTuple):
 
 
 def message(kind: bytes, body: bytes = b"") -> bytes:
-    """A message of the server."""
+    """Frame a message of the server: type, length, body."""
     return kind + struct.pack("!I", len(body) + 4) + body
 
 
@@ -341,33 +339,33 @@ def _z(text: str) -> bytes:
 
 
 def authentication(code: int, body: bytes = b"") -> bytes:
-    """A step of authentication."""
+    """Authentication message with a code and its data."""
     return message(b"R", struct.pack("!I", code) + body)
 
 
 def negotiate(minor: int, unknown: Iterable[str]) -> bytes:
-    """The newest version that is spoken, and the options that are not known."""
+    """NegotiateProtocolVersion: the newest supported minor version, and the unknown options."""
     names = [_z(name) for name in unknown]
     return message(b"v", struct.pack("!II", (3 << 16) | minor, len(names)) + b"".join(names))
 
 
 def parameter_status(name: str, value: str) -> bytes:
-    """Report the value of a setting."""
+    """ParameterStatus: report the value of a setting."""
     return message(b"S", _z(name) + _z(value))
 
 
 def backend_key(key: bytes) -> bytes:
-    """The key that cancels statements of this connection: its number and a secret."""
+    """BackendKeyData: the number and secret with which statements of this connection are cancelled."""
     return message(b"K", key)
 
 
 def ready(state: str) -> bytes:
-    """Ready for the next statement: idle (I), in a transaction (T), or in a failed one (E)."""
+    """ReadyForQuery, with the state: idle (I), in a transaction (T), or in a failed one (E)."""
     return message(b"Z", state.encode())
 
 
 def row_description(columns: Sequence[WireColumn], formats: Sequence[int]) -> bytes:
-    """Names and types of columns."""
+    """RowDescription: names, types and formats of columns."""
     parts = [
         _z(column.name) + struct.pack("!IHIhih", 0, 0, column.oid, column.size, column.modifier, form)
         for column, form in zip(columns, formats, strict=True)
@@ -376,12 +374,12 @@ def row_description(columns: Sequence[WireColumn], formats: Sequence[int]) -> by
 
 
 def parameter_description(types: Sequence[int]) -> bytes:
-    """Types of a statement's parameters."""
+    """ParameterDescription: types of a statement's parameters."""
     return message(b"t", struct.pack(f"!H{len(types)}I", len(types), *types))
 
 
 def data_row(cells: Sequence[bytes | None]) -> bytes:
-    """A row; None for NULL."""
+    """DataRow; a cell of None is NULL."""
     parts = [struct.pack("!H", len(cells))]
     for cell in cells:
         parts += [b"\xff\xff\xff\xff"] if cell is None else [struct.pack("!I", len(cell)), cell]
@@ -389,14 +387,14 @@ def data_row(cells: Sequence[bytes | None]) -> bytes:
 
 
 def command_complete(tag: str) -> bytes:
-    """End of a statement that succeeded."""
+    """CommandComplete: a statement succeeded."""
     return message(b"C", _z(tag))
 
 
 def error_response(
     severity: str, state: str, words: str, *, detail: str = "", hint: str = "", notice: bool = False
 ) -> bytes:
-    """An error, or a notice about something that succeeded."""
+    """ErrorResponse; NoticeResponse if ``notice``."""
     fields = {"S": severity, "V": severity, "C": state, "M": words, "D": detail, "H": hint}
     body = b"".join(key.encode() + _z(value) for key, value in fields.items() if value)
     return message(b"N" if notice else b"E", body + b"\0")
@@ -430,24 +428,24 @@ _TEXTS: Final = (TEXT_OID, NAME, VARCHAR, BPCHAR, UNKNOWN_OID, CHAR, JSON)
 _INTEGERS: Final = {INT2: ("!h", 2), INT4: ("!i", 4), INT8: ("!q", 8), OID: ("!I", 4), REGCLASS: ("!I", 4)}
 _WHOLE: Final = re.compile(r"\s*[+-]?\d{1,20}\s*\Z", re.ASCII)
 _ELEMENT: Final = re.compile(r'\s*"((?:[^"\\]|\\.)*)"\s*|([^,{}"\\]+)', re.DOTALL)
-#: Digits of a number before its point, and behind it.
+#: Maximum of a numeric parameter's digits, and of its exponent's absolute value.
 _MOST_DIGITS: Final = 400
 _TRUE: Final = frozenset(("t", "true", "y", "yes", "on", "1"))
 _FALSE: Final = frozenset(("f", "false", "n", "no", "off", "0"))
 
 
 class BadValue(ValueError):  # noqa: N818  (names the value, not the fault)
-    """A parameter has no value of its type."""
+    """A parameter's bytes are no value of its type."""
 
 
 class PgType(NamedTuple):
-    """A type, as ``pg_type`` lists it.
+    """A PostgreSQL type, as ``pg_type`` lists it.
 
     Args:
-        shown: its name in SQL; ``name`` is the one inside PostgreSQL.
-        size: bytes; -1 where it varies.
+        shown: its name in SQL; ``name`` is PostgreSQL's internal one.
+        size: bytes; -1 for a variable length.
         category: letter of its category.
-        array: number of the type of its arrays; 0 for none.
+        array: oid of its array type; 0 for none.
     """
 
     oid: int
@@ -482,7 +480,7 @@ TYPES: Final = {
         PgType(REGCLASS, "regclass", "regclass", 4, "N", 2210),
     )
 }
-#: Types of arrays, and those of their elements.
+#: Oids of array types, and of their elements.
 ARRAYS: Final = {each.array: each.oid for each in TYPES.values() if each.array}
 
 _OF_KIND: Final = {
@@ -498,12 +496,12 @@ _OF_KIND: Final = {
 
 
 def oid_of(kind: SqlType) -> int:
-    """The type of PostgreSQL that holds a type of Tacit."""
+    """Return the oid of the PostgreSQL type that represents a type of Tacit."""
     return _OF_KIND[kind.kind]
 
 
 def column_of(name: str, kind: SqlType) -> WireColumn:
-    """A column of an answer."""
+    """Return the wire description of an answer's column."""
     oid = oid_of(kind)
     modifier = ((DECIMAL_DIGITS << 16) | kind.scale) + 4 if kind.kind is Kind.DECIMAL else -1
     return WireColumn(name, oid, TYPES[oid].size, modifier)
@@ -513,7 +511,7 @@ def column_of(name: str, kind: SqlType) -> WireColumn:
 
 
 def encode(value: Any, oid: int, form: int) -> bytes | None:
-    """A value in one of the two formats; None for NULL."""
+    """Encode a value in format ``form``, text or binary; None for NULL."""
     if value is None:
         return None
     if form == BINARY:
@@ -568,7 +566,7 @@ def _binary(value: Any, oid: int) -> bytes:
 
 
 def _binary_numeric(value: Decimal) -> bytes:
-    """Digits to the base 10,000, the place of the first of them, the sign, and the digits after the point."""
+    """Encode a numeric in binary: base-10,000 digits, weight of the first digit, sign, and decimal scale."""
     if not value.is_finite():
         return struct.pack("!HhHH", 0, 0, 0xC000, 0)
     scale = max(-int(value.as_tuple().exponent), 0)
@@ -591,10 +589,10 @@ def _binary_numeric(value: Decimal) -> bytes:
 
 
 def decode(raw: bytes | None, oid: int, form: int) -> Any:
-    """The value of a parameter.
+    """Decode the value of a parameter.
 
     Raises:
-        BadValue: the bytes are no value of the type, or the type is not known. The value is not in the words.
+        BadValue: the bytes are no value of the type, or the type is unknown. The message does not quote the value.
     """
     if raw is None:
         return None
@@ -664,7 +662,7 @@ def _numeric(raw: bytes) -> Decimal:
 
 
 def _elements(text: str) -> list[str | None]:
-    """The elements of an array of one dimension, as PostgreSQL writes it."""
+    """Return the elements of a one-dimensional array in PostgreSQL's text format."""
     if not (text.startswith("{") and text.endswith("}")):
         raise ValueError("array")
     found: list[str | None] = []
@@ -695,7 +693,7 @@ def _in_range(number: int, oid: int) -> int:
 
 
 def _of_some_digits(number: Decimal) -> Decimal:
-    """A number of few enough digits to be written out."""
+    """Return a number; refuse one that is not finite or too long when written out."""
     if not number.is_finite() or abs(int(number.as_tuple().exponent)) > _MOST_DIGITS:
         raise ValueError("numeric")
     if len(number.as_tuple().digits) > _MOST_DIGITS:
@@ -747,7 +745,7 @@ STATES: Final = {
 
 
 class StatementFault(Exception):  # noqa: N818  (of the client)
-    """A statement cannot be carried out, for a reason of the protocol; the connection goes on.
+    """A statement cannot be executed, for a reason of the protocol; the connection goes on.
 
     The hint says what to write instead.
     """
@@ -759,12 +757,11 @@ class StatementFault(Exception):  # noqa: N818  (of the client)
 
 
 def state_of(code: str) -> str:
-    """The SQLSTATE of a code."""
     return STATES.get(code) or STATES.get(code.partition(".")[0], "XX000")
 
 
 def error_of(problem: BaseException, severity: str = "ERROR") -> tuple[str, str, bytes]:
-    """Code, SQLSTATE and message of a failure, without protected text."""
+    """Return the code, SQLSTATE and ErrorResponse of a failure, without protected text."""
     if isinstance(problem, StatementFault):
         return "postgres", problem.state, error_response(severity, problem.state, str(problem), hint=problem.hint)
     if isinstance(problem, WireFault):

@@ -1,12 +1,12 @@
 """Connections of PostgreSQL clients: TLS, start-up, proof of identity, cancelling, shutdown.
 
-A client has some seconds to get through start-up. Its password is a token, which is never asked for in the clear or as
-md5; the one mechanism is SCRAM-SHA-256, with channel binding on TLS. Where the server has a certificate, connections
+A client has some seconds to complete start-up. Its password is a token, which is never requested in the clear or as
+md5; the only mechanism is SCRAM-SHA-256, with channel binding on TLS. Where the server has a certificate, connections
 without TLS are refused; without one it listens on loopback alone.
 
-A request to cancel arrives on a connection of its own, which may be another worker's. Its secret is a code of the
-connection's number under a key that all workers share, so any of them can check it; the number is then marked in shared
-memory, where the worker of the connection looks while a query runs.
+A cancel request arrives on a separate connection, possibly at another worker. Its secret is a keyed hash of the
+connection's number, with a key that all workers share, so any of them can check it; the number is then marked in shared
+memory, which the worker of the connection polls while a query runs.
 
 TLS runs over buffers in memory: a client may begin with it (direct negotiation) or ask for it first, and the bytes that
 were read to tell the two apart belong to the handshake.
@@ -58,16 +58,16 @@ if TYPE_CHECKING:
     from tacit.server.settings import Settings
 
 _PIECE: Final = 65_536
-#: Seconds for a client to take what was written for it.
+#: Seconds for a client to read the bytes sent to it.
 _WRITE_SECONDS: Final = 30.0
-#: Bytes that wait to be sent before a writer waits for the client.
+#: Number of unsent bytes from which on a writer waits for the client.
 _HIGH_WATER: Final = 262_144
 
 
 class WireStream:
     """Reads messages and writes bytes.
 
-    A message has at most ``most`` bytes, and is whole within so many seconds of its beginning.
+    A message has at most ``most`` bytes, and is complete within ``seconds`` of its first byte.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, most: int, seconds: float) -> None:
@@ -82,35 +82,35 @@ class WireStream:
 
     @property
     def secure(self) -> bool:
-        """Whether it is in TLS."""
+        """Whether the connection uses TLS."""
         return self._tls is not None
 
     @property
     def held(self) -> int:
-        """Number of bytes that were read and not used."""
+        """Number of bytes received but not yet consumed."""
         return self._messages.waiting
 
     @property
     def protocol(self) -> str | None:
-        """Protocol that the client has chosen in TLS (ALPN)."""
+        """Protocol that the client negotiated in TLS (ALPN)."""
         return None if self._tls is None else self._tls.selected_alpn_protocol()
 
     async def first_byte(self) -> int | None:
-        """The first byte of the connection, which is not taken; None where the client has left."""
+        """Return the first byte of the connection without consuming it; None if the client has left."""
         while (found := self._messages.first_byte()) is None:
             if not await self._more():
                 return None
         return found
 
     async def start_up(self) -> StartUp | None:
-        """The first message of the connection; None where the client has left."""
+        """Return the first message of the connection; None if the client has left."""
         while (found := self._messages.start_up()) is None:
             if not await self._more():
                 return None
         return found
 
     async def receive(self, most: int | None = None) -> FrontendMessage | None:
-        """The next message, for which there is all the time in the world until its first byte; None for the end.
+        """Return the next message, waiting for its first byte without a time limit; None at the end of the connection.
 
         Raises:
             WireFault: it is malformed, or took too long.
@@ -131,16 +131,16 @@ class WireStream:
         return found
 
     def write(self, data: bytes) -> None:
-        """Send something with the next :meth:`flush`."""
+        """Queue bytes for the next :meth:`flush`."""
         self._out += data
 
     async def spill(self) -> None:
-        """Send what is waiting, where it is much."""
+        """Flush if many bytes are queued."""
         if len(self._out) > _PIECE:
             await self.flush()
 
     async def flush(self) -> None:
-        """Send what is waiting; a client that does not read is disconnected."""
+        """Send the queued bytes; disconnect a client that does not read."""
         if not self._out:
             return
         data = bytes(self._out)
@@ -154,7 +154,7 @@ class WireStream:
         await self._drain()
 
     async def secure_with(self, context: ssl.SSLContext) -> None:
-        """Speak TLS from here on; bytes that were read already belong to its handshake.
+        """Perform a TLS handshake; bytes already read belong to it.
 
         Raises:
             WireFault: the handshake failed.
@@ -179,11 +179,11 @@ class WireStream:
         self._decrypted()
 
     def hang_up(self) -> None:
-        """End it at once."""
+        """Abort the connection at once."""
         self._writer.transport.abort()
 
     async def close(self) -> None:
-        """Send what is waiting, and end it."""
+        """Send the queued bytes, and close the connection."""
         try:
             await self.flush()
             if self._tls is not None:
@@ -210,7 +210,7 @@ class WireStream:
             raise ConnectionResetError("the client does not read") from None
 
     async def _more(self) -> bool:
-        """Read some bytes; whether there were any."""
+        """Read some bytes; return False at the end of the connection."""
         while True:
             data = await self._reader.read(_PIECE)
             if not data:
@@ -225,7 +225,7 @@ class WireStream:
                 return True
 
     def _decrypted(self) -> bool:
-        """Take what TLS has; False at its end."""
+        """Pass the bytes that TLS has decrypted to the reader; return False at the end of TLS."""
         if self._tls is None:
             return True
         try:
@@ -246,18 +246,18 @@ _MINUTE: Final = 60 * 10**9
 
 
 class CancelKeys:
-    """Makes, checks and marks keys, in memory that workers share."""
+    """Makes, checks and marks cancel keys, in memory that workers share."""
 
     def __init__(self, buckets: Buckets) -> None:
         self._buckets = buckets
 
     def new(self, minor: int) -> bytes:
-        """A key for a connection by a version of the protocol: 4 bytes of number, and a secret."""
+        """Return a key for a connection with this minor protocol version: a number of 4 bytes, and a secret."""
         number = entropy.current().bits(31).to_bytes(4, "big")
         return number + self._secret(number, _SECRET[minor])
 
     def cancel(self, key: bytes) -> bool:
-        """Mark a connection for cancelling; whether the key was right."""
+        """Mark a connection for cancelling; return whether the key was valid."""
         number, secret = key[:4], key[4:]
         if len(secret) not in _SECRET.values() or not hmac.compare_digest(secret, self._secret(number, len(secret))):
             return False
@@ -265,11 +265,10 @@ class CancelKeys:
         return True
 
     def is_cancelled(self, key: bytes) -> bool:
-        """Whether a connection was marked."""
         return self._buckets.pour(_name(key[:4]), 0, time.monotonic_ns(), 0) > 0
 
     def clear(self, key: bytes) -> None:
-        """Forget the mark of a connection: it was about an earlier statement."""
+        """Remove the mark of a connection: it applied to an earlier statement."""
         if self.is_cancelled(key):
             self._buckets.pour(_name(key[:4]), -2 * _MINUTE, time.monotonic_ns(), _MINUTE)
 
@@ -287,12 +286,12 @@ _NEWEST: Final = 2
 _ALPN: Final = "postgresql"
 _CLIENT_HELLO: Final = 0x16
 _REFUSED: Final = "password authentication failed"
-#: Settings of a start-up message that are no settings of the session.
+#: Parameters of a start-up message that are not session settings.
 _OWN: Final = ("user", "database", "options", "replication")
 
 
 def postgres_tls(settings: Settings) -> ssl.SSLContext | None:
-    """TLS 1.3 by the certificate and key of the server; None where there are none."""
+    """Return a context for TLS 1.3 with the server's certificate and key; None if it has none."""
     if settings.tls_cert is None or settings.tls_key is None:
         return None
     from tacit.server.serve.processes import tls_context
@@ -305,10 +304,10 @@ def postgres_tls(settings: Settings) -> ssl.SSLContext | None:
 
 
 def binding_of(certificate: str | None) -> bytes | None:
-    """The hash of a certificate by which SCRAM binds itself to TLS (RFC 5929, tls-server-end-point).
+    """Return the hash of a certificate for SCRAM channel binding (RFC 5929, tls-server-end-point).
 
     Returns:
-        None where the certificate's signature names no hash, as with Ed25519; there is no channel binding then.
+        None if the certificate's signature names no hash, as with Ed25519: there is no channel binding then.
     """
     if certificate is None:
         return None
@@ -324,9 +323,9 @@ def binding_of(certificate: str | None) -> bytes | None:
 
 
 class PostgresServer:
-    """PostgreSQL clients of one worker, which shares runtime and connections with the API.
+    """Serves PostgreSQL clients in one worker; shares runtime and connection limits with the API.
 
-    TLS is offered where there is a context; ``note`` logs and counts a statement.
+    TLS is offered if there is a context; ``note`` logs and counts a statement.
     """
 
     def __init__(
@@ -348,11 +347,10 @@ class PostgresServer:
         self._stopping = asyncio.Event()
 
     async def listen(self, listener: socket.socket) -> None:
-        """Take connections."""
         self._server = await asyncio.start_server(self._serve, sock=listener, backlog=2048)
 
     async def stop(self, seconds: float) -> None:
-        """Take nothing new; idle clients are told to leave, and others once their statement is answered."""
+        """Stop: accept nothing new, disconnect idle clients, and each other client once its statement is answered."""
         self._stopping.set()
         if self._server is not None:
             self._server.close()
@@ -409,7 +407,7 @@ class PostgresServer:
                 self._connections.end(address, stream)
 
     async def _next(self, stream: WireStream) -> Any:
-        """The next message; None at the end, also where the server is about to stop."""
+        """Return the next message; None at the end of the connection, or if the server is about to stop."""
         if stream.held and not self._stopping.is_set():
             return await stream.receive()
         reading = asyncio.ensure_future(stream.receive())
@@ -456,13 +454,13 @@ class PostgresServer:
         return WireSession(queries, stream, variables)
 
     async def _negotiated(self, stream: WireStream) -> StartUp | None:
-        """The start-up message, after TLS if the client wants it."""
+        """Return the start-up message, after TLS if the client wants it."""
         first = await stream.first_byte()
         if first == _CLIENT_HELLO:
             if self._context is None:
                 raise WireFault("this server has no certificate for TLS")
             await stream.secure_with(self._context)
-            # Otherwise another protocol could be made to speak to this one.
+            # Otherwise a client of another protocol could be redirected to this server.
             if stream.protocol != _ALPN:
                 raise WireFault("direct TLS needs the application protocol postgresql")
         asked: set[int] = set()
@@ -485,7 +483,7 @@ class PostgresServer:
                 await stream.flush()
 
     async def _proved(self, stream: WireStream, user: str, address: str) -> Access:
-        """Let the client prove who it is; unknown, wrong, expired and revoked are not told apart."""
+        """Authenticate the client; the error does not tell unknown, wrong, expired and revoked tokens apart."""
         people = self._runtime.service.people
         binding = self._binding if stream.secure else None
         offered = [MECHANISM_PLUS, MECHANISM] if binding is not None else [MECHANISM]
@@ -515,7 +513,7 @@ class PostgresServer:
         return said.body
 
     def _check_database(self, said: StartUp, user: str) -> None:
-        """The database is the project; clients that name none get the name of the user from their library."""
+        """Refuse any database but the project; for clients that name none, libraries send the name of the user."""
         project = self._runtime.service.curator.name
         named = said.settings.get("database", "") or user
         if named not in (project, user):
@@ -525,7 +523,7 @@ class PostgresServer:
 
 
 def _initial(body: bytes) -> tuple[str, bytes]:
-    """Mechanism and first message of SASL."""
+    """Return the mechanism and the first message of a SASLInitialResponse."""
     name, ended, rest = body.partition(b"\0")
     length = int.from_bytes(rest[:4], "big", signed=True)
     if not ended or len(rest) < 4 or length != len(rest) - 4:
@@ -534,7 +532,7 @@ def _initial(body: bytes) -> tuple[str, bytes]:
 
 
 def _variables(said: StartUp, access: Access) -> SessionVariables:
-    """The settings of a start-up message; those that do not exist are refused, as PostgreSQL does."""
+    """Return the settings of a start-up message; refuse unknown ones, as PostgreSQL does."""
     variables = SessionVariables(access.person.name)
     try:
         stated = read_options(said.settings.get("options", ""))

@@ -1,12 +1,12 @@
 """One connected client: queries, statements, portals, transactions.
 
-*Charges.* A query is charged when it is executed, by :meth:`tacit.server.api.worker_runtime.WorkerRuntime.ask`, the
-way of every query to this server, and at no other moment. Parse, Bind, Describe and EXPLAIN plan it, which is free. A
-portal holds the rows of its one execution; it is read to its end and never run again. Transactions and savepoints
-change nothing about charges: there is no way back from a release.
+*Charges.* A query is charged when it is executed, by :meth:`tacit.server.api.worker_runtime.WorkerRuntime.ask`, like
+every query to this server, and at no other moment. Parse, Bind, Describe and EXPLAIN plan it, which is free. A portal
+holds the rows of its one execution; it is read to its end and never run again. Transactions and savepoints
+do not affect charges: a release cannot be rolled back.
 
-*Cancelling* ends the wait, not the work. It is answered at once, whether or not the run has ended, so that it tells
-nothing about how long the run takes.
+*Cancelling* ends the wait, not the work. It is answered at once, whether or not the run has ended, so that it reveals
+nothing about the running time.
 """
 
 from __future__ import annotations
@@ -85,13 +85,13 @@ if TYPE_CHECKING:
     from tacit.server.identity import Access
     from tacit.server.pgwire.server import CancelKeys, WireStream
 
-#: Seconds between two looks whether any worker was told to cancel.
+#: Seconds between two checks for a request to cancel, which may have reached any worker.
 _LOOK: Final = 0.1
-#: Seconds for which public metadata are shown again without looking whether the token still counts.
+#: Seconds for which public metadata are returned without validating the token again.
 _FRESH: Final = 1.0
-#: Rows that decide whether a notice says that the bias may exceed the intervals.
+#: Number of rows checked for a notice that the bias may exceed the intervals.
 _LOOKED_AT: Final = 1_000
-#: Doubles are written out in full beyond this, and with at most so many places behind the point.
+#: Doubles from this on are not rounded; others keep at most this number of decimal places.
 _HUGE: Final = 1e15
 _MOST_PLACES: Final = 12
 Changes = tuple[tuple[str, str, bool], ...]
@@ -99,10 +99,10 @@ Changes = tuple[tuple[str, str, bool], ...]
 
 @dataclass(frozen=True, slots=True)
 class WireResult:
-    """Outcome of a statement; notices are sent before it.
+    """Outcome of a statement; its notices are sent first.
 
     Args:
-        columns: of the rows; None where there are none to send.
+        columns: of the rows; None for a statement without a result set.
     """
 
     tag: str
@@ -112,7 +112,7 @@ class WireResult:
 
 
 class ClientQueries:
-    """Queries of a client that has proved who it is; ``note`` logs and counts a statement."""
+    """Queries of an authenticated client; ``note`` logs and counts each statement."""
 
     def __init__(
         self,
@@ -133,17 +133,16 @@ class ClientQueries:
         self._note = note
         self._names: tuple[str, frozenset[str], frozenset[str]] | None = None
         self._renewed = -_FRESH
-        #: Meaning of the last answer, and what is left of the budgets.
+        #: Lines of SHOW tacit.note: the meaning of the last answer, and the remaining budgets.
         self.meaning: tuple[str, ...] = ()
         self.ticks = runtime.ticks
 
     async def inferred(self, statement: WireStatement, declared: tuple[int, ...], count: int) -> tuple[int, ...]:
-        """Types of parameters."""
+        """Return the types (oids) of the parameters of a statement."""
         catalog = await self._runtime.run(self._runtime.service.catalog, self.access)
         return await self._runtime.run(infer_types, statement.text, declared, count, catalog)
 
     async def split(self, sql: str) -> list[WireStatement]:
-        """Statements of a text."""
         if self._names is None:
             catalog = await self._runtime.run(self._runtime.service.catalog, self.access)
             tables = frozenset(table.name.lower() for table in catalog.tables)
@@ -152,15 +151,15 @@ class ClientQueries:
         return split_statements(sql, self._names[2])
 
     def text(self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]) -> str:
-        """The text of a query with its parameters in place."""
+        """Return the text of a query with literals in place of its parameters."""
         database, tables, _ = self._names or ("", frozenset(), frozenset())
         return statement.bound(values, types, tables, database)
 
     async def renew(self) -> None:
-        """Look whether the token still counts: a connection may be older than its end.
+        """Check that the token is still valid, since a connection may outlive it, and refresh the rights.
 
         Raises:
-            Unauthenticated: it does not.
+            Unauthenticated: the token is no longer valid.
         """
         found = await self._runtime.run(self._runtime.service.people.renewed, self.access)
         if found is None:
@@ -168,7 +167,7 @@ class ClientQueries:
         self.access, self._renewed = found, time.monotonic()
 
     async def ask(self, sql: str) -> WireResult:
-        """Ask a query, which is charged."""
+        """Ask a query; it is charged."""
         about: dict[str, Any] = {"route": "postgres/ask", "sql": hashlib.sha256(sql.encode()).hexdigest()[:16]}
         try:
             await self.renew()
@@ -185,7 +184,7 @@ class ClientQueries:
         return WireResult(f"SELECT {len(rows)}", columns, rows, notices)
 
     async def _waited(self, work: Any) -> Answer:
-        """Wait for a query, or for the client to cancel it; the work goes on in any case."""
+        """Wait for a query, or until the client cancels it; the query itself runs to its end."""
         self._keys.clear(self._key)
         task = asyncio.ensure_future(work)
         stop = asyncio.ensure_future(self._cancelling())
@@ -194,7 +193,7 @@ class ClientQueries:
         finally:
             stop.cancel()
             if not task.done():
-                # What it bought is kept, and asked again it is free.
+                # The answer is kept; asked again, the query is free.
                 let_run(task)
         if not task.done():
             raise StatementFault(
@@ -223,7 +222,7 @@ class ClientQueries:
         return _wire_columns(answer.columns, wide=wide), rows
 
     async def _notices(self, answer: Answer) -> tuple[bytes, ...]:
-        """One line: the charge, what is left, and whether more is to be known; ``SHOW tacit.note`` has it all."""
+        """Return one line with the charge, the remaining budget and a hint; ``SHOW tacit.note`` has the full text."""
         self.meaning, level, state = (answer.meaning,), "notice", "00000"
         if answer.is_public:
             words = f"{answer.charge.text}. The values are exact."
@@ -240,7 +239,7 @@ class ClientQueries:
         return (error_response(level.upper(), state, words, notice=True),) if self._variables.wants(level) else ()
 
     async def explain(self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]) -> WireResult:
-        """``EXPLAIN``: the plan and price of a query, for nothing."""
+        """Answer ``EXPLAIN`` with the plan and cost of a query. Free."""
         place = after_explain(statement)
         inner = split_statements(statement.after(place), (self._names or ("", (), ()))[2])[0]
         if inner.kind is StatementKind.CATALOGUE:
@@ -249,7 +248,7 @@ class ClientQueries:
         await self.renew()
         request = Request.of(self.text(inner, values, types), self._variables.options)
         quote = await self._runtime.quote(self.access, request)
-        # The statements of the engine are for owners, here as over HTTP.
+        # The engine's SQL is for owners only, as over HTTP.
         engine = ADMIN in self.access.scopes
         fits = await self._runtime.run(self._runtime.service.queries_left, self.access, quote)
         words = str(quote.explanation if engine else replace(quote.explanation, engine_sql=None))
@@ -261,8 +260,8 @@ class ClientQueries:
     async def catalogue(
         self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]
     ) -> tuple[CatalogueResult, Changes]:
-        """An answer about the catalogue, and settings that change where it is executed and has rows."""
-        # What was shown before is public and for this person's eyes: a second more of it tells nothing.
+        """Answer a query about the catalog; return also the settings that ``set_config`` in it changes on execution."""
+        # Earlier results are public metadata that this person may see: one second more reveals nothing.
         if time.monotonic() - self._renewed >= _FRESH:
             await self.renew()
         self._runtime.rates["reads"].take(self.access.person.name)
@@ -291,7 +290,7 @@ class ClientQueries:
         return catalogue.run(written.sql, {"user": self.access.person.name, **rows}), written
 
     def _budget_rows(self) -> list[dict[str, Any]]:
-        """Balances that the client may see."""
+        """Return the rows of the ``budget`` table: the balances that the client may see."""
         found = self._runtime.service.budget(self.access)
         return [
             {"population": each.population, "owner": balance.owner, "currency": line.currency}
@@ -316,14 +315,14 @@ class ClientQueries:
         return [{"x_name": name, "x_value": value} for name, value in self._variables.all()]
 
     async def quoted_columns(self, sql: str) -> tuple[WireColumn, ...]:
-        """Columns of the answer to a query; nothing is charged."""
+        """Return the columns of a query's answer, without charging it."""
         await self.renew()
         quote = await self._runtime.quote(self.access, Request.of(sql, self._variables.options))
         return _wire_columns(quote.columns, wide=self._variables.intervals)
 
 
 def _left(budgets: Sequence[Budget]) -> str:
-    """Amount left of the limit that will be reached first."""
+    """Return text about the tightest limit: the one with the least remaining budget."""
     lines = [
         (Fraction(balance.lines[0].left), f" for {balance.owner}" if place else "", balance.lines[0], epsilon)
         for each in budgets
@@ -339,7 +338,7 @@ def _left(budgets: Sequence[Budget]) -> str:
 
 
 def readable(value: Any, low: Any, high: Any) -> list[Any]:
-    """A double and the ends of its interval with no more digits than the interval makes sense of.
+    """Round a double and the ends of its interval to the digits that the width of the interval warrants.
 
     The ends are rounded outwards, so that the interval contains what it contained.
     """
@@ -368,21 +367,21 @@ def _wire_columns(columns: Sequence[OutputColumn], *, wide: bool) -> tuple[WireC
 
 # -- the conversation
 
-#: Prepared statements of a connection, the characters and words of all of them, and portals.
+#: Per connection: prepared statements, their characters and tokens in total, and portals.
 MAX_PREPARED: Final = 1_000
 MAX_PREPARED_TEXT: Final = 2_000_000
 MAX_PREPARED_WORDS: Final = 100_000
 MAX_PORTALS: Final = 64
-#: Cells that open portals hold before nothing more is executed.
+#: Cells held by open portals from which on no further statement is executed.
 MAX_HELD: Final = 500_000
-#: Characters of a line of the note about an answer.
+#: Characters per line of the note about an answer.
 _WIDTH: Final = 100
 _IN_FAILED: Final = (StatementKind.COMMIT, StatementKind.ROLLBACK, StatementKind.EMPTY)
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A prepared statement, the types of its parameters, and its columns once they were described."""
+    """A prepared statement and the types (oids) of its parameters."""
 
     statement: WireStatement
     types: tuple[int, ...]
@@ -390,7 +389,7 @@ class Prepared:
 
 @dataclass(slots=True)
 class Portal:
-    """A statement with its parameters; once executed, its rows and the place up to which they were sent."""
+    """A prepared statement with parameter values; once executed, its rows and the number of rows already sent."""
 
     prepared: Prepared
     values: tuple[Any, ...]
@@ -400,7 +399,7 @@ class Portal:
 
 
 class WireSession:
-    """The conversation with a client that has proved who it is."""
+    """Message loop of one authenticated client."""
 
     def __init__(self, queries: ClientQueries, stream: WireStream, variables: SessionVariables) -> None:
         self._queries = queries
@@ -408,17 +407,17 @@ class WireSession:
         self._variables = variables
         self._prepared: dict[str, Prepared] = {}
         self._portals: dict[str, Portal] = {}
-        #: State of the transaction: I, T or E.
+        #: Transaction state as in ReadyForQuery: I (idle), T (in a transaction) or E (failed).
         self.state = "I"
         self._skipping = False
-        #: When the first message came that has no reply yet.
+        #: Arrival time of the first message without a reply.
         self._arrived: float | None = None
 
     async def handle(self, said: FrontendMessage) -> bool:
-        """Answer a message; False where the client leaves.
+        """Answer a message; return False if the client ends the session.
 
         Raises:
-            WireFault: the message has no place here.
+            WireFault: the message is not allowed here.
         """
         if self._arrived is None:
             self._arrived = self._queries.ticks.now()
@@ -447,7 +446,7 @@ class WireSession:
         return True
 
     async def _guarded(self, work: Any) -> bool:
-        """Do some work; whether it succeeded. A failure is told to the client."""
+        """Run some work and return whether it succeeded; report a failure to the client."""
         try:
             await work
         except (WireFault, OSError, asyncio.CancelledError):
@@ -469,13 +468,13 @@ class WireSession:
         await self._stream.flush()
 
     async def _at_tick(self) -> None:
-        """Hold what was done in no time: replies to SET and Parse, too, do not show how busy engines are."""
+        """Hold the reply until a tick, so that even replies to SET and Parse do not reveal how busy the engines are."""
         arrived, self._arrived = self._arrived, None
         if arrived is not None:
             await self._queries.ticks.hold_first(arrived)
 
     def _end_implicit(self) -> None:
-        """End the transaction that PostgreSQL makes of one series of messages: portals do not outlive it."""
+        """End the implicit transaction of a series of messages: its portals are closed."""
         if self.state == "I":
             self._portals.clear()
 
@@ -589,7 +588,7 @@ class WireSession:
             await self._stream.spill()
 
     def _check_held(self) -> None:
-        """Refuse to execute anything, before it is charged, while open portals hold many rows."""
+        """Refuse to execute a statement, before it is charged, while open portals hold too many rows."""
         results = [each.result for each in self._portals.values() if each.result is not None]
         if sum(len(each.rows) * (len(each.columns or ()) + 1) for each in results) > MAX_HELD:
             raise StatementFault("54000", "open portals and cursors hold too many rows; close some")
@@ -658,7 +657,7 @@ class WireSession:
     # -- queries
 
     async def _columns(self, portal: Portal) -> tuple[WireColumn, ...] | None:
-        """Columns of what a portal will return; nothing is charged."""
+        """Return the columns that a portal will return, without charging anything."""
         if portal.result is not None:
             return portal.result.columns
         statement, values, types = portal.prepared.statement, portal.values, portal.prepared.types
@@ -722,7 +721,7 @@ class WireSession:
     # -- cursors
 
     async def _declare(self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]) -> WireResult:
-        """``DECLARE name … CURSOR FOR query``: the query is asked, and charged, here."""
+        """``DECLARE name … CURSOR FOR query``: ask the query, which is charged here."""
         name = name_at(statement, 1)
         place = next((i for i, word in enumerate(statement.words) if word.upper == "FOR"), 0)
         words = [word.upper for word in statement.words[2:place]]
@@ -768,7 +767,7 @@ class WireSession:
     # -- transactions
 
     def _transaction(self, statement: WireStatement) -> WireResult:
-        """Transactions, which clients expect; they change nothing about charges."""
+        """Accept transaction statements, which clients expect; they do not affect charges."""
         words = [word.upper for word in statement.words]
         match statement.kind:
             case StatementKind.BEGIN:
@@ -824,7 +823,7 @@ def _warning(words: str, state: str = "01000") -> bytes:
 
 
 def _formats(formats: Sequence[int], count: int) -> tuple[int, ...]:
-    """Formats of columns: none stated for text, one for all, or one for each."""
+    """Expand the format codes of Bind: none means text for all columns, one applies to all, else one per column."""
     if len(formats) > 1:
         if len(formats) != count:
             raise StatementFault("08P01", f"the result has {count} columns")

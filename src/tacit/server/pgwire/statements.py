@@ -1,11 +1,11 @@
 """Statements in a text: where each begins, its kind, and its parameters.
 
-Nothing about privacy is decided here. A query is handed on as the analyst wrote it, but for the schema ``public`` in
-front of a declared table and for parameters, and the planner reads it from its first letter on.
+No privacy decision is made here. The planner gets a query as the analyst wrote it, but without the schema ``public`` in
+front of declared tables and with literals in place of parameters, and parses it from the beginning.
 
-A parameter's place is known from the tokens of the text, so it is never in a quoted text or a comment. A literal of
-SQLGlot, written by its own generator, takes the place; the result is then taken apart once more, and must consist of
-the same tokens with the literals between them.
+A parameter's position is determined from the tokens of the text, so it is never in a quoted text or a comment. It is
+replaced by a literal that SQLGlot's generator writes; the result is then tokenized again, and must consist of the same
+tokens with the literals between them.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from sqlglot import exp
     from sqlglot.dialects.dialect import Dialect
 
-#: Statements of one text.
+#: Maximum number of statements of one text.
 MAX_STATEMENTS: Final = 64
 _OPAQUE: Final = frozenset({"COMMAND", "EXECUTE", "FETCH", "SHOW", "RENAME"})
-#: A parameter with something right behind it; quoted texts and comments are passed over.
+#: A parameter followed by no space; quoted texts and comments are skipped.
 _PARAMETER: Final = re.compile(
     r"""'[^']*(?:'|\Z) | "[^"]*(?:"|\Z) | --[^\n]* | /\*.*?(?:\*/|\Z)
     | \$\$.*?(?:\$\$|\Z) | \$(?P<mark>[^\W\d]\w*)\$.*?(?:\$(?P=mark)\$|\Z)
@@ -54,7 +54,7 @@ _SYSTEM: Final = frozenset({"pg_catalog", "information_schema"})
 
 
 class StatementKind(Enum):
-    """Kinds of statements; ``OTHER`` is refused by the planner, with words for analysts."""
+    """Kinds of statements; the planner refuses ``OTHER``, with a message for analysts."""
 
     EMPTY = "empty"
     QUERY = "query"
@@ -98,7 +98,7 @@ def _dialect(name: str) -> Dialect:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A token: its text without quotes, its kind, and its place in the statement."""
+    """A token: its text without quotes, its kind, and its position in the statement."""
 
     text: str
     kind: str
@@ -107,18 +107,18 @@ class Word:
 
     @property
     def upper(self) -> str:
-        """The word in capitals, if it is one; empty for quoted names and constants."""
+        """The token in capitals; empty for quoted names and constants."""
         return "" if self.kind in ("STRING", "IDENTIFIER", "NUMBER", "HEREDOC_STRING") else self.text.upper()
 
     @property
     def is_name(self) -> bool:
-        """Whether it can be a name."""
+        """Whether the token can be a name."""
         return self.kind == "IDENTIFIER" or (self.text[:1].isalpha() or self.text[:1] == "_")
 
 
 @dataclass(frozen=True, slots=True)
 class WireStatement:
-    """One statement of a text, as it was written without the semicolon; its tokens and its kind."""
+    """One statement of a text, as written but without the semicolon, with its tokens and its kind."""
 
     text: str
     words: tuple[Word, ...]
@@ -126,19 +126,19 @@ class WireStatement:
 
     @property
     def parameters(self) -> int:
-        """Number of its parameters: the largest n of any ``$n``."""
+        """Number of parameters: the largest n of any ``$n``."""
         return max((number for _, number in self._parameters()), default=0)
 
     def upper(self, place: int) -> str:
-        """A word in capitals; empty beyond the end."""
+        """Return the token at an index in capitals; empty beyond the end."""
         return self.words[place].upper if place < len(self.words) else ""
 
     def after(self, place: int) -> str:
-        """The text from a word on; empty beyond the end."""
+        """Return the text from the token at an index on; empty beyond the end."""
         return self.text[self.words[place].start :] if place < len(self.words) else ""
 
     def _parameters(self) -> Iterable[tuple[int, int]]:
-        """Place among the words, and number, of each parameter."""
+        """Yield the token index and the number of each parameter."""
         for i, (first, second) in enumerate(zip(self.words, self.words[1:], strict=False)):
             if first.kind == "PARAMETER" and second.kind == "NUMBER" and second.start == first.end + 1:
                 if not second.text.isdigit() or not 1 <= int(second.text) <= 1000:
@@ -148,7 +148,7 @@ class WireStatement:
     def bound(
         self, values: Sequence[Any], types: Sequence[int], tables: Collection[str] = (), database: str = ""
     ) -> str:
-        """The text with literals in the places of its parameters, and declared tables without the schema ``public``.
+        """Return the text with literals in place of parameters, and declared tables without the schema ``public``.
 
         Raises:
             BadValue: a value has no literal in a query, such as a list.
@@ -160,7 +160,7 @@ class WireStatement:
             raise Refusal(
                 "too_long", f"With its parameters the text has more than {limits.MAX_CHARACTERS} characters; send less."
             )
-        # Place of the first word that goes, of the first that stays, and what stands there instead.
+        # Index of the first token to replace, of the first token after it, and the replacement.
         edits = [(i, i + 2, f" {written[number - 1]} ") for i, number in parameters.items()]
         for i, (name, dot, table) in enumerate(zip(words, words[1:], words[2:], strict=False)):
             if name.text == "public" and dot.text == "." and table.text.lower() in tables:
@@ -189,7 +189,7 @@ def _words(text: str) -> list[Word]:
             raise Refusal("syntax", "The text cannot be read as SQL; check quotes and comments.") from None
         for i, each in enumerate(tokens):
             found.append(Word(each.text, each.token_type.name, each.start + at, each.end + at))
-            # SQLGlot takes what follows some words, such as EXPLAIN, for one opaque text.
+            # SQLGlot reads the text after some keywords, such as EXPLAIN, as one opaque token.
             if each.token_type.name in _OPAQUE and i + 1 < len(tokens):
                 break
         else:
@@ -200,10 +200,10 @@ def _words(text: str) -> list[Word]:
 
 
 def _spaced_words(sql: str) -> tuple[str, list[Word]]:
-    """The text with a space behind each parameter, and its words: SQLGlot takes ``$1,$`` for the mark of a quoted text.
+    """Return the text with a space after each parameter, and its tokens: SQLGlot reads ``$1,$`` as a dollar quote.
 
     Raises:
-        Refusal: a space would not stand behind a parameter.
+        Refusal: a space would not follow a parameter.
     """
     places: list[int] = []
 
@@ -222,17 +222,17 @@ def _spaced_words(sql: str) -> tuple[str, list[Word]]:
 
 
 def split_statements(sql: str, names: Collection[str] = ()) -> list[WireStatement]:
-    """The statements of a text; one that is empty where there is none.
+    """Split a text into statements; an empty text gives one empty statement.
 
     Args:
         sql: the text.
-        names: of declared tables and columns in small letters, which are not the system's whatever they begin with.
+        names: lower-case names of declared tables and columns, which are never system names, whatever their prefix.
 
     Raises:
-        Refusal: the text is too long, nested too deeply, or cannot be read.
+        Refusal: the text is too long, nested too deeply, or cannot be parsed.
     """
     if not sql.strip():
-        # Drivers send it to see whether a connection is alive.
+        # Drivers send it to check that a connection is alive.
         return [WireStatement("", (), StatementKind.EMPTY)]
     limits.check_text(sql)
     sql, words = _spaced_words(sql)
@@ -263,7 +263,7 @@ def _statement(sql: str, part: list[Word], names: Collection[str]) -> WireStatem
 
 
 def _is_system(words: Sequence[Word], names: Collection[str]) -> bool:
-    """Whether a query reads the catalogue: it names a table of the system, or no table at all."""
+    """Whether a query reads the catalog: it names a system table, or no table at all."""
     reads = depth = 0
     for i, word in enumerate(words):
         depth += (word.text == "(") - (word.text == ")")
@@ -284,10 +284,10 @@ def _is_system(words: Sequence[Word], names: Collection[str]) -> bool:
 
 
 def postgres_tree(text: str) -> exp.Expr:
-    """The syntax tree of a query in the dialect of PostgreSQL.
+    """Parse a query in PostgreSQL's dialect.
 
     Raises:
-        Refusal: it cannot be read.
+        Refusal: it cannot be parsed.
     """
     from sqlglot.errors import SqlglotError
 
@@ -301,10 +301,10 @@ def postgres_tree(text: str) -> exp.Expr:
 
 
 def literal_of(value: Any, oid: int) -> exp.Expr:
-    """A value as a literal of its type.
+    """Return a value as a literal of its type.
 
     Raises:
-        BadValue: there is none.
+        BadValue: the value has no literal.
     """
     from sqlglot import exp
 
@@ -328,7 +328,7 @@ def literal_of(value: Any, oid: int) -> exp.Expr:
 
 
 def fetched(statement: WireStatement) -> tuple[int | None, str]:
-    """Number of rows, None for all, and name of the cursor in a FETCH."""
+    """Return the number of rows (None for all) and the name of the cursor in a FETCH."""
     words = list(statement.words[1:])
     count: int | None = 1
     if words and words[0].upper in ("NEXT", "FORWARD"):
@@ -348,7 +348,7 @@ def fetched(statement: WireStatement) -> tuple[int | None, str]:
 
 
 def after_explain(statement: WireStatement) -> int:
-    """Place of the query after EXPLAIN and its options."""
+    """Return the token index of the query after EXPLAIN and its options."""
     place = 1
     if statement.upper(1) == "(" and statement.upper(2) not in _READS:
         place = next((i for i, word in enumerate(statement.words) if word.text == ")"), 0) + 1
@@ -375,12 +375,12 @@ _SAMPLES: Final = {
 
 
 def sample_values(types: Sequence[int]) -> list[Any]:
-    """A value of each type, to learn the columns of an answer by before the values are known."""
+    """Return a sample value of each type, to plan a query before its parameters are known."""
     return [_SAMPLES.get(oid, 1 if oid in (21, 23, 26) else 1.0 if oid == 700 else "") for oid in types]
 
 
 def infer_types(text: str, declared: Sequence[int], count: int, catalog: Catalog | None) -> tuple[int, ...]:
-    """Types of parameters: those declared, and for others the type of what each is compared with; else text."""
+    """Return the types (oids) of parameters: as declared, else that of the compared expression, else text."""
     found = [*declared[:count], *[0] * (count - len(declared))]
     if all(found):
         return tuple(found)
@@ -420,7 +420,7 @@ def _named(kind: exp.DataType) -> int:
     array = name.endswith("[]")
     name = name.removesuffix("[]").rpartition(".")[2]
     if name.startswith("reg"):
-        # A name; what it stands for is looked up where the query is answered.
+        # A name, which is resolved when the query is answered.
         return TEXT_OID
     found = next((each for each in TYPES.values() if name in (each.name, each.shown)), None)
     return 0 if found is None else found.array if array else found.oid
@@ -444,7 +444,7 @@ def _type_of(node: exp.Expr, catalog: Catalog | None) -> int:
 
 
 def read_setting(statement: WireStatement) -> tuple[str, str | None, bool] | None:
-    """The setting of a SET, its value (None for the default) and whether it is local; None where nothing changes."""
+    """Return the name, value (None for the default) and locality of a SET; None if it has no effect."""
     words = list(statement.words[1:])
     local = False
     if words and words[0].upper in ("SESSION", "LOCAL"):
@@ -469,7 +469,7 @@ def read_setting(statement: WireStatement) -> tuple[str, str | None, bool] | Non
 
 
 def name_at(statement: WireStatement, place: int) -> str:
-    """The name at a place among the words of a statement."""
+    """Return the name at a token index of a statement."""
     words = statement.words
     if place >= len(words) or not words[place].is_name:
         raise StatementFault("42601", "a name is missing")

@@ -1,10 +1,10 @@
 """Tables and functions of the system, ``pg_catalog``, ``information_schema`` and ``tacit``, filled from public metadata.
 
 Each is a real table of an embedded DuckDB, so that any query of a tool has a true answer: a declared table is a row of
-``pg_class``, a declared foreign key one of ``pg_constraint``, and a table of things that Tacit does not have, such as
+``pg_class``, a declared foreign key a row of ``pg_constraint``, and the table of a feature that Tacit lacks, such as
 triggers, has no rows. Nothing in them comes from data: ``reltuples`` says "unknown", and there are no statistics.
 
-What is declared stands in tables of the schema ``main``, which no query can name; SQL makes all others of them.
+Declared metadata is in tables of the schema ``main``, which no query can name; SQL derives all other tables from them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: Schemas of the system, and their names in DuckDB, which has tables of its own in the first two.
 SCHEMAS: Final = {"pg_catalog": "pgc", "information_schema": "pgi", "tacit": "pgt"}
-#: Numbers below this are the system's, and tools hide what has them.
+#: Oids below this belong to the system; tools hide objects that have them.
 _FIRST: Final = 16384
 _KINDS: Final = {
     "oid": "UINTEGER", "int2": "SMALLINT", "int4": "INTEGER", "int8": "BIGINT", "text": "VARCHAR", "name": "VARCHAR",
@@ -37,7 +37,7 @@ DUCKDB_TYPES: Final = {
 }  # fmt: skip
 _ABOUT: Final = "constraint_catalog name, constraint_schema name='public', constraint_name name"
 _WHERE: Final = "table_catalog name, table_schema name='public', table_name name"
-#: What is declared: tables, columns of those and of the system, keys, types.
+#: Tables of declared metadata: tables, columns of these and of system tables, keys, types.
 _DECLARED: Final = {
     "x_class": "x_oid oid, x_name name, x_space oid=2200, x_kind char='r', x_columns int2, x_owner text, x_public bool, "
     "x_population text, x_unit text, x_groups int8, x_rows int8",
@@ -49,7 +49,7 @@ _DECLARED: Final = {
     "x_duckdb": "x_kind text, x_oid oid",
     "x_type": "x_oid oid, x_name name, x_shown text, x_size int2, x_category char, x_element oid, x_array oid",
 }
-#: Tables, their columns, and the values that all rows have unless it is stated otherwise.
+#: System tables, their columns, and the default values of all rows.
 TABLES: Final = {
     "pgc.pg_class": "oid oid, relname name, relnamespace oid, reltype oid=0, reloftype oid=0, relowner oid=10, "
     "relam oid=0, relfilenode oid, reltablespace oid=0, relpages int4=0, reltuples float4=-1, relallvisible int4=0, "
@@ -118,7 +118,7 @@ TABLES: Final = {
     "pgt.tables": "name text, public bool, population text, unit text, max_groups int8, max_rows int8",
     "pgt.columns": "table_name text, name text, type text, low text, high text, categories text[], nullable bool",
 }
-#: Tables of things that Tacit does not have.
+#: Tables of features that Tacit lacks; they have no rows.
 EMPTY: Final = {
     "pgc.pg_attrdef": "oid oid, adrelid oid, adnum int2, adbin text",
     "pgc.pg_auth_members": "oid oid, roleid oid, member oid, grantor oid, admin_option bool",
@@ -291,7 +291,7 @@ INSERT INTO pgc.pg_attribute BY NAME
         NOT x_nullable AS attnotnull, CASE x_category WHEN 'S' THEN 100 ELSE 0 END AS attcollation
     FROM x_column c JOIN x_type USING (x_oid);
 """
-#: Functions of PostgreSQL that DuckDB does not have, or that mean something else there.
+#: Functions of PostgreSQL that DuckDB lacks, or that have another meaning there.
 MACROS: Final = {
     **dict.fromkeys(
         (
@@ -354,7 +354,7 @@ MACROS: Final = {
     "array_upper(a, d)": "CASE WHEN len(a) = 0 THEN NULL ELSE len(a) END",
     "array_lower(a, d)": "CASE WHEN len(a) = 0 THEN NULL ELSE 1 END",
     "cardinality(a)": "len(a)",
-    # A text that a query makes longer is refused beyond a length, and not cut.
+    # A query that lengthens a text beyond a limit is refused; the text is not cut.
     "bounded(t, n)": "CASE WHEN length(CAST(t AS VARCHAR)) > n THEN error('54000: a text in a query of the catalogue is too long') ELSE CAST(t AS VARCHAR) END",
     "list_text(a)": "'{' || array_to_string(list_transform(a, lambda e: CASE WHEN e IS NULL THEN 'NULL' "
     "WHEN regexp_matches(CAST(e AS VARCHAR), '[{},\"\\\\\\s]|^$|^(?i:null)$') THEN '\"' || "
@@ -367,7 +367,7 @@ MACROS: Final = {
 
 
 def create_system_tables(connection: duckdb.DuckDBPyConnection, catalog: Catalog, database: str) -> None:
-    """Make all tables of the system, for those who see a catalogue; the project is the database."""
+    """Create all system tables for people who see this catalog; the project is the database."""
     run = connection.execute
     for schema in SCHEMAS.values():
         run(f"CREATE SCHEMA {schema}")
@@ -387,7 +387,7 @@ def create_system_tables(connection: duckdb.DuckDBPyConnection, catalog: Catalog
 
 
 def _columns(words: str) -> str:
-    """Columns in DuckDB's words, from ``name type, name type=value``."""
+    """Return DuckDB's column definitions for a text of ``name type`` or ``name type=value``."""
     found = []
     for word in words.split(", "):
         name, _, kind = word.partition(" ")
@@ -397,7 +397,7 @@ def _columns(words: str) -> str:
 
 
 def _declared(catalog: Catalog) -> dict[str, list[dict[str, Any]]]:
-    """Rows about what is declared."""
+    """Return the rows of the tables that hold the declared metadata."""
     from sqlglot.dialects.postgres import Postgres
 
     oids = {table.name: _FIRST + i for i, table in enumerate(catalog.tables)}
@@ -406,7 +406,7 @@ def _declared(catalog: Catalog) -> dict[str, list[dict[str, Any]]]:
     keys: list[dict[str, Any]] = []
     for table in catalog.tables:
         about = {"x_relation": oids[table.name], "x_table": table.name}
-        # AUTO has none until a query finds it.
+        # AUTO has no bounds until a query finds them.
         most = [None if table.public or isinstance(n, str) else n for n in (table.max_groups, table.max_rows)]
         classes.append(
             {"x_oid": oids[table.name], "x_name": table.name, "x_columns": len(table.columns),

@@ -16,10 +16,10 @@ from tacit.query.request import OPTIONS, OptionKind
 VERSION: Final = "15.0"
 _TACIT: Final = "tacit."
 _INTERVALS: Final = "tacit.intervals"
-#: Clients whose answers people read as they come: intervals are shown to them, unless they say otherwise.
+#: Interactive clients, whose answers have intervals by default.
 _FOR_READERS: Final = ("psql", "pgcli")
 _WORDS: Final = dict.fromkeys(("on", "true", "yes", "1"), "on") | dict.fromkeys(("off", "false", "no", "0"), "off")
-#: Settings that clients may set, with their first values. None of them changes an answer.
+#: Settings that clients may change, with their defaults. None of them changes an answer.
 _SETTABLE: Final = {
     "application_name": "",
     "backslash_quote": "safe_encoding",
@@ -71,7 +71,7 @@ _FIXED: Final = {
     "ssl": "on",
     "standard_conforming_strings": "on",
 }
-#: Settings whose values are reported at the beginning, and after each change.
+#: Settings that ParameterStatus reports at the beginning and after each change.
 REPORTED: Final = {
     "application_name": "application_name",
     "client_encoding": "client_encoding",
@@ -88,13 +88,13 @@ REPORTED: Final = {
     "timezone": "TimeZone",
 }
 _LONGEST: Final = 1_000
-#: Savepoints of a transaction.
+#: Maximum number of savepoints of a transaction.
 _MOST_SAVED: Final = 1_000
 _LEVELS: Final = ("debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error")
 
 
 class SessionVariables:
-    """Settings of the connection of one user."""
+    """Settings of one user's connection."""
 
     def __init__(self, user: str) -> None:
         self._fixed = {**_FIXED, "session_authorization": user}
@@ -106,13 +106,13 @@ class SessionVariables:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options of a query."""
+        """Options of a query (:data:`OPTIONS`) that the settings state."""
         found = {name: self._values.get(_TACIT + name) for name in OPTIONS}
         return {name: read_option(name, text) for name, text in found.items() if text}
 
     @property
     def intervals(self) -> bool:
-        """Whether answers have two more columns for each number with noise."""
+        """Whether answers have two more columns, the interval's ends, for each noisy number."""
         return self.show(_INTERVALS) == "on"
 
     def wants(self, level: str) -> bool:
@@ -120,10 +120,10 @@ class SessionVariables:
         return _LEVELS.index(self.show("client_min_messages")) <= _LEVELS.index(level)
 
     def show(self, name: str) -> str:
-        """The value of a setting.
+        """Return the value of a setting.
 
         Raises:
-            InputError: there is none of that name.
+            InputError: no setting has that name.
         """
         name = name.lower()
         if name in self._fixed:
@@ -137,12 +137,12 @@ class SessionVariables:
         raise InputError(name, "is no setting; SHOW ALL lists those there are")
 
     def all(self) -> list[tuple[str, str]]:
-        """All settings, by name."""
+        """Return the names and values of all settings, sorted by name."""
         names = {*self._fixed, *_SETTABLE, _INTERVALS, *(_TACIT + name for name in OPTIONS)}
         return [(name, self.show(name)) for name in sorted(names)]
 
     def help(self, name: str) -> str:
-        """The meaning of a setting of Tacit's own; empty for others."""
+        """Return the description of a Tacit setting; empty for other settings."""
         if name == _INTERVALS:
             return "whether each number with noise has two more columns, its interval's ends; on for psql and pgcli"
         option = OPTIONS.get(name.removeprefix(_TACIT)) if name.startswith(_TACIT) else None
@@ -151,10 +151,10 @@ class SessionVariables:
     # Changing
 
     def set(self, name: str, value: str | None, *, local: bool = False) -> None:
-        """Change a setting; None for its first value.
+        """Change a setting; None restores its default.
 
         Raises:
-            InputError: there is no such setting, or it cannot have this value.
+            InputError: no setting has that name, or it cannot have this value.
         """
         name = name.lower()
         if name in self._fixed:
@@ -169,7 +169,6 @@ class SessionVariables:
         self._put(name, value)
 
     def reset(self) -> None:
-        """Give every setting its first value."""
         self._values.clear()
 
     def _put(self, name: str, value: str | None) -> None:
@@ -189,21 +188,21 @@ class SessionVariables:
     # Transactions
 
     def begin(self, savepoint: str = "") -> bool:
-        """Remember all values, at the beginning of a transaction or at a savepoint; False for too many of them."""
+        """Save all values at the beginning of a transaction or at a savepoint; return False if there are too many."""
         if len(self._saved) >= _MOST_SAVED:
             return False
         self._saved.append((savepoint, dict(self._values), dict(self._local)))
         return True
 
     def commit(self) -> None:
-        """End a transaction: local changes end."""
+        """End a transaction and undo its local changes."""
         for name, value in self._local.items():
             self._put(name, value)
         self._local.clear()
         self._saved.clear()
 
     def roll_back(self, savepoint: str = "") -> bool:
-        """Return to the beginning of the transaction, or to a savepoint; whether there is one of that name."""
+        """Restore the values at the beginning of the transaction or at a savepoint; return whether it exists."""
         place = self._place(savepoint)
         if place is None:
             return False
@@ -214,27 +213,27 @@ class SessionVariables:
         return True
 
     def release(self, savepoint: str) -> bool:
-        """Forget a savepoint; whether there was one of that name."""
+        """Remove a savepoint; return whether it exists."""
         place = self._place(savepoint)
         if place is not None:
             del self._saved[place:]
         return place is not None
 
     def _place(self, savepoint: str) -> int | None:
-        """The youngest of that name."""
+        """Return the index of the newest savepoint of that name; None if there is none."""
         places = [i for i, saved in enumerate(self._saved) if saved[0] == savepoint]
         return places[-1] if places else None
 
 
 def read_option(name: str, text: str) -> Any:
-    """An option of a query from its text: a number, or ``column=50, other=10``."""
+    """Parse an option of a query: a number, or ``column=50, other=10``."""
     option = OPTIONS[name]
     texts = [part.strip() for part in text.split(",")] if option.named else [text]
     return option.typed(texts)
 
 
 def _checked(name: str, value: str) -> str:
-    """A value as it is kept; that of a setting without an effect may be anything."""
+    """Return the normalized value of a setting; settings without an effect accept any value."""
     plain = value.strip().lower()
     if name == _INTERVALS:
         if plain not in _WORDS:
@@ -271,7 +270,7 @@ def _checked(name: str, value: str) -> str:
 
 
 def read_options(text: str) -> dict[str, str]:
-    """The settings in ``options`` of a start-up message: ``-c name=value --name=value``.
+    """Parse ``options`` of a start-up message: ``-c name=value --name=value``.
 
     Raises:
         InputError: it has another form.

@@ -1,9 +1,9 @@
 """Access log, and metrics for Prometheus on loopback: independent of the data.
 
-A line of the log says who asked, which route, what came of it, what was charged and where in the ledger it stands; of a
-query only the digest of its text. Counted are requests by route and status, charges by population, free repeats,
-refusals by code, and workers that were replaced. There are no times of queries, no sizes of answers, no rows, no load
-of the engine: those depend on the data, and a dashboard is often seen by more people than a table.
+A line of the log has the person, the route, the outcome, the charge and its position in the ledger; of a query only the
+digest of its text. The metrics count requests by route and status, charges by population, free repeats, refusals by
+code, and replaced workers. Running times of queries, sizes of answers, rows and the load of the engine are not
+recorded: they depend on the data, and more people see a dashboard than a table.
 
 Workers count for themselves and send increments to the supervisor, which adds them up and serves the page.
 """
@@ -31,25 +31,24 @@ FAMILIES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "tacit_refusals": (("code",), "Requests that were refused, by error code."),
     "tacit_workers_replaced": ((), "Workers that ended and were replaced."),
 }
-#: One increment: the family, its labels, the number.
+#: One increment: counter family, label values, amount.
 Added = tuple[str, tuple[str, ...], int]
-#: However odd the requests are, there are only so many different lines.
+#: Maximum number of distinct label combinations; further ones are counted as "other".
 _MOST_LINES: Final = 2000
 _OTHER: Final = "other"
 
 
 class Counters:
-    """Increments of one worker since the last report."""
+    """Counter increments of one worker since the last report."""
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[str, tuple[str, ...]]] = Counter()
 
     def add(self, family: str, *labels: str) -> None:
-        """Count one."""
         self._counts[family, labels] += 1
 
     def news(self) -> list[Added]:
-        """The increments since the last call."""
+        """Return the increments since the last call."""
         counts, self._counts = self._counts, Counter()
         return [(family, labels, count) for (family, labels), count in counts.items()]
 
@@ -58,11 +57,11 @@ class MetricsPage(WSGIServer):
     """The page for Prometheus at ``/metrics``; the supervisor serves a request when its socket becomes readable.
 
     Args:
-        port: on loopback; 0 for any free one; None to count without a page.
+        port: on loopback; 0 for any free port; None to count without a page.
     """
 
     def __init__(self, port: int | None = None) -> None:
-        # A time of creation tells nothing here, and would be the only time on the page.
+        # A counter's creation time is useless here, and would be the only time on the page.
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = prometheus_client.CollectorRegistry()
         self.workers = prometheus_client.Gauge("tacit_workers", "Workers that run.", registry=self.registry)
@@ -81,11 +80,9 @@ class MetricsPage(WSGIServer):
 
     @property
     def address(self) -> str:
-        """The address to point Prometheus at."""
         return f"http://127.0.0.1:{self.server_port}/metrics"
 
     def add(self, added: Iterable[Added]) -> None:
-        """Add increments of a worker."""
         for family, labels, count in added:
             line = (family, tuple(labels))
             if line not in self._lines and len(self._lines) >= _MOST_LINES:
@@ -95,7 +92,7 @@ class MetricsPage(WSGIServer):
             (counter.labels(*line[1]) if labels else counter).inc(count)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no news."""
+        """Ignore a client that disconnected."""
 
     def _serve(self, environ: dict[str, Any], start: Callable[..., Any]) -> Any:
         if environ["PATH_INFO"] != "/metrics":
@@ -105,7 +102,7 @@ class MetricsPage(WSGIServer):
 
 
 class _Request(WSGIRequestHandler):
-    """A request that is short and there at once: the supervisor waits for no client."""
+    """A request that is short and already received: the supervisor waits for no client."""
 
     timeout = 0.25
 
@@ -117,21 +114,21 @@ class _Request(WSGIRequestHandler):
         """Write no line."""
 
 
-#: Key of a scope under which the application puts public facts about a request.
+#: Key of an ASGI scope under which the application stores public facts about a request.
 ABOUT: Final = "tacit.about"
-#: The facts that are logged: analyst, outcome, charge, and a digest of the query.
+#: Names of the facts that are logged: analyst, outcome, charge, digest of the query and so on.
 _WORDS: Final = ("analyst", "token", "sql", "job", "population", "charge", "position", "repeat", "code", "id")
 
 
 class Lines:
-    """JSON lines on a stream; a reader that goes away does not stop the server."""
+    """JSON lines on a stream; if its reader goes away, the server continues without writing."""
 
     def __init__(self, stream: TextIO | None, clock: Callable[[], dt.datetime] | None = None) -> None:
         self._stream = stream
         self._clock = clock or (lambda: dt.datetime.now(dt.UTC))
 
     def write(self, event: str, **about: Any) -> None:
-        """One line; times are to the second."""
+        """Write one line; times are to the second."""
         if self._stream is None:
             return
         line = {"time": self._clock().strftime("%Y-%m-%dT%H:%M:%SZ"), "event": event, **about}
@@ -156,7 +153,7 @@ class AccessLog:
         self._counters = counters
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on."""
+        """Handle the request, and log and count it when its response begins."""
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return

@@ -1,15 +1,15 @@
 """HTTP/1.1 with limits of connections, heads and bodies, on top of uvicorn and httptools.
 
-* a head (request line and headers) arrives within some seconds and some bytes, or the connection ends;
-* the body after a head, in any encoding, is bounded as well, and never taken for a part of the head;
-* a head that another server on the way could read in another way is refused;
+* a head (request line and headers) arrives within a limit of seconds and bytes, or the connection ends;
+* the body after a head is bounded as well, in any encoding, and never parsed as a part of the head;
+* a head that an intermediate server could parse differently is refused;
 * clients that do not read their response are disconnected;
-* bytes that are not HTTP get the error shape of every other failure, and no banner.
+* bytes that are not HTTP get the same error body as every failure, and no server banner.
 
-A connection is **idle** while no request of it is being answered: a browser between two clicks, or one of
-thousands of connections on which one byte a minute arrives, of a head or of a body. Idle ones can be closed without
-loss. So when an address has its share, its own oldest idle connection makes room for a new one; when all places are
-taken, that of the address which has the most. Only where nothing is idle is the newcomer turned away.
+A connection is **idle** while no request on it is being answered: a browser between two clicks, or one of thousands of
+connections on which one byte a minute arrives, of a head or of a body. Idle connections can be closed without loss. If
+an address is at its limit, its oldest idle connection is closed for a new one; if all places are taken, the oldest idle
+connection of the address with the most. Only if none is idle is the new connection rejected.
 
 httptools takes 102 µs of processor time for a small request and its response, h11 332 µs; it has no limits of its own.
 """
@@ -31,13 +31,13 @@ class Connection(Protocol):
     """A connection that can be aborted."""
 
     def hang_up(self) -> None:
-        """End it at once."""
+        """Abort the connection at once."""
 
 
 class Connections:
-    """The connections of one worker; used from its event loop alone.
+    """Connections of one worker; used only from its event loop.
 
-    One address has at most ``most_of_one``; None for as many as in all, as behind a proxy.
+    One address has at most ``most_of_one``; None for no limit per address, as behind a proxy.
     """
 
     def __init__(self, most: int, most_of_one: int | None = None) -> None:
@@ -52,11 +52,10 @@ class Connections:
         return self._count
 
     def of(self, address: str) -> int:
-        """Number of connections of an address."""
         return len(self._idle.get(address, ())) + len(self._busy.get(address, ()))
 
     def admit(self, address: str, connection: Connection) -> bool:
-        """Take a new connection, at the expense of an idle one if need be; False to turn it away."""
+        """Admit a new connection, closing an idle one if need be; return False to reject it."""
         if self.of(address) >= self._most_of_one:
             if not self._evict(address):
                 return False
@@ -69,18 +68,17 @@ class Connections:
         return True
 
     def begin(self, address: str, connection: Connection) -> None:
-        """A request of it is being answered from here on."""
+        """Mark a connection as busy: it is now answering a request."""
         if self._idle[address].pop(connection, self) is None:
             self._busy[address].add(connection)
 
     def end(self, address: str, connection: Connection) -> None:
-        """Its request was answered: it is idle, and the youngest of those."""
+        """Mark a connection as idle, after its request was answered; it becomes the newest idle one."""
         if connection in self._busy[address]:
             self._busy[address].discard(connection)
             self._idle[address][connection] = None
 
     def leave(self, address: str, connection: Connection) -> None:
-        """Forget a closed connection."""
         idle, busy = self._idle[address], self._busy[address]
         if connection in idle or connection in busy:
             idle.pop(connection, None)
@@ -102,14 +100,14 @@ class Connections:
 
 #: Seconds for a head to arrive, counted from the connection or from its first byte.
 HEAD_SECONDS: Final = 10.0
-#: Seconds for a client to take what was written for it.
+#: Seconds for a client to read the bytes sent to it.
 WRITE_SECONDS: Final = 30.0
-#: A chunked body of single bytes is six times as long as its content.
+#: Bound on the ratio of received bytes to content: a chunked body of single bytes is six times its content.
 _CHUNKS: Final = 8
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """One connection, within the limits of its worker; further arguments are uvicorn's."""
+    """One HTTP connection, within the limits of its worker; further arguments are uvicorn's."""
 
     head_seconds = HEAD_SECONDS
     write_seconds = WRITE_SECONDS
@@ -127,7 +125,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._lost = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a place, or leave at once."""
+        """Register the connection, or close it at once if it is rejected."""
         super().connection_made(transport)
         self._address = self.client[0] if self.client else ""
         if not self._registry.admit(self._address, self):
@@ -136,7 +134,6 @@ class GuardedProtocol(HttpToolsProtocol):
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Give the place back."""
         self._lost = True
         self._registry.leave(self._address, self)
         self._stop(self._head_timer)
@@ -144,15 +141,15 @@ class GuardedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def hang_up(self) -> None:
-        """End it at once, without a word."""
+        """Abort the connection without a response."""
         if self.transport is not None:
             self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Count, parse, and stop where a limit is passed."""
+        """Count and parse received bytes; stop if a limit is exceeded."""
         if self.transport.is_closing():
             return
-        # Before parsing, so that one read with many requests in it is not taken for one long head.
+        # Before parsing, so that one read with many requests in it is not counted as one long head.
         if self._received == 0 and self._head_timer is None:
             self._wait_for_head()
         self._received += len(data)
@@ -165,17 +162,17 @@ class GuardedProtocol(HttpToolsProtocol):
             self._refuse(413, "request.size", "the request is too long")
 
     def on_message_begin(self) -> None:
-        """A new head."""
+        """Begin to count the bytes of a new head."""
         super().on_message_begin()
         self._in_head = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A line of the head. One after the body is dropped: no proxy on the way has looked at it."""
+        """Take a line of the head; drop one after the body (a trailer), which no proxy on the way has checked."""
         if self._in_head:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """The head is there, and the request begins."""
+        """Begin the request after its head is complete."""
         if not self._is_plain():
             # httptools ends the connection over whatever is raised here, by :meth:`send_400_response`.
             raise ValueError("this head could be read in two ways")
@@ -185,38 +182,38 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """All of a request was read; what follows is the next one."""
+        """Note that the request was read completely; further bytes belong to the next one."""
         super().on_message_complete()
         self._received = 0
         self._in_head = True
-        # Not before: nothing is done for a request while its body arrives, and that may take its time on purpose.
+        # Not before: a connection whose body arrives slowly, perhaps on purpose, stays idle.
         if not self.cycle.response_complete:
             self._registry.begin(self._address, self)
 
     def on_response_complete(self) -> None:
-        """The request was answered."""
+        """Mark the connection as idle after the response."""
         super().on_response_complete()
         if not self._lost and not self.pipeline:
             self._registry.end(self._address, self)
 
     def pause_writing(self) -> None:
-        """The client does not read its response."""
+        """Start the timer for a client that does not read its response."""
         super().pause_writing()
         if self._write_timer is None:
             self._write_timer = self.loop.call_later(self.write_seconds, self.hang_up)
 
     def resume_writing(self) -> None:
-        """The client reads again."""
+        """Stop the timer: the client reads again."""
         self._stop(self._write_timer)
         self._write_timer = None
         super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002
-        """Answer bytes that are not HTTP like every other failure."""
+        """Answer bytes that are not HTTP with the same error body as every failure."""
         self._refuse(400, "request.headers", "this is not a request of HTTP/1.1 that can be read in one way")
 
     def _is_plain(self) -> bool:
-        """Whether a head says where it goes, where its body ends, and that what follows is HTTP."""
+        """Whether a head states its target and the end of its body unambiguously, without an upgrade from HTTP."""
         version = self.parser.get_http_version()
         hosts = sum(1 for name, _ in self.headers if name == b"host")
         codings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
@@ -224,7 +221,7 @@ class GuardedProtocol(HttpToolsProtocol):
             clear = hosts == 1 and codings in ([], [b"chunked"])
         else:
             clear = version == "1.0" and hosts <= 1 and not codings
-        # After the head of an upgrade httptools reads nothing more, whatever a body or another request may say.
+        # After the head of an upgrade, httptools parses nothing more, whether body or further request.
         return clear and not self.parser.should_upgrade()
 
     def _wait_for_head(self) -> None:
@@ -240,7 +237,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def _refuse(self, status: int, code: str, message: str) -> None:
         cycle: RequestResponseCycle | None = self.cycle
         if not self._in_head or (cycle is not None and not cycle.response_complete):
-            # A response is under way, or this request has had one: anything more would be taken for another's.
+            # A response is being sent, or was sent: further bytes would be read as the response to another request.
             self.hang_up()
             return
         body = json.dumps({"error": {"code": code, "message": message}}).encode()

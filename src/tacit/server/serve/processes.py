@@ -1,18 +1,18 @@
 """Processes: a supervisor with its listening sockets and TLS, and workers with a curator each on the shared ledger.
 
-*The supervisor* imports the modules of workers, and opens nothing: no ledger, no engine, no thread. So a worker is
-forked at once and inherits nothing that two processes must not share. The counters they must share, of rates and of
-late answers, lie in memory that is made before. The listening sockets belong to the supervisor: connections that
-arrive while a worker is replaced wait for the next one.
+*The supervisor* imports the modules of workers, and opens nothing: no ledger, no engine, no thread. A worker is thus
+forked quickly and inherits nothing that two processes must not share. The counters that they must share, of rates and
+late answers, are in memory that is allocated before the fork. The listening sockets belong to the supervisor:
+connections that arrive while a worker is replaced wait for the next one.
 
-*A worker* stops for SIGTERM, or when its supervisor is gone: it takes nothing new, finishes work under way as long as
-the settings allow, and closes. Queries that it could not finish are charged already; asked again, they are answered
-under that charge.
+*A worker* stops on SIGTERM, or when its supervisor has ended: it accepts nothing new, finishes running work within the
+time that the settings allow, and closes. Queries that it could not finish are charged already; asked again, they are
+answered under that charge.
 
-*Memory.* A database without a limit takes most of the machine's memory, and so would that of every worker. So where a
-project states none, workers share. The C library returns memory that a thread frees to the system at once, and the
-arrays of the next query have to be mapped and cleared again, page by page: a fifth of the processor time of a small
-query (docs/design-notes.md).
+*Memory.* A database without a limit takes most of the machine's memory, and so would that of every worker. If a project
+sets no limit, each worker therefore gets a share. By default the C library returns memory that a thread frees to the
+system at once, and the arrays of the next query have to be mapped and cleared again, page by page: a fifth of the
+processor time of a small query (docs/design-notes.md).
 """
 
 from __future__ import annotations
@@ -56,26 +56,26 @@ if TYPE_CHECKING:
 
 # -- a worker
 
-# The names are those of glibc's malloc.h.
+# Constants of glibc's malloc.h.
 _TRIM_THRESHOLD: Final = -1
 _MMAP_THRESHOLD: Final = -3
 _ARENA_MAX: Final = -8
-#: Bytes that stay when they are free, and the largest piece that comes out of them.
+#: Bytes of free memory that are kept, and the largest block allocated from them.
 _KEPT: Final = 64 * 2**20
 _LARGEST: Final = 32 * 2**20
-#: Of ten parts of the machine's memory, those that the databases of all workers may use together.
+#: Tenths of the machine's memory that the databases of all workers may use together.
 _SHARED: Final = 6
 _MEGABYTE: Final = 2**20
-#: The least memory of a worker's database: several times the bounded work of one unit (docs/semantics.md, 11).
+#: Minimum MiB of a worker's database: several times the bounded work of one unit (docs/semantics.md, 11).
 _LEAST: Final = 512
-#: Where a container says how much it may use.
+#: Files with a container's memory limit.
 _LIMIT_FILES: Final = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-#: Each heap keeps its own; threads that wait for the interpreter do not wait for each other's memory.
+#: Number of malloc arenas; each keeps its own free memory.
 _HEAPS: Final = 2
 
 
 def keep_memory() -> bool:
-    """Keep freed memory, within limits; False where the C library knows no such thing, and nothing is changed."""
+    """Let the C library keep freed memory, within limits; return False if it lacks the setting."""
     choose = getattr(ctypes.CDLL(None), "mallopt", None)
     if choose is None:
         return False
@@ -85,11 +85,11 @@ def keep_memory() -> bool:
 
 
 def collect_rarely() -> None:
-    """Look through old objects about once in a thousand new queries.
+    """Make a full garbage collection run about once per thousand new queries.
 
-    A full collection takes up to a tenth of a second in which no request is answered. Modules are frozen, so that it
-    looks through kept plans alone. It has to happen: the syntax tree of a query is a cycle of some hundred objects, and
-    was alive during a collection, so that no other one gives it back.
+    A full collection takes up to a tenth of a second, in which no request is answered. Modules are frozen, so that it
+    scans only kept plans. It is necessary: the syntax tree of a query is a cycle of some hundred objects that has
+    survived a young collection, so that only a full one frees it.
     """
     gc.collect()
     gc.freeze()
@@ -98,11 +98,11 @@ def collect_rarely() -> None:
 
 
 def with_shared_memory(project: Project, workers: int, machine: int | None = None) -> Project:
-    """A project whose database has its share of the machine's memory, where the project file does not state a size.
+    """Return the project with its database limited to a worker's share of memory, unless the project file sets a limit.
 
-    The bytes of the machine are looked up where they are not given.
+    ``machine`` is the machine's memory in bytes; None to look it up.
     """
-    # The other engines are servers with limits of their own.
+    # The other engines are servers, which set their own limits.
     if project.engine != "duckdb" or project.limits.memory is not None:
         return project
     found = machine_memory() if machine is None else machine
@@ -113,7 +113,7 @@ def with_shared_memory(project: Project, workers: int, machine: int | None = Non
 
 
 def machine_memory() -> int:
-    """Bytes that this machine or its container has; 0 where nothing says so."""
+    """Return the memory of this machine or its container in bytes; 0 if unknown."""
     found = []
     with suppress(OSError, ValueError):
         found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
@@ -123,29 +123,29 @@ def machine_memory() -> int:
     return min((size for size in found if size > 0), default=0)
 
 
-#: Seconds between two signs of life, and between two looks whether to stop.
+#: Seconds between two heartbeats, and between two checks whether to stop.
 _BEAT: Final = 1.0
 _LOOK: Final = 0.05
-#: Increments in one report: a pipe takes a message of 4,096 bytes whole or not at all.
+#: Maximum number of increments in one report: a pipe writes at most 4,096 bytes atomically.
 _PIECE: Final = 16
-#: Room for files beside connections.
+#: File descriptors reserved for files other than connections.
 _FILES: Final = 256
 _HANDSHAKE_SECONDS: Final = 10.0
 _TURN: Final = 0.001
-#: Allocations before a collection of young objects, of those before one of older ones, of those before one of all.
+#: Allocations before a collection of generation 0, and collections of generations 0 and 1 before the next older one.
 _COLLECT: Final = (2_000, 10, 10)
 
 
 @dataclass(frozen=True)
 class Serving:
-    """A project and how it is served.
+    """A project and the options of serving it.
 
     Args:
-        log: the file for lines about requests; None for none, ``-`` for standard error.
-        welcome: called once, by the first worker before it listens; its result is for the operator to see.
-        proxies: addresses whose word about the origin of requests counts, behind a proxy.
-        connections: the most of one worker.
-        connections_of_one: the most of one address.
+        log: file of the access log; None for none, ``-`` for standard error.
+        welcome: called once, by the first worker before it listens; its result is shown to the operator.
+        proxies: addresses of proxies whose forwarded client addresses are trusted.
+        connections: maximum number of connections of one worker.
+        connections_of_one: maximum number of connections of one address.
     """
 
     project: Path
@@ -168,14 +168,15 @@ def run_worker(
     first: bool,
     postgres: socket.socket | None = None,
 ) -> int:
-    """Run a worker from the fork to its exit status.
+    """Run a worker from the fork on; return its exit status.
 
-    It writes to a pipe that the supervisor, a process id, reads; the first one of this start welcomes the operator.
+    It reports through a pipe to the supervisor, given by its process id; the first worker of this start welcomes the
+    operator.
     """
-    # A terminal sends these to the whole group. The supervisor hears them too, and lets workers finish their work.
+    # A terminal sends these to the whole process group. The supervisor handles them and lets workers finish.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    # A supervisor that does not listen is not waited for.
+    # Never block on a supervisor that does not read.
     os.set_blocking(reports.fileno(), False)
     try:
         with _opened(serving) as (service, providers):
@@ -205,7 +206,7 @@ def _opened(serving: Serving) -> Iterator[tuple[CuratorService, dict[str, OpenID
     project = load(serving.project)
     place = project.ledger
     if place is None or place == MEMORY:
-        # Each worker would have an account of its own, and so the whole budget once more.
+        # Each worker would have a separate ledger, and thus the whole budget again.
         raise InputError("project.ledger", 'a server needs one that lasts; write ledger = "tacit.ledger"')
     providers = {}
     if project.providers:
@@ -221,7 +222,7 @@ def _opened(serving: Serving) -> Iterator[tuple[CuratorService, dict[str, OpenID
 
 
 class _Worker(uvicorn.Server):
-    """uvicorn's server with our signals, a limit for handshakes, and reports to the supervisor."""
+    """uvicorn's server with our signal handling, a handshake limit, and reports to the supervisor."""
 
     def __init__(
         self,
@@ -272,16 +273,16 @@ class _Worker(uvicorn.Server):
         keep_memory()
         collect_rarely()
         if settings.slot:
-            # So long a working thread holds the interpreter before the loop gets a turn: small beside a slot.
+            # A working thread keeps the interpreter this long before the event loop runs: short compared with a slot.
             sys.setswitchinterval(_TURN)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave signals alone: only SIGTERM means something, and resources are closed after it."""
+        """Install no uvicorn signal handlers: :meth:`startup` handles SIGTERM; resources are closed afterwards."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and report it."""
+        """Listen, and report it to the supervisor."""
         await self.lifespan.startup()
         if self.lifespan.should_exit:
             raise RuntimeError("the application did not start")
@@ -289,7 +290,7 @@ class _Worker(uvicorn.Server):
         loop.add_signal_handler(signal.SIGTERM, self._stop)
         uvicorns = {"config": self.config, "server_state": self.server_state, "app_state": self.lifespan.state}
         make = partial(GuardedProtocol, self._connections, self._settings, **uvicorns)
-        # A limit for handshakes may only be stated where there are some.
+        # asyncio accepts a handshake limit only with TLS.
         seconds = None if self._context is None else _HANDSHAKE_SECONDS
         backlog = self.config.backlog
         self.servers = [
@@ -302,7 +303,7 @@ class _Worker(uvicorn.Server):
         _report(self._reports, ready=os.getpid(), welcome=self._welcome)
 
     async def main_loop(self) -> None:
-        """Give signs of life until told to stop, or until the supervisor is gone."""
+        """Report regularly until told to stop, or until the supervisor has ended."""
         while not self.should_exit:
             self._beat()
             for _ in range(round(_BEAT / _LOOK)):
@@ -312,7 +313,7 @@ class _Worker(uvicorn.Server):
                     return
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Take nothing new, finish work under way, and report the last counts."""
+        """Accept nothing new, finish running work, and report the last counts."""
         if self._postgres is not None:
             await self._postgres.stop(self.config.timeout_graceful_shutdown or 1)
         await super().shutdown(sockets)
@@ -333,7 +334,7 @@ def _report(reports: Connection, **about: Any) -> None:
 
 
 def _quiet_libraries() -> None:
-    """Send failures of libraries to the operator's log; drop their lines about malformed requests."""
+    """Send failures of libraries to the operator's log; drop their messages about malformed requests."""
 
     class _ToOperator(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
@@ -353,7 +354,7 @@ def _stream(log: str | None) -> Any:
 
 
 def _room() -> int:
-    """Number of connections that the system lets this process have."""
+    """Return the number of connections that the system's limit on open files allows this process."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -368,10 +369,10 @@ _BACKLOG: Final = 2048
 
 
 def check_place(settings: Settings) -> None:
-    """Refuse to send tokens and answers over a network in the clear.
+    """Refuse to send tokens and answers unencrypted over a network.
 
     Raises:
-        InputError: the host is not loopback, and neither TLS nor a proxy that has it was stated.
+        InputError: the host is not loopback, and neither TLS nor a proxy that terminates TLS is configured.
     """
     if not is_loopback(settings.host) and not settings.secure:
         raise InputError(
@@ -386,7 +387,7 @@ def check_place(settings: Settings) -> None:
 
 
 def tls_context(settings: Settings) -> ssl.SSLContext | None:
-    """TLS 1.2 or newer by the certificate and key that were stated; None where none were."""
+    """Return a context for TLS 1.2 or newer with the configured certificate and key; None if there are none."""
     if settings.tls_cert is None or settings.tls_key is None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -394,7 +395,7 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
     context.set_alpn_protocols(["http/1.1"])
     _check_guarded(settings.tls_key)
     try:
-        # A key with a passphrase would make a server wait until it is typed.
+        # A key with a passphrase would block the server until someone types it.
         context.load_cert_chain(settings.tls_cert, settings.tls_key, password=_no_passphrase)
     except FileNotFoundError as problem:
         missing = settings.tls_cert if problem.filename is None else problem.filename
@@ -405,11 +406,11 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
 
 
 def _check_guarded(key: str) -> None:
-    """Refuse a key that any user of this machine may read or change: its holder can pass for the server."""
+    """Refuse a key file that other users of this machine may read or change: its holder can impersonate the server."""
     try:
         mode = stat.S_IMODE(os.stat(key).st_mode)
     except OSError:
-        return  # That it cannot be used is said below.
+        return  # The caller reports an unreadable key.
     if mode & 0o027:
         others = "read" if mode & 0o004 else "use or change"
         raise InputError(
@@ -422,16 +423,16 @@ def _no_passphrase() -> str:
 
 
 def bind(settings: Settings, port: int | None = None) -> list[socket.socket]:
-    """A listening socket for each worker, at the port of the API or another: the system shares connections out evenly.
+    """Return a listening socket for each worker, by default at the port of the API.
 
-    They stay open in the supervisor: connections that arrive while a worker is replaced wait for the next one. Where
-    the system cannot share out, all workers have the same one.
+    The system distributes connections among them evenly. They stay open in the supervisor: connections that arrive
+    while a worker is replaced wait for the next one. If the system cannot distribute, all workers share one socket.
     """
     first = _bound(settings.host, settings.port if port is None else port, shared=False)
     port = first.getsockname()[1]
     if settings.workers == 1 or sys.platform != "linux":
         return [first] * settings.workers
-    # The first one was alone, so no other server listens there; only then are several allowed.
+    # The first socket was bound exclusively, so no other server listens there; only then is the port shared.
     first.close()
     return [_bound(settings.host, port, shared=True) for _ in range(settings.workers)]
 
@@ -464,7 +465,7 @@ def _bound(host: str, port: int, *, shared: bool) -> socket.socket:
 
 
 def address_of(settings: Settings, listener: socket.socket) -> str:
-    """The address to type into a browser on this machine."""
+    """Return the URL of the server for a browser on this machine."""
     port = listener.getsockname()[1]
     scheme = "https" if settings.tls_cert is not None else "http"
     host = settings.host
@@ -479,13 +480,13 @@ def address_of(settings: Settings, listener: socket.socket) -> str:
     return f"{scheme}://{host}:{port}"
 
 
-#: A worker whose event loop has not turned for so long is killed.
+#: Seconds without a heartbeat after which a worker is killed.
 HUNG_SECONDS: Final = 60.0
 _LONGEST_PAUSE: Final = 5.0
 _YOUNG_SECONDS: Final = 5.0
-#: Seconds between two looks at workers where none reports.
+#: Maximum seconds between two checks of the workers.
 _STEP: Final = 0.2
-#: All of them stop the server, also the end of the terminal.
+#: Signals that stop the server, including the end of the terminal.
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 # Not the spawned processes of uvicorn's supervisor: shared memory is inherited by a fork alone.
 _FORK: Final = multiprocessing.get_context("fork")
@@ -495,7 +496,7 @@ _FORK: Final = multiprocessing.get_context("fork")
 class Started:
     """Facts for the operator once the first worker answers; ``welcome`` is the result of :attr:`.Serving.welcome`.
 
-    ``address`` is on this machine, ``public`` the one that the operator gave for links.
+    ``address`` is the URL on this machine, ``public`` the one that the operator configured for links.
     """
 
     address: str
@@ -507,7 +508,7 @@ class Started:
 
 @dataclass
 class _Place:
-    """A worker's place: its socket, and the process that works there now."""
+    """A worker's socket, and the process that uses it now."""
 
     listener: socket.socket
     postgres: socket.socket | None = None
@@ -526,9 +527,9 @@ def supervise(
     """Serve until SIGTERM or SIGINT; return the exit status.
 
     Args:
-        serving: the project and how it is served.
+        serving: the project and the options of serving it.
         started: called when the first worker answers.
-        metrics_port: port on loopback for the page with metrics; None for none, 0 for any free one.
+        metrics_port: port on loopback for the metrics page; None for none, 0 for any free one.
 
     Raises:
         InputError: the address, the certificate or the project cannot be used.
@@ -575,7 +576,7 @@ class _Supervisor:
         self._lines = Lines(sys.stderr if serving.log == "-" else None)
 
     def run(self) -> int:
-        """Until told to stop."""
+        """Supervise the workers until told to stop; return the exit status."""
         # A server started with nohup outlives the terminal.
         heard = [sign for sign in _SIGNALS if sign != signal.SIGHUP or signal.getsignal(sign) != signal.SIG_IGN]
         kept = {sign: signal.signal(sign, self._on_signal) for sign in heard}
@@ -602,7 +603,7 @@ class _Supervisor:
 
     def _fork(self, place: _Place, *, first: bool = False) -> None:
         place.reports, sending = _FORK.Pipe(duplex=False)
-        # Signals wait until the child has let go of our handlers: they would swallow the one that tells it to stop.
+        # Signals are blocked until the child has removed our handlers, which would swallow its SIGTERM.
         former = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         place.process = _FORK.Process(target=self._become, args=(place, sending, former, os.getpid(), first))
         place.process.start()
@@ -614,7 +615,7 @@ class _Supervisor:
     def _become(
         self, place: _Place, sending: Connection, signals: set[signal.Signals], supervisor: int, first: bool
     ) -> None:
-        """The child's side of a fork: it never returns, and runs nothing that was meant for the parent's end."""
+        """Run the child's side of a fork: never returns, and runs no cleanup of the parent."""
         status = 70
         try:
             for sign in _SIGNALS:
@@ -642,11 +643,11 @@ class _Supervisor:
         except BaseException:
             logging.getLogger("tacit.operator").exception("a worker failed")
         finally:
-            # No exit handlers, no threads to wait for: the worker has closed its own.
+            # Without exit handlers and without joining threads: the worker has closed its own resources.
             os._exit(status)
 
     def _wait(self) -> None:
-        """Read reports, answer the page with metrics, and note workers that ended."""
+        """Read reports, serve the metrics page, and record workers that ended."""
         sentinels = [process.sentinel for process in self._processes()]
         reports = [place.reports for place in self._places if place.reports is not None]
         page = [] if self._page is None else [self._page.fileno()]
@@ -656,7 +657,7 @@ class _Supervisor:
             self._page.handle_request()
         for place in self._places:
             if place.process is not None:
-                # Looked at first, so that its last reports are read as well.
+                # Checked first, so that the last reports of an ended worker are read as well.
                 status = place.process.exitcode
                 self._read(place)
                 if status is not None:
@@ -688,7 +689,7 @@ class _Supervisor:
                     self._started(Started(address, metrics, told["welcome"], place_of, public))
 
     def _bury(self, place: _Place, status: int) -> None:
-        """Note that a worker has ended, and when the next one is due."""
+        """Record that a worker has ended, and when its successor may start."""
         if not self._ready:
             raise InternalError(f"the first worker ended with status {status}")
         if place.reports is not None and place.process is not None:
@@ -703,7 +704,7 @@ class _Supervisor:
             self._page.add([("tacit_workers_replaced", (), 1)])
 
     def _care(self) -> None:
-        """Fill empty places, and kill workers that hang."""
+        """Start missing workers, and kill workers that hang."""
         now = time.monotonic()
         for place in self._places:
             if place.process is None and self._ready and now >= place.due and not self._stopping:
@@ -713,7 +714,7 @@ class _Supervisor:
                 place.process.kill()
 
     def _stop_all(self) -> None:
-        """Let workers finish; a second signal ends the wait."""
+        """Stop all workers after their work; a second signal ends the wait."""
         self._lines.write("stopping")
         for process in self._processes():
             process.terminate()
@@ -724,7 +725,7 @@ class _Supervisor:
 
 
 def _error(told: dict[str, Any]) -> TacitError:
-    """The failure of the first worker, as an error of this process."""
+    """Return the failure that the first worker reported, as an exception of this process."""
     code, message = str(told.get("code")), str(told.get("message"))
     if code.startswith("input"):
         parameter = str(told.get("parameter") or "project")
