@@ -32,6 +32,7 @@ from tacit.server.console.amounts import (
     left_words,
     percent,
     promise,
+    promise_of_change,
     tightest,
     up,
 )
@@ -121,6 +122,18 @@ def test_odds_are_bayes_rule_rounded_outwards(epsilon: Fraction, before: Fractio
 def test_a_promise_speaks_of_delta_only_where_there_is_one() -> None:
     assert promise(Fraction(1), Fraction(0)).one_in == ""
     assert promise(Fraction(1), Fraction(1, 10**6)).one_in == "1,000,000"
+
+
+def test_a_change_of_a_persons_data_is_group_privacy_of_two() -> None:
+    """Four times rho for two people, and (1 + e^epsilon) times delta: more than twice the epsilon of one."""
+    found = promise_of_change(ZCDP("0.1", relation="add_remove"))
+    assert found is not None
+    assert found.epsilon == up(as_pair(ZCDP("0.4", relation="add_remove"))[0])
+    assert float(found.epsilon) > 2 * float(as_pair(ZCDP("0.1", relation="add_remove"))[0])
+    found = promise_of_change(ApproxDP(1, "1e-6", relation="add_remove"))
+    assert found is not None
+    assert (found.epsilon, float(found.delta)) == ("2", 3.719e-6), "(1 + e)·10⁻⁶, rounded up"
+    assert promise_of_change(PureDP(1, relation="replace_one")) is None
 
 
 def test_a_promise_that_promises_nothing_says_so() -> None:

@@ -636,11 +636,11 @@ def _without_a_condition(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]
         if clause is None:
             continue
         parts = conjuncts_of(clause.this, exp.And)
-        for bias in range(min(len(parts), 3)) if len(parts) > 1 else ():
-            rest = [part.copy() for place, part in enumerate(parts) if place != bias]
+        for left in range(min(len(parts), 3)) if len(parts) > 1 else ():
+            rest = [part.copy() for place, part in enumerate(parts) if place != left]
             again = tree.copy()
             again.args[name].set("this", exp.and_(*rest, copy=False))
-            yield f"without the condition {_shown(parts[bias])}", again
+            yield f"without the condition {_shown(parts[left])}", again
 
 
 def _shown(node: exp.Expr) -> str:
@@ -650,10 +650,10 @@ def _shown(node: exp.Expr) -> str:
 
 def _without_an_item(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
     items = tree.expressions if isinstance(tree, exp.Select) else []
-    for bias in range(min(len(items), 4)) if len(items) > 1 else ():
+    for left in range(min(len(items), 4)) if len(items) > 1 else ():
         again = tree.copy()
-        again.set("expressions", [item.copy() for place, item in enumerate(items) if place != bias])
-        yield f"without the column {_shown(items[bias])}", again
+        again.set("expressions", [item.copy() for place, item in enumerate(items) if place != left])
+        yield f"without the column {_shown(items[left])}", again
 
 
 _EDITS: Final[dict[str, tuple[Edit, ...]]] = {

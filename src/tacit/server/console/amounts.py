@@ -17,6 +17,7 @@ from tacit.accounting.currencies import SYMBOLS, currency_of
 from tacit.accounting.filters import Line
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import exp_bounds, float_nearest, format_up, round_down
+from tacit.core.relations import ADD_REMOVE
 from tacit.ledger import Balance, Record
 from tacit.releases.accounts import Budget, EpsilonSpent
 
@@ -118,6 +119,14 @@ def promise(epsilon: Fraction, delta: Fraction) -> Promise:
     beliefs = tuple(_belief(before, factor) for before in _BEFORE)
     small, one_in = (up(delta), f"{int(1 / delta):,}") if delta else ("", "")
     return Promise(up(epsilon), small, one_in, _factor(factor), beliefs)
+
+
+def promise_of_change(guarantee: Guarantee) -> Promise | None:
+    """Return bounds on beliefs about the data of a person who is in it; None if neighbours replace a person.
+
+    Replacing a person's data is one removal and one addition: group privacy of two.
+    """
+    return promise(*as_pair(guarantee.group(2))) if guarantee.relation is ADD_REMOVE else None
 
 
 def _belief(before: Fraction, factor: Fraction) -> Belief:

@@ -14,12 +14,11 @@ from starlette.responses import Response
 from tacit.accounting.currencies import currency_of
 from tacit.core.errors import TacitError
 from tacit.core.guarantees import Guarantee
-from tacit.core.relations import ADD_REMOVE
 from tacit.ledger import LedgerError
 from tacit.ledger.entries import plain_name
 from tacit.releases.accounts import Budget
 from tacit.releases.receipt import outcome_problem
-from tacit.server.console.amounts import as_pair, down, gauges, is_spent, promise, symbol, up
+from tacit.server.console.amounts import as_pair, down, gauges, is_spent, promise, promise_of_change, symbol, up
 from tacit.server.console.page_request import PageRequest, whole_number
 from tacit.server.console.tables import view_table
 from tacit.server.identity import Access, Job, TokenScope
@@ -103,8 +102,7 @@ def _population(budget: Budget) -> dict[str, Any]:
         "name": budget.population,
         "whole": promise(epsilon, delta),
         "now": promise(*as_pair(currency_of(budget.guarantee).from_amounts(spent))),
-        # Replacing a person's data is one removal and one addition: two steps.
-        "twice": promise(2 * epsilon, delta) if budget.guarantee.relation is ADD_REMOVE else None,
+        "twice": promise_of_change(budget.guarantee),
         "terms": _terms(budget.guarantee),
     }
 
