@@ -264,7 +264,6 @@ class Engine(Closing):
             numbers: slots of the features.
             label: slot of the label; None for no label.
             key_secret: decides, with a unit's own rows, which row is read.
-
         """
         self.check_examples(relation)
         raise InternalError("an engine that accepts rows for a model has to read them")

@@ -35,7 +35,6 @@ def engine_kind(address: object) -> str:
 
     Raises:
         InputError: the address names no engine. The message does not quote it, because it may hold a password.
-
     """
     if not isinstance(address, str):
         return "spark"
@@ -96,7 +95,6 @@ def first_values(address: Any, text: str, column: Column, most: int) -> PlainFra
     """Return one column of at most ``most`` rows of a database table, for the data owner only; None if unsupported.
 
     Only PostgreSQL supports it: a Spark table would need a new session for every call.
-
     """
     if engine_kind(address) != "postgres":
         return None
