@@ -494,8 +494,8 @@ def _named_side(d: Dialect, side: str, slots: Slots) -> str:
 def _with_nobody(d: Dialect, side: str, columns: list[str]) -> str:
     """Return a relation's rows with a flag ``h`` that is true, and one row of NULLs whose flag is NULL.
 
-    A database does not probe an empty hash table; with the additional row, each row of the other side is hashed, whether
-    or not a person has a row here. NULL keys match nothing, and a NULL flag keeps no row.
+    A database does not probe an empty hash table. With the additional row, each row of the other side is hashed,
+    whether or not a person has a row here. NULL keys match nothing, and a NULL flag keeps no row.
     """
     nobody = ", ".join("NULL" for _ in range(len(columns) + 1))
     return f"(SELECT {', '.join(columns)}, TRUE AS h FROM {d.derived(side)} UNION ALL SELECT {nobody})"

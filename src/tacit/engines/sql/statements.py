@@ -237,7 +237,7 @@ class Writer:
         return f"SELECT {names}, {listed} FROM {last} GROUP BY {names}"
 
     def in_all(self, partials: Partials, pairs: str) -> str:
-        """Write the last level over pairs (unit, group), ``max_rows_total`` being divided among the groups of a unit."""
+        """Write the last level over pairs (unit, group), dividing ``max_rows_total`` among the groups of each unit."""
         names, total = ", ".join(self.groups.columns), self.final.max_total
         if total is None or partials.most is None:
             return partials.levels(names, pairs)
@@ -283,7 +283,7 @@ class Writer:
         return f"SELECT * FROM {self.d.fenced(coded)} WHERE g IS NOT NULL"
 
     def reading_loosely(self, measures: list[Measure], others: frozenset[int] = frozenset()) -> Self:
-        """Return a writer that reads stored doubles unchecked where only sums read them: q(x) of infinity and NaN is NULL.
+        """Return a writer that reads stored doubles unchecked where only sums read them: q(x) drops non-finite ones.
 
         ``others`` are the slots that other expressions read.
         """
