@@ -291,7 +291,7 @@ def open_views(catalog: Catalog, sources: Mapping[str, SourceLike]) -> Iterator[
 def _read_csv(
     connection: duckdb.DuckDBPyConnection, files: tuple[str, ...], table: Table, form: CsvFormat, index: int
 ) -> tuple[str, dict[str, str], CsvLosses, tuple[str, ...], Callable[[str], tuple[tuple[str, int], ...]]]:
-    """Return the scan, SQL of the declared columns, the losses, the header, and a function to a column's unread values."""
+    """Return the scan, SQL of the declared columns, the losses, the header, and a lookup of unread values by column."""
     headers = {(form.delimiter_of(file), read_header(file, table.name, form)) for file in files}
     if len(headers) != 1:
         raise InputError(table.name, "the files of one source must have the same header line")
