@@ -55,7 +55,7 @@ class MeasurementTask:
     """One query for an engine.
 
     Args:
-        final: what to measure.
+        final: the final aggregation to measure.
         key_secret: decides, with a unit's own rows, which of its groups and values are kept. Each data set has one
             that never changes, so that equal queries keep equal rows. Privacy does not rest on its secrecy.
         timeout: seconds after which the work is interrupted; None for the engine's own limit.

@@ -67,7 +67,7 @@ class DuckDBWriter(Writer):
     """Writer of statements and their in-memory forms."""
 
     def statements(self) -> tuple[DuckDBStatement, ...]:
-        """All statements of a query."""
+        """Return all statements of a query."""
         plain = super().statements()
         plans: Sequence[TotalsPlan | SpreadPlan | CountPlan | None]
         plans = [self._count_plan()] if len(plain) == 1 else [None] * len(plain)

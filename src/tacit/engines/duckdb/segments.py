@@ -475,7 +475,7 @@ class GroupPlan:
         chooser: decides which groups a unit keeps.
         kinds: types of the keys where they are private; None for public groups.
         count: number of public groups.
-        most: how many groups a unit keeps.
+        most: number of groups a unit keeps (``max_groups``).
     """
 
     chooser: Chooser

@@ -707,7 +707,7 @@ class TotalLoss:
     highs: tuple[float, ...]
 
     def of(self, pairs: UnitGroups, column: str) -> Integers | None:
-        """Return the distance of each pair's total from its limits, in quarters of a row; None if all are inside.
+        """Return the distance of each pair's total from its limits, in quarters of the largest value; None if inside.
 
         Raises:
             TooWideError: if a number may be inexact for some data.

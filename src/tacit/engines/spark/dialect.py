@@ -244,7 +244,7 @@ class Spark(Dialect):
         return "`" + name.replace("`", "``") + "`"
 
     def text(self, value: str) -> str:
-        """Return a text constant with escapes for most signs: a backslash escapes, a dollar sign names a setting."""
+        """Return a text constant; quotes, backslashes, control characters and $, which names a setting, are escaped."""
         spelled = (char if char in _PLAIN or ord(char) >= 160 else f"\\u{ord(char):04x}" for char in value)
         return "'" + "".join(spelled) + "'"
 

@@ -121,7 +121,7 @@ class Chooser:
     numbered: bool
 
     def _key(self, d: Dialect, purpose: str) -> str:
-        """A key as a text constant."""
+        """Return the hash key of a purpose as a text constant."""
         return d.text(_key_of(self.secret, purpose).hex())
 
     @property
@@ -504,7 +504,7 @@ class Partials:
     """Columns shared by the sums of one statement, level by level; each level reads the level before it.
 
     Args:
-        dialect: of the database.
+        dialect: dialect of the database.
         row_units: whether every row is its own unit, so that totals are sums over rows and the other levels stay empty.
         measures: all sums of the statement.
         rows: SQL over a row, by column name.

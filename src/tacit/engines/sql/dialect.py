@@ -37,7 +37,7 @@ class Dialect(ABC):
     """SQL dialect of one database.
 
     Class attributes:
-        lowerings: by function of the registry, what writes a call of it as SQL.
+        lowerings: by name of a registry function, the Python function that writes its calls as SQL.
         forms: SQL templates by name of the method that fills them in; all other methods are overridden.
         wide: SQL type of integers beyond 64 bits: at least 38 digits.
         double: SQL type of doubles.

@@ -188,7 +188,7 @@ class Writer:
         return cls(d, final, tables, chooser, Groups(final), unit, bias)
 
     def statements(self) -> tuple[Statement, ...]:
-        """All statements of a query."""
+        """Return all statements of a query."""
         return self.others() if self.tells_units else (self.first(), *self.others())
 
     @property

@@ -81,7 +81,7 @@ class Portable(DuckDB):
         return f"sum({self.huge(f'({value})')})"
 
     def position(self, value: str, items: Sequence[str], kind: SqlType) -> str:  # noqa: ARG002 - typed by themselves
-        """One comparison after the other."""
+        """Compare the value with one constant after the other."""
         tests = [f"{value} IS NULL" if item.startswith("CAST(NULL") else f"{value} = {item}" for item in items]
         return f"(CASE {' '.join(f'WHEN {test} THEN {place}' for place, test in enumerate(tests))} END)"
 
@@ -382,10 +382,10 @@ class WarehouseEngine(Engine):
         raise Refusal("unsupported", "Public tables of a warehouse are not read: leave them out.")
 
     def interrupt(self) -> None:
-        """Nothing runs."""
+        """Do nothing: no query runs here."""
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no connection is open."""
 
     def marks(self, table: str) -> Marks | None:
         """Return the table's name in the warehouse as its identifier."""
