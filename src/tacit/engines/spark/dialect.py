@@ -11,7 +11,7 @@ Differences from standard SQL, each found by experiment:
 * A cast of a DOUBLE beyond the largest BIGINT by less than an ulp gives the largest BIGINT; a cast to DECIMAL uses the
   shortest decimal representation of the DOUBLE instead of its exact value.
 * FLOOR and CEIL give BIGINT and fail beyond it. LOG2 is a quotient of logarithms and misses powers of two.
-* BIGINT sums fail where they overflow, so those that could are sums of DECIMAL(38,0).
+* BIGINT sums fail on overflow, so sums that could overflow are computed in two halves or in DECIMAL(38,0).
 * An EXISTS above a union of a relation with itself fails during planning: "key not found".
 * NaN equals itself and compares larger than every number.
 
