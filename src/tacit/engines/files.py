@@ -1,11 +1,11 @@
-"""Files of a source: which they are, their version, the form in which CSV is written, and what Parquet files hold.
+"""Files of a source: their list, their state, the format of CSV files, and the content of Parquet files.
 
 A path is a file, a pattern of files, a folder of Parquet files, or for DuckDB ``file#table``. Patterns and folders are
-looked at anew each time, so that a file that joins them is seen. A state is what changes when a file does: its place,
-size, number, and times of change of content and of the file itself; the last cannot be set back by ordinary means.
+expanded every time, so that a new file is noticed. The state of a file changes when the file does: its path, size,
+mtime, ctime, device and inode; the ctime cannot be set back by ordinary means.
 
-The owner states the form of CSV; nothing is taken from the data. Every engine reads CSV by these rules, and each of
-them is a function of one field of one line.
+The data owner states the format of CSV; nothing is inferred from the data. Every engine reads CSV by these rules, each
+of which is a function of one field of one line.
 
 Parquet files outside of queries (their columns, first rows and texts, and new files) are read and written by DuckDB.
 """
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-#: Where a path is an address of another system.
+#: Matches a path that is an address of another system.
 ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*:/")
 _MAGIC = re.compile(r"[*?\[]")
 
 UTF_8: Final = "utf-8"
-#: Parts of a date format and the texts that each of them stands for.
+#: Directives of a date format, and the pattern of the texts that each one matches.
 DATE_DIRECTIVES: Final = {
     "Y": "[0-9]{4}", "y": "[0-9]{2}", "m": "[0-9]{1,2}", "d": "[0-9]{1,2}", "b": "[A-Za-z]{3}", "B": "[A-Za-z]{3,9}",
     "H": "[0-9]{1,2}", "I": "[0-9]{1,2}", "M": "[0-9]{1,2}", "S": "[0-9]{1,2}", "f": "[0-9]{1,6}", "p": "[AaPp][Mm]",
@@ -48,7 +48,7 @@ FileState = tuple[str, int, int, int, int, int]
 
 
 def list_files(path: str) -> tuple[str, ...]:
-    """The files that a path, pattern or folder names now, in order, absolute; none where there are none."""
+    """Return the current files of a path, pattern or folder as sorted absolute paths; empty if there are none."""
     place = Path(path)
     if place.is_dir():
         return tuple(
@@ -59,21 +59,21 @@ def list_files(path: str) -> tuple[str, ...]:
 
 
 def is_pattern(path: str) -> bool:
-    """Whether it may name several files; a file whose own name, or folder, has such signs in it is that file."""
+    """Whether a path may name several files; an existing file with ``*``, ``?`` or ``[`` in its path is no pattern."""
     return bool(_MAGIC.search(path)) and not Path(path).is_file()
 
 
 def _is_seen(file: Path, folder: Path) -> bool:
-    """Spark passes over names that begin with a dot or an underscore, folders included, unless they hold a value."""
+    """Whether Spark reads a file: it skips names, also of folders, that begin with "." or with "_" but have no "="."""
     parts = file.relative_to(folder.resolve()).parts
     return not any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in parts)
 
 
 def find_files(path: str) -> tuple[str, ...]:
-    """List the files that a path, pattern or folder names now, of which there must be one.
+    """Return the current files of a path, pattern or folder, at least one.
 
     Raises:
-        InputError: there are none.
+        InputError: there is no file.
     """
     files = list_files(path)
     if not files:
@@ -82,7 +82,7 @@ def find_files(path: str) -> tuple[str, ...]:
 
 
 def file_state(file: str) -> FileState | None:
-    """State of a file; None where it is gone."""
+    """Return the state of a file; None if it is gone."""
     try:
         found = os.stat(file)
     except OSError:
@@ -91,17 +91,17 @@ def file_state(file: str) -> FileState | None:
 
 
 def source_state(kind: str, path: str | None) -> tuple[FileState | None, ...]:
-    """The states of all files of a source; none for frames, tables of a server and addresses of other systems."""
+    """Return the states of a source's files; empty for frames, server tables and addresses of other systems."""
     if path is None or kind not in ("parquet", "csv", "duckdb") or ADDRESS.match(path):
         return ()
     files = list_files(path.partition("#")[0] if kind == "duckdb" else path)
-    # A part of a DuckDB file's content is in its log.
+    # A part of a DuckDB file's content is in its write-ahead log.
     logs = tuple(f"{file}.wal" for file in files) if kind == "duckdb" else ()
     return tuple(map(file_state, (*files, *logs)))
 
 
 def is_gone(kind: str, path: str | None) -> bool:
-    """Whether a source in files has none of them now."""
+    """Whether a source consists of files and none of them exists now."""
     if path is None or kind not in ("parquet", "csv", "duckdb") or ADDRESS.match(path):
         return False
     return not list_files(path.partition("#")[0] if kind == "duckdb" else path)
@@ -109,16 +109,16 @@ def is_gone(kind: str, path: str | None) -> bool:
 
 @dataclass(frozen=True)
 class CsvFormat:
-    """Form of a CSV source.
+    """Format of a CSV source.
 
     Args:
-        delimiter: between fields; None for a tab in ``.tsv`` files and a comma in others.
+        delimiter: separator between fields; None for a tab in ``.tsv`` files and a comma in all other files.
         encoding: ``"utf-8"``, or an encoding with one byte per letter that Python knows, such as ``"windows-1252"``.
         decimal_mark: ``"."`` or ``","``.
-        thousands_mark: between groups of three digits; empty for none.
-        date_format: of the date columns, such as ``"%d.%m.%Y"``; None for ``2024-01-31``.
-        date_formats: of single columns of dates or timestamps, by their names in small letters.
-        null_values: texts that stand for no value in every column, such as ``"n/a"``.
+        thousands_mark: separator between groups of three digits; empty for none.
+        date_format: format of all date columns, such as ``"%d.%m.%Y"``; None for ``2024-01-31``.
+        date_formats: formats of individual date or timestamp columns, by lower-case column name.
+        null_values: texts that mean NULL in every column, such as ``"n/a"``.
 
     Raises:
         InputError: naming the setting.
@@ -152,12 +152,12 @@ class CsvFormat:
 
     @property
     def has_own_numbers(self) -> bool:
-        """Whether numbers are written otherwise than in SQL."""
+        """Whether numbers are written differently than in SQL."""
         return bool(self.thousands_mark) or self.decimal_mark != "."
 
     @property
     def text(self) -> str:
-        """One text for one form; empty for the usual one."""
+        """Text that identifies the format; empty for the default format."""
         words = (self.delimiter or "", "" if self.encoding == UTF_8 else self.encoding)
         marks = f"{self.decimal_mark}{self.thousands_mark}" if self.has_own_numbers else ""
         dates = [f"{name} {said}" for name, said in sorted(self.date_formats.items())]
@@ -166,20 +166,20 @@ class CsvFormat:
         return whole if whole.strip("\n") else ""
 
     def delimiter_of(self, file: str) -> str:
-        """The sign between the fields of a file."""
+        """Return the separator between the fields of a file."""
         return self.delimiter or delimiter_by_name(file)
 
 
 def delimiter_by_name(file: str) -> str:
-    """By the end of a file's name."""
+    """Return a tab for a file name that ends in ``.tsv``, else a comma."""
     return "\t" if file.lower().endswith(".tsv") else ","
 
 
 def date_pattern(form: str, where: str) -> str:
-    """A regular expression for the texts that a date format stands for.
+    """Return a regular expression for the texts that a date format matches.
 
     Raises:
-        InputError: the format has a part that is not known, or lacks day, month or year.
+        InputError: the format has an unknown directive, or lacks day, month or year.
     """
     found, parts, place = [], [], 0
     while place < len(form):
@@ -204,10 +204,10 @@ def date_pattern(form: str, where: str) -> str:
 
 
 def _encoding_name(said: str) -> str:
-    """The canonical name of an encoding.
+    """Return the canonical name of an encoding.
 
     Raises:
-        InputError: it is unknown, or may have several bytes per letter.
+        InputError: the encoding is unknown, or may have several bytes per letter.
     """
     try:
         found = codecs.lookup(said)
@@ -218,7 +218,7 @@ def _encoding_name(said: str) -> str:
         return UTF_8
     lower, upper = bytes(range(128)), bytes(range(128, 256))
     try:
-        # One byte is one letter wherever it stands, and ASCII is itself.
+        # Each byte must be one letter in every context, and ASCII must be unchanged.
         alone = "".join(bytes([byte]).decode(name, "replace") for byte in upper)
         single = lower.decode(name) == lower.decode("ascii") and alone == upper.decode(name, "replace")
         single = single and len(alone) == len(upper)
@@ -242,14 +242,14 @@ _TYPES = {
     **dict.fromkeys(("VARCHAR", "JSON"), TEXT),
     "DATE": DATE,
 }
-#: The text of a moment with a zone depends on a library of zones.
+#: The text of a timestamp with time zone depends on a library of time zones.
 _WITHOUT_TEXT = "TIMESTAMP WITH TIME ZONE"
-#: Where Arrow and DuckDB say that a file cannot be read.
+#: Message for a file that Arrow or DuckDB cannot read.
 _BROKEN = "is not a Parquet file"
 
 
 def read_types(file: Path) -> dict[str, SqlType | None]:
-    """The columns of a file and their types, None for types Tacit does not read.
+    """Return the columns of a Parquet file with their types, None for types Tacit does not read.
 
     Raises:
         InputError: it is no Parquet file; without the name of a parameter.
@@ -259,7 +259,7 @@ def read_types(file: Path) -> dict[str, SqlType | None]:
 
 
 def schema_text(file: Path) -> str:
-    """Names and types of a file's columns in one text, to compare with another of the same process.
+    """Return the names and types of a file's columns as one text, to compare with another one of the same process.
 
     Raises:
         InputError: it is no Parquet file.
@@ -270,7 +270,7 @@ def schema_text(file: Path) -> str:
 
 
 def first_rows(file: Path, names: Sequence[str], count: int) -> dict[str, list[Any]]:
-    """Values of the first rows of a file by column; this reads data.
+    """Return the values of the first rows of a Parquet file by column; this reads data.
 
     Raises:
         InputError: they cannot be read.
@@ -282,10 +282,12 @@ def first_rows(file: Path, names: Sequence[str], count: int) -> dict[str, list[A
 
 
 def text_columns(file: Path, most: int) -> dict[str, list[str | None]] | None:
-    """All values of a file as texts by column, by DuckDB; None for more than ``most`` or types without one text.
+    """Return all values of a Parquet file as DuckDB's texts, by column.
+
+    None for more than ``most`` values, or for types without a unique text.
 
     Raises:
-        InputError: it cannot be read.
+        InputError: the file cannot be read.
     """
     with _reading(file) as connection:
         kinds = dict(_described(connection, file))
@@ -300,7 +302,7 @@ def text_columns(file: Path, most: int) -> dict[str, list[str | None]] | None:
 
 
 def write_parquet(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows, of which there is one at least, with the types of Python's values: whole numbers, texts and days."""
+    """Write rows, at least one, with the types of their Python values: integers, texts and dates."""
     names = list(rows[0])
     columns = [[row[name] for row in rows] for name in names]
     listed = ", ".join(f"unnest(${i + 1}::{_kind(columns[i])}[]) AS {_quoted(name)}" for i, name in enumerate(names))
@@ -311,7 +313,7 @@ def write_parquet(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def arrow_types(schema: pa.Schema) -> dict[str, SqlType | None]:
-    """The columns of an Arrow schema and their types, None for types Tacit does not read."""
+    """Return the columns of an Arrow schema with their types, None for types Tacit does not read."""
     return {column.name: _arrow_type_of(column.type) for column in schema}
 
 
@@ -337,7 +339,7 @@ def _arrow_type_of(kind: pa.DataType) -> SqlType | None:
 
 
 def _type_of(kind: str) -> SqlType | None:
-    """The type of a column as DuckDB names it."""
+    """Return the type of a column from DuckDB's name of it."""
     exact = _DECIMAL.match(kind)
     if exact:
         scale = int(exact.group(1))
@@ -347,7 +349,7 @@ def _type_of(kind: str) -> SqlType | None:
 
 @contextmanager
 def _reading(file: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A database of its own, whose words about a file are not shown: they may quote a value."""
+    """Open a separate database; its error messages about a file are not shown, because they may quote a value."""
     import duckdb
 
     with duckdb.connect(config={"python_enable_replacements": False}) as connection:

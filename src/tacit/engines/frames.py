@@ -1,7 +1,7 @@
-"""Frames in memory: of Python's own values, for tables that Tacit makes up itself, and as Arrow tables.
+"""Frames in memory: of Python values, for tables that Tacit itself generates, and as Arrow tables.
 
-Databases take the buffers of an Arrow table for what they claim to be. So each value is looked at once, when a source
-is opened: a text that is not UTF-8 and a moment outside the years 1 to 9999 are NULL, as from every other source.
+Databases read the buffers of an Arrow table without checks. So each value is checked once, when a source is opened: a
+text that is not UTF-8 and a timestamp outside the years 1 to 9999 become NULL, as in every other source.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class PlainFrame:
-    """Rows with a name and a type for each column.
+    """Table of Python values, with a name and a type for each column.
 
     Args:
-        types: by name of the column.
-        rows: values in that order, as the types have them; None for NULL.
+        types: type by column name.
+        rows: values in the order of ``types``, as canonical Python values; None for NULL.
     """
 
     types: dict[str, SqlType]
@@ -58,22 +58,22 @@ class PlainFrame:
 
     @classmethod
     def of(cls, types: dict[str, SqlType], rows: Sequence[Sequence[Any]]) -> PlainFrame:
-        """A frame of a copy of the rows."""
+        """Make a frame from a copy of the rows."""
         return cls(dict(types), tuple(map(tuple, rows)))
 
     @classmethod
     def inferred(cls, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> PlainFrame:
-        """A frame whose types are those of its first values; a column without any holds texts."""
+        """Make a frame whose column types are those of the first values; a column without values is TEXT."""
         firsts = [next((row[i] for row in rows if row[i] is not None), "") for i in range(len(names))]
         return cls.of({name: _KINDS[type(first)] for name, first in zip(names, firsts, strict=True)}, rows)
 
     @property
     def digest(self) -> str:
-        """A digest of all of its content."""
+        """SHA-256 digest of the types and the rows."""
         return hashlib.sha256(repr((list(self.types.items()), self.rows)).encode()).hexdigest()
 
     def stored_types(self) -> list[str]:
-        """The type of each column in DuckDB."""
+        """Return the DuckDB type of each column."""
         return [
             f"DECIMAL({DECIMAL_DIGITS},{kind.scale})"
             if kind.kind is Kind.DECIMAL
@@ -82,7 +82,7 @@ class PlainFrame:
         ]
 
     def columns(self) -> list[list[Any]]:
-        """The values of each column; decimals as texts, which every database reads exactly."""
+        """Return the values of each column; decimals as texts, which every database reads exactly."""
         kinds = list(self.types.values())
         return [[_plain(row[i], kind) for row in self.rows] for i, kind in enumerate(kinds)]
 
@@ -94,7 +94,7 @@ def _plain(value: Any, kind: SqlType) -> Any:
 
 
 def block_arrays(blocks: Iterable[Sequence[Sequence[Any]]], as_objects: Sequence[bool]) -> list[NDArray[Any]]:
-    """The first columns of rows in blocks, each as objects with None for NULL or as floats with NaN for it."""
+    """Return the first columns of blocks of rows, one per flag: objects with None if true, else floats with NaN."""
     import numpy as np
 
     parts: list[list[NDArray[Any]]] = [[] for _ in as_objects]
@@ -108,18 +108,18 @@ def block_arrays(blocks: Iterable[Sequence[Sequence[Any]]], as_objects: Sequence
     return [np.concatenate(each) if each else np.empty(0, kind) for each, kind in zip(parts, kinds, strict=True)]
 
 
-# Arrow tables, sound in every value -----------------------------------------------------------------------------------
+# Arrow tables with valid values only ---------------------------------------------------------------------------------
 
 
-#: Seconds of the beginning of the year 1 and of the end of the year 9999, since 1970.
+#: Start of the year 1 and end of the year 9999, in seconds since 1970.
 _FIRST, _END = -62_135_596_800, 253_402_300_800
-#: Moments in nanoseconds beyond this, in both directions, stand for infinity or for nothing.
+#: Largest absolute value of a timestamp in nanoseconds; beyond it, integers stand for infinity or NULL.
 LAST_NANOSECOND = 2**63 - 2
 _SIZES = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def as_arrow(frame: Any, table: str, kinds: str = "an Arrow, pandas or Polars frame") -> pa.Table:
-    """The rows of a frame; ``table`` and ``kinds`` are for the words where it is none."""
+    """Return the rows of a frame as an Arrow table; ``table`` and ``kinds`` are for the error message."""
     pa = load_arrow()
     if isinstance(frame, pa.Table):
         return frame
@@ -135,7 +135,7 @@ def as_arrow(frame: Any, table: str, kinds: str = "an Arrow, pandas or Polars fr
 
 
 def arrow_arrays(table: pa.Table, as_objects: Sequence[bool]) -> list[NDArray[Any]]:
-    """The first columns, each as objects with None for NULL or as floats with NaN for it."""
+    """Return the first columns, one per flag: objects with None for NULL if it is true, else floats with NaN."""
     import numpy as np
 
     found: list[NDArray[Any]] = []
@@ -145,13 +145,13 @@ def arrow_arrays(table: pa.Table, as_objects: Sequence[bool]) -> list[NDArray[An
             objects[:] = column.to_pylist()
             found.append(objects)
         else:
-            # A column of NULLs alone may have come without a type.
+            # A column of NULLs only may have no type.
             found.append(column.cast("double").to_numpy())
     return found
 
 
 def _from_pandas(frame: Any, table: str) -> pa.Table:
-    """A pandas frame; columns of Python's objects have no type of their own, and none is guessed from several."""
+    """Convert a pandas frame; a column of Python objects must hold values of one type."""
     import pyarrow as pa
 
     for name, column in frame.items():
@@ -159,7 +159,7 @@ def _from_pandas(frame: Any, table: str) -> pa.Table:
         if len(kinds) > 1:
             raise InputError(f"{table}.{name}", "holds values of several types; convert it to one with astype")
         if decimal.Decimal in kinds:
-            # The longest number would decide how many digits the column has.
+            # Otherwise the longest number would determine the precision of the column.
             raise InputError(
                 f"{table}.{name}",
                 "holds decimals without a type; convert it with astype(pd.ArrowDtype(pa.decimal128(18, 2)))",
@@ -167,18 +167,18 @@ def _from_pandas(frame: Any, table: str) -> pa.Table:
     try:
         rows = pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        # Its own words quote a value.
+        # Arrow's own message quotes a value.
         raise InputError(table, "a column of the pandas frame cannot be converted to Arrow") from None
-    # Nothing but missing values: texts, of which there happen to be none.
+    # A column of NULLs only becomes a text column.
     fields = [field.with_type(pa.string()) if pa.types.is_null(field.type) else field for field in rows.schema]
     return rows.cast(pa.schema(fields))
 
 
 def sound_table(rows: pa.Table, names: Collection[str], table: str) -> pa.Table:
-    """The columns of ``names``, in small letters, with every value sound.
+    """Return the columns in ``names`` (lower case), with NULL for values that :func:`sound` replaces.
 
     Raises:
-        InputError: a column is no column of its own type at all; ``table`` is named.
+        InputError: the buffers of a column are invalid for its type; the message names ``table``.
     """
     import pyarrow as pa
 
@@ -197,10 +197,10 @@ def sound_table(rows: pa.Table, names: Collection[str], table: str) -> pa.Table:
 
 
 def sound(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column with NULL for texts that are not UTF-8 and for moments outside the years 1 to 9999.
+    """Return a column with NULL for texts that are not UTF-8 and for timestamps outside the years 1 to 9999.
 
-    Dictionaries are written out, days of milliseconds become days, and moments microseconds, of UTC where they have a
-    zone.
+    Dictionaries are decoded, dates in milliseconds become days, and timestamps become microseconds, in UTC if they have
+    a time zone.
     """
     import pyarrow as pa
 
@@ -227,7 +227,7 @@ def _sound_text(part: pa.Array) -> pa.Array:
     except pa.ArrowInvalid:
         view, large = pa.types.is_string_view(part.type), pa.types.is_large_string(part.type)
         raw_bytes = part.view(pa.binary_view() if view else pa.large_binary() if large else pa.binary())
-        # Values that are no text must at least lie within its buffers.
+        # Values that are not valid UTF-8 must at least lie within the buffers.
         raw_bytes.validate(full=True)
         cells = raw_bytes.to_pylist()
         return pa.array([_decoded(cell) for cell in cells], type=part.type)
@@ -271,7 +271,7 @@ def _between(number: pa.ChunkedArray, low: int, end: int) -> pa.ChunkedArray:
 
 
 def _floored(number: pa.ChunkedArray, size: int) -> pa.ChunkedArray:
-    """Whole-number division downwards."""
+    """Divide integers, rounding down."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -3,9 +3,9 @@
 An engine promises, for one final aggregation:
 
 * rows of the relation and values of expressions as :mod:`tacit.query` defines them (no row can fail);
-* every unit bounded as ``semantics.md`` section 3 says, by a rule that reads that unit's rows alone;
-* integers that depend on the multiset of rows only: not on their order, on threads, or on memory;
-* no words about data: any failure is an :class:`~tacit.core.errors.EngineError` that carries an id.
+* contribution bounds enforced per unit as ``semantics.md`` section 3 says, by a rule that reads only that unit's rows;
+* integers that depend only on the multiset of rows: not on their order, on threads, or on memory;
+* errors that reveal no data: any failure is an :class:`~tacit.core.errors.EngineError` that carries an id.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def fill(text: str, spelled: Callable[[str], str] = str) -> str:
-    """The text with variables of the environment put in, each as ``spelled`` writes it.
+    """Return the text with each ``${NAME}`` replaced by that environment variable, written by ``spelled``.
 
     Raises:
-        InputError: one of them is not set. It is named; the text is not quoted.
+        InputError: a variable is not set. The message names it and does not quote the text.
     """
 
     def value(match: re.Match[str]) -> str:
@@ -55,13 +55,13 @@ class MeasurementTask:
     """One query for an engine.
 
     Args:
-        final: what to measure.
-        key_secret: decides, with a unit's own rows, which of its groups and values are kept. It belongs to the data
-            set and stays the same, so that equal queries keep equal rows. Privacy does not rest on its secrecy.
+        final: the final aggregation to measure.
+        key_secret: decides, with a unit's own rows, which of its groups and values are kept. Each data set has one
+            that never changes, so that equal queries keep equal rows. Privacy does not rest on its secrecy.
         timeout: seconds after which the work is interrupted; None for the engine's own limit.
-        progress: told now and then, from any thread, what percentage has been read; 0 while that is not known. Data
-            decides it, so it is for the holder of the data alone.
-        bias: the table of what bounding leaves out, to be counted on the same state of the data.
+        progress: called from time to time, from any thread, with the percentage read so far; 0 while it is unknown.
+            The percentage depends on the data, so only the data owner may see it.
+        bias: the bias table to count on the same state of the data; None for no table.
     """
 
     final: FinalAggregation
@@ -73,17 +73,17 @@ class MeasurementTask:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measurements:
-    """Exact integers, before noise. They never leave ``engines/`` and ``curator/``.
+    """Exact integer measurements before noise. They never leave ``engines/`` and ``curator/``.
 
     Args:
         keys: group keys: all public ones in product order (the last key varies fastest), or those present in the
             data, sorted.
-        raw_units: for each key, how many units count in it after bounding; int64.
-        raw: one array of integers per measure, int64 or Python's own where 64 bits might not do: one number per key,
-            or for LEAVES and CATEGORIES one row of ``width`` numbers per key; for PLACES one array per key, of
-            two columns: places that occur, ascending, and their counts.
-        raw_bias: number of units in each cell of the table of what bounding leaves out; None where it was not asked
-            for, or the engine has to be asked for it as for any other query.
+        raw_units: for each key, number of units with a row in that group after bounding; int64.
+        raw: one array of integers per measure, int64, or Python integers where 64 bits may not suffice: one number
+            per key, or for LEAVES and CATEGORIES one row of ``width`` numbers per key; for PLACES one array per key
+            with two columns: the places that occur, ascending, and their counts.
+        raw_bias: number of units in each cell of the bias table; None if no table was requested, or if the engine
+            needs a separate query for it.
     """
 
     keys: tuple[tuple[Value | None, ...], ...]
@@ -94,13 +94,14 @@ class Measurements:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Identity of a table of a database, in any project and under any name.
+    """Identifiers of a database table, the same in every project and under every name.
 
     Args:
-        version: the same as long as it is the same table.
-        marks: any one of them is enough.
-        own: those that no other table shares.
-        rows: those of relations whose rows it has as they are, under the same names of columns; None for ``own``.
+        version: unchanged as long as it is the same table.
+        marks: identifiers, any one of which is enough to recognise the table.
+        own: the identifiers that no other table shares.
+        rows: identifiers of the relations whose rows the table shows unchanged, under the same column names; None
+            for ``own``.
     """
 
     version: str
@@ -111,14 +112,14 @@ class Marks:
 
 @dataclass(frozen=True)
 class Limits:
-    """Resources of one engine; each engine says which of them it knows.
+    """Resource limits of one engine; each engine documents which of them it supports.
 
     Args:
         memory: a size such as ``"4GB"``; a query that needs more fails, or is spilled by a server. None for the
             engine's own limit.
-        threads: how many cores, or helpers of a server's process; None for the engine's own limit.
-        seconds: how long one query may take; None for no limit.
-        spill: a directory for intermediate rows that exceed memory; None to keep them off disk.
+        threads: number of cores, or of parallel workers of a server's process; None for the engine's own limit.
+        seconds: longest time of one query; None for no limit.
+        spill: directory for intermediate rows that exceed memory; None to keep them off disk.
     """
 
     memory: str | None = None
@@ -128,7 +129,7 @@ class Limits:
 
 
 class SourceLike(Protocol):
-    """Rows of a table as engines are told of them; :class:`DataSource` is one."""
+    """Where the rows of one table are; :class:`DataSource` implements it."""
 
     @property
     def kind(self) -> str:
@@ -136,7 +137,7 @@ class SourceLike(Protocol):
 
     @property
     def path(self) -> str | None:
-        """A file or pattern; for ``"duckdb"``, ``file#table``; for ``"table"`` its name."""
+        """File name or pattern; for ``"duckdb"``, ``file#table``; for ``"table"``, the table's name."""
 
     @property
     def frame(self) -> Any:
@@ -144,7 +145,7 @@ class SourceLike(Protocol):
 
     @property
     def csv(self) -> CsvFormat:
-        """Form of CSV files."""
+        """Format of CSV files."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,7 @@ class DataSource:
 
 @dataclass(frozen=True)
 class DoctorCheck:
-    """One check of ``tacit doctor``: its name, whether it passed, the finding, and the remedy."""
+    """Result of one check of ``tacit doctor``: its name, whether it passed, the finding, and the remedy."""
 
     name: str
     ok: bool
@@ -168,12 +169,12 @@ class DoctorCheck:
 
 
 class Engine(Closing):
-    """A database that can be measured.
+    """Engine that measures the tables of one database.
 
     Attributes:
-        operation_seconds: processor time of one row operation (:mod:`tacit.query.planning.work`) at most, as
-            ``benchmarks/work_search.py`` measures it.
-        start_seconds: of a query on few rows.
+        operation_seconds: upper bound of the processor time of one row operation (:mod:`tacit.query.planning.work`),
+            in seconds, as ``benchmarks/work_search.py`` measures it.
+        start_seconds: time of a query on few rows, in seconds.
     """
 
     operation_seconds: ClassVar[float] = 5e-8
@@ -181,33 +182,33 @@ class Engine(Closing):
 
     @abstractmethod
     def check(self, final: FinalAggregation) -> None:
-        """Refuse what this engine cannot compute exactly; reads no data and costs nothing.
+        """Refuse a query that this engine cannot compute exactly; reads no data and is free.
 
         Raises:
             Refusal: naming what to write instead.
         """
 
     def check_bias(self, final: FinalAggregation, table: BiasTable) -> None:
-        """The same for the table of what bounding leaves out of a query that was checked.
+        """Refuse a bias table that this engine cannot compute exactly; its query has passed :meth:`check`.
 
         Raises:
             Refusal: naming what to write instead.
         """
-        # The planner is loaded where a query is planned, and not where an engine is named.
+        # Imported here so that naming an engine does not load the planner.
         from tacit.query.planning.bias import bias_query
 
         self.check(bias_query(final, table))
 
     @abstractmethod
     def measure(self, work: MeasurementTask) -> Measurements:
-        """Read the data.
+        """Compute the exact measurements of one query.
 
         Raises:
-            EngineError: for any failure, with an id and no other word.
+            EngineError: for any failure; it carries an id and no detail.
         """
 
     def check_rows(self, relation: RelationNode) -> None:
-        """Refuse a public relation that this engine cannot compute exactly; reads no data. None by default.
+        """Refuse a public relation that this engine cannot compute exactly; reads no data. Refuses none by default.
 
         Raises:
             Refusal: naming what to write instead.
@@ -215,36 +216,36 @@ class Engine(Closing):
 
     @abstractmethod
     def rows(self, relation: RelationNode, *, most: int) -> tuple[tuple[Value | None, ...], ...]:
-        """All rows of a relation that is public throughout, sorted by its columns with NULL last.
+        """Return all rows of a public relation, sorted by its columns with NULL last.
 
-        Only steps above the final aggregation need them. An engine checks for itself that every table the relation
+        Only steps above the final aggregation need these rows. The engine itself checks that every table the relation
         reads is public.
 
         Raises:
-            Refusal: when there are more than ``most``, which is a matter of public data.
-            EngineError: for any failure, with an id and no other word.
+            Refusal: when there are more than ``most`` rows; their number is public.
+            EngineError: for any failure; it carries an id and no detail.
         """
 
     @abstractmethod
     def interrupt(self) -> None:
-        """Stop all queries that run; their callers get an EngineError."""
+        """Interrupt all running queries; their callers get an EngineError."""
 
     def interrupt_thread(self, thread: int) -> None:
-        """Stop what a thread runs, by its identifier; its caller gets an EngineError."""
+        """Interrupt the query that a thread runs, by the thread's identifier; its caller gets an EngineError."""
 
     def explain(
         self,
         final: FinalAggregation,  # noqa: ARG002 - an engine may have no statements
         bias: BiasTable | None = None,  # noqa: ARG002
     ) -> tuple[str, ...]:
-        """The statements that would run, for people; reads no data. None by default."""
+        """Return the SQL statements that would run, for people to read; reads no data. Empty by default."""
         return ()
 
     def check_examples(self, relation: RelationNode) -> None:  # noqa: ARG002 - an engine may read none
-        """Refuse rows that cannot be read for a model, by default all; reads no data.
+        """Refuse a relation whose rows cannot be read to train a model, by default every one; reads no data.
 
         Raises:
-            InputError: this engine reads none.
+            InputError: this engine reads no rows for models.
             Refusal: naming what to write instead.
         """
         raise InputError("estimator", "this project's engine cannot read rows for a model yet; use DuckDB")
@@ -256,14 +257,21 @@ class Engine(Closing):
         label: int | None,  # noqa: ARG002
         key_secret: bytes,  # noqa: ARG002
     ) -> tuple[NDArray[np.float64], NDArray[Any] | None]:
-        """One row of each unit, for a model that is trained in this process: ``numbers`` and ``label`` are slots."""
+        """Read one row of each unit, to train a model in this process.
+
+        Args:
+            relation: the protected relation.
+            numbers: slots of the features.
+            label: slot of the label; None for no label.
+            key_secret: decides, with a unit's own rows, which row is read.
+        """
         self.check_examples(relation)
         raise InternalError("an engine that accepts rows for a model has to read them")
 
     def marks(self, table: str) -> Marks | None:  # noqa: ARG002 - most tables are files
-        """By what a table of the catalog is recognised; reads no row. None, the default, for tables that are files."""
+        """Return the identifiers of a database table; None, the default, for tables that are files. Reads no row."""
         return None
 
     def is_view(self, table: str) -> bool:  # noqa: ARG002 - most engines read no files with views
-        """Whether a table of the catalog may have rows of any table in its file; False by default."""
+        """Whether a catalog table is a view, which may show rows of any table in its file; False by default."""
         return False

@@ -1,7 +1,7 @@
 """Registry of engines by address: ``duckdb``, ``postgresql://…``, ``spark``, ``sc://…``.
 
-The only module outside an engine's own package that names one: a new engine is a package and its lines here. Each is
-imported when a project names it and not before.
+The only module outside an engine's own package that names an engine: to add an engine, add its package and its lines
+here. An engine is imported only when a project names it.
 """
 
 from __future__ import annotations
@@ -29,10 +29,12 @@ _SPARK_CONNECT: Final = "sc://"
 
 
 def engine_kind(address: object) -> str:
-    """``"duckdb"``, ``"postgres"``, ``"spark"`` or ``"warehouse"``; an address that is no text must be a Spark session.
+    """Return ``"duckdb"``, ``"postgres"``, ``"spark"`` or ``"warehouse"`` for an engine address.
+
+    An address that is not a string must be a Spark session.
 
     Raises:
-        InputError: the address means none of them. It is not quoted, because it may hold a password.
+        InputError: the address names no engine. The message does not quote it, because it may hold a password.
     """
     if not isinstance(address, str):
         return "spark"
@@ -48,31 +50,31 @@ def engine_kind(address: object) -> str:
 
 
 def is_database_address(text: str) -> bool:
-    """Whether a source is a database server rather than a file."""
+    """Whether a source is the address of a database server rather than a file name."""
     return text.startswith(_POSTGRES)
 
 
 def source_kind(engine: str, text: str, *, is_file_name: bool, is_folder: bool) -> str:
-    """Kind of a source of a project file to a kind of engine: ``"file"``, ``"folder"`` (of Parquet) or ``"table"``."""
+    """Return what a source is for a kind of engine: ``"file"``, ``"folder"`` (of Parquet files) or ``"table"``."""
     if engine == "duckdb" or (engine == "spark" and is_file_name and "://" not in text):
         return "file"
     return "folder" if engine == "spark" and ("://" in text or is_folder) else "table"
 
 
 def is_spark_frame(frame: Any) -> bool:
-    """Whether a frame is one of Spark's, by what it can do: Databricks and Spark Connect have classes of their own."""
+    """Whether an object is a Spark frame, by its methods: Databricks and Spark Connect have their own classes."""
     return hasattr(frame, "createOrReplaceTempView") and hasattr(frame, "sparkSession")
 
 
 def frame_types(frame: Any) -> dict[str, SqlType | None]:
-    """The columns of a Spark frame and their types, None for types Tacit does not read; no row is read."""
+    """Return the columns of a Spark frame with their types, None for types Tacit does not read; reads no row."""
     from tacit.engines.spark.sources import types_of
 
     return types_of(frame)
 
 
 def stored_types(address: str, names: Mapping[str, str]) -> dict[str, dict[str, SqlType | None]]:
-    """The columns of tables of a database and their types, None for types Tacit does not read; no row is read."""
+    """Return the columns of database tables with their types, None for types Tacit does not read; reads no row."""
     if engine_kind(address) == "postgres":
         from tacit.engines.postgres.engine import read_types
 
@@ -82,7 +84,7 @@ def stored_types(address: str, names: Mapping[str, str]) -> dict[str, dict[str, 
 
 
 def stored_names(address: str) -> list[str]:
-    """The tables and views of a database that may be read, as ``schema.table``."""
+    """Return the readable tables and views of a database, as ``schema.table``."""
     from tacit.engines.postgres.engine import read_names
 
     with _placed():
@@ -90,9 +92,9 @@ def stored_names(address: str) -> list[str]:
 
 
 def first_values(address: Any, text: str, column: Column, most: int) -> PlainFrame | None:
-    """A column in at most so many rows of a table of a database, for its owner's eyes alone; None where none is read.
+    """Return one column of at most ``most`` rows of a database table, for the data owner only; None if unsupported.
 
-    PostgreSQL alone: for a table of Spark a session would have to be started for each look.
+    Only PostgreSQL supports it: a Spark table would need a new session for every call.
     """
     if engine_kind(address) != "postgres":
         return None
@@ -103,13 +105,13 @@ def first_values(address: Any, text: str, column: Column, most: int) -> PlainFra
 
 
 def open_engine(address: Any, catalog: Catalog, sources: Mapping[str, SourceLike], limits: Mapping[str, Any]) -> Engine:
-    """An engine for a project.
+    """Open the engine of a project.
 
     Args:
-        address: as the project file says, or a Spark session.
+        address: the engine's address in the project file, or a Spark session.
         catalog: the tables.
         sources: where each table's rows are.
-        limits: ``memory``, ``threads``, ``seconds`` and ``spill``, as the project file has them.
+        limits: ``memory``, ``threads``, ``seconds`` and ``spill`` from the project file.
     """
     with _placed():
         match engine_kind(address):
@@ -132,20 +134,21 @@ def open_engine(address: Any, catalog: Catalog, sources: Mapping[str, SourceLike
 
 
 def warehouse_statement(engine: Engine, finals: Sequence[FinalAggregation], secret: bytes, dialect: str) -> str:
-    """The statement that measures aggregations in a warehouse.
+    """Return the statement that measures aggregations in a warehouse.
 
     Raises:
-        InputError: the project's tables are in none, or there is no such dialect.
-        Refusal: an aggregation is not written for it.
+        InputError: the project's tables are not in a warehouse, or the dialect does not exist.
+        Refusal: the dialect does not support an aggregation.
     """
     return _warehouse(engine).statement(finals, secret, dialect)
 
 
 def warehouse_measured(engine: Engine, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Engine:
-    """The engine of a warehouse with the integers that came back.
+    """Return the warehouse engine together with the measurements that the warehouse computed.
 
     Raises:
-        InputError: the project's tables are in none, the table has another form, or a trial failed.
+        InputError: the project's tables are not in a warehouse, the result table has another form, or a self-check
+            of the statement failed.
     """
     from tacit.engines.warehouse.engine import read_counts
 
@@ -163,7 +166,7 @@ def _warehouse(engine: Engine) -> WarehouseEngine:
 def doctor_checks(
     address: str, catalog: Catalog, sources: Mapping[str, SourceLike], limits: Mapping[str, Any]
 ) -> Iterable[DoctorCheck]:
-    """Checks of a database server or of Spark itself, of rights and of the tables; none for DuckDB."""
+    """Return checks of a database server or Spark, of access rights and of the tables; none for DuckDB."""
     match engine_kind(address):
         case "postgres":
             from tacit.engines.postgres.engine import look_at
@@ -178,17 +181,17 @@ def doctor_checks(
 
 
 def csv_losses(source: SourceLike, table: Table) -> CsvReport:
-    """All that the CSV files of a table hold and no row shows, for the owner's eyes alone."""
+    """Report everything in a table's CSV files that no row shows, for the data owner only."""
     from tacit.engines.duckdb.sources import report_csv
 
     return report_csv(source, table)
 
 
 def csv_header(file: str, form: CsvFormat) -> tuple[str, ...]:
-    """The names in the first line of a CSV file; no row is read.
+    """Return the column names in the first line of a CSV file; reads no row.
 
     Raises:
-        InputError: it has no such line.
+        InputError: the file has no header line.
     """
     from tacit.engines.duckdb.csv_lines import read_header
 
@@ -197,7 +200,7 @@ def csv_header(file: str, form: CsvFormat) -> tuple[str, ...]:
 
 @contextmanager
 def open_unprotected(catalog: Catalog, sources: Mapping[str, SourceLike]) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A database without any protection whose views are the tables of a catalog, read as the DuckDB engine does."""
+    """Open an unprotected database whose views are the tables of a catalog, read as the DuckDB engine reads them."""
     from tacit.engines.duckdb.sources import open_views
 
     with open_views(catalog, sources) as connection:
@@ -205,14 +208,14 @@ def open_unprotected(catalog: Catalog, sources: Mapping[str, SourceLike]) -> Ite
 
 
 def query_public(sql: str, tables: Mapping[str, Any]) -> Any:
-    """The result of ordinary SQL about Arrow tables by name that are public, as an Arrow table."""
+    """Return the result of ordinary SQL over public Arrow tables, given by name, as an Arrow table."""
     from tacit.engines.duckdb.sources import query_arrow
 
     return query_arrow(sql, tables)
 
 
 def warm() -> None:
-    """Import the engine of most projects, before workers are forked."""
+    """Import the DuckDB engine, which most projects use, before worker processes are forked."""
     import tacit.engines.duckdb  # noqa: F401
 
 
@@ -222,7 +225,7 @@ def _names(sources: Mapping[str, SourceLike]) -> dict[str, str]:
 
 @contextmanager
 def _placed() -> Iterator[None]:
-    """Refusals of an address are about a line of the project file."""
+    """Raise an InputError about the engine as one about the line ``project.engine`` of the project file."""
     try:
         yield
     except InputError as problem:

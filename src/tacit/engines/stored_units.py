@@ -1,10 +1,9 @@
 """Check that the stored types of identifying columns give one canonical unit.
 
-:mod:`tacit.query.catalog` gives a population one *declared* type. This is about the types that a store has: a
-column of
-doubles declared as whole numbers has lost the ids above 2^53 before it is read; a UUID and a text can spell one person
-in two ways; ``char(n)`` has lost the spaces at its end. So a column that tells persons apart has one **form**, all of
-its files have the same, and all unit columns of a population that are texts have the same.
+:mod:`tacit.query.catalog` gives a population one *declared* type. This module checks the *stored* types: a column of
+doubles declared as integers has lost the ids above 2^53 before it is read; a UUID and a text can spell one person in
+two ways; ``char(n)`` has lost its trailing spaces. So an identifying column has one **form** in all of its files, and
+all unit columns of a population that are texts have the same form.
 
 ========= ======================================= =============================
 form      stored as                               may be declared as
@@ -36,7 +35,7 @@ from tacit.query.types import Kind, SqlType
 
 
 class Form(Enum):
-    """Form in which a store writes a person."""
+    """Form in which a store writes the identifier of a unit."""
 
     WHOLE = "whole"
     DECIMAL = "decimal"
@@ -63,13 +62,13 @@ _WORDS: Final = {Form.TEXT: "text", Form.PADDED: "text padded with spaces", Form
 
 @dataclass(frozen=True, slots=True)
 class StoredColumn:
-    """A column as a store has it.
+    """Stored type of a column.
 
     Args:
-        form: how it writes a person.
+        form: how the store writes the identifier of a unit.
         shown: the store's name of the type.
-        scale: digits after the point of a decimal.
-        place: the file, where a table has several; empty otherwise.
+        scale: number of digits after the decimal point of a decimal.
+        place: file name, if the table has several files; else empty.
     """
 
     form: Form
@@ -79,11 +78,11 @@ class StoredColumn:
 
 
 def check_stored_units(catalog: Catalog, stored: Mapping[str, Mapping[str, Iterable[StoredColumn]]]) -> None:
-    """Refuse stores that would write one person in two ways, or two persons in one.
+    """Refuse stores that would write one unit in two ways, or two units in one.
 
     Args:
         catalog: the tables; its own check has found one declared type per population.
-        stored: by table and column, both in small letters, the column in every file that has rows of the table.
+        stored: by lower-case table and column name, the stored type of the column in every file of the table.
 
     Raises:
         InputError: naming the table, the column, the stored types and what to do.
@@ -104,7 +103,7 @@ def check_stored_units(catalog: Catalog, stored: Mapping[str, Mapping[str, Itera
 
 
 def _one(table: Table, name: str, columns: list[StoredColumn]) -> StoredColumn | None:
-    """The column of all files, which must have one form."""
+    """Return the stored column common to all files; refuse files whose forms differ."""
     lacking = next((column for column in columns if column.form is Form.ABSENT), None)
     if lacking is not None:
         raise InputError(
@@ -144,7 +143,7 @@ def _check_readable(table: Table, name: str, declared: SqlType, stored: StoredCo
 def _check_same(
     first: tuple[Table, str, StoredColumn], second: tuple[Table, str, StoredColumn], declared: SqlType
 ) -> None:
-    """Texts have no parser that would bring two spellings together."""
+    """Refuse two text columns of one population with different forms: no parser would make their spellings equal."""
     if declared.kind is not Kind.TEXT or first[2].form is second[2].form:
         return
     (one, its, here), (other, name, there) = first, second

@@ -1,12 +1,12 @@
-r"""CSV reader by lines: a line can harm itself only.
+r"""CSV reader that parses each line separately, so that a malformed line affects no other line.
 
-DuckDB splits a file at every ``\n`` and ``\r`` and knows of no quotes; each line is then split into fields by an
-expression of its own. So an unclosed quote ends with its line, and a value cannot hold a new line. A field that begins
-with a quote ends with one, and a doubled quote inside it is one; any other field is taken verbatim. Left out are empty
-lines, lines whose quotes do not close, that are not UTF-8, or that are longer than :data:`LONGEST`. Fields beyond the
-header are ignored, missing ones are NULL, and so are empty ones. The owner states the delimiter, the encoding and how
-numbers and dates are written (:class:`~tacit.engines.files.CsvFormat`); a number or date leaves the scan as SQL
-writes it. See ``csv_lines.proof.md``.
+DuckDB splits a file at every ``\n`` and ``\r``, without regard to quotes; an SQL expression then splits each line into
+fields. So an unclosed quote ends with its line, and a value cannot contain a line break. A field that begins with a
+quote must end with one, and a doubled quote inside it stands for one; any other field is taken verbatim. Empty lines,
+lines whose quotes do not close, that are not UTF-8, or that are longer than :data:`LONGEST` are left out. Fields beyond
+the header are ignored; missing and empty fields are NULL. The data owner states the delimiter, the encoding and the
+format of numbers and dates (:class:`~tacit.engines.files.CsvFormat`); the scan returns numbers and dates in SQL's
+notation. See ``csv_lines.proof.md``.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ LONGEST = 2_000_000
 _LONGEST_HEADER = 2**20
 _MOST_UNREAD = 5
 _BLOCK = 2**20
-#: Decoded lines that are handed over at once.
+#: Number of decoded lines per INSERT.
 _LINES = 2**16
 _RUN = re.compile(rb"[^\r\n]+")
 _ENDS = re.compile("[\r\n]")
-#: Bytes of files in other encodings than UTF-8, which are held in memory.
+#: Largest total size, in bytes, of files in encodings other than UTF-8, which are decoded in memory.
 _LARGEST_DECODED = 2**28
-#: DuckDB needs some separator; a line that holds this one is read up to it.
+#: DuckDB requires a separator; a line that contains this one is read up to it.
 _NO_SEPARATOR = "\x01\x02\x03\x04"
 
 
 USUAL = CsvFormat()
-#: No types of columns: texts stay texts.
+#: No column types: all fields stay texts.
 _NO_KINDS: Mapping[str, SqlType] = {}
 _NUMBERS = (Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE)
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadLine:
-    """A line that is no row, or a part of one: its number and the reason, for the owner's eyes alone."""
+    """Number of a line that is not a row, or is one only in part, and the reason; for the data owner only."""
 
     number: int
     reason: str
@@ -59,14 +59,14 @@ class UnreadLine:
 
 @dataclass(frozen=True, slots=True)
 class CsvLosses:
-    """All that some files hold and no row shows, for the owner's eyes alone.
+    """Counts of everything in some files that no row shows; for the data owner only.
 
     Args:
-        rows: lines that are rows.
-        left_out: lines that are none, empty ones aside.
-        other_width: rows with more or fewer fields than the header.
-        texts: by column, how many fields are not empty.
-        read: by column, how many of them can be read as its type.
+        rows: number of lines that are rows.
+        left_out: number of lines that are not rows, without empty lines.
+        other_width: number of rows with more or fewer fields than the header.
+        texts: by column, number of fields that are not empty.
+        read: by column, number of these fields that can be read as the column's type.
     """
 
     rows: int
@@ -76,20 +76,20 @@ class CsvLosses:
     read: Mapping[str, int]
 
     def unreadable(self, column: str) -> int:
-        """Count the texts of a column that are NULL for being unreadable."""
+        """Return how many texts of a column are unreadable, and so NULL."""
         return self.texts[column] - self.read[column]
 
 
 @dataclass(frozen=True, slots=True)
 class CsvReport:
-    """Losses of the CSV files of a table, with an example of each kind, for the owner's eyes alone.
+    """Losses of the CSV files of a table, with an example of each kind; for the data owner only.
 
     Args:
-        left_out: a line that is no row, and its file; None where every line is one.
-        other_width: a row with more or fewer fields than the header; None where there is none.
+        left_out: a file and a line of it that is not a row; None if every line is a row.
+        other_width: a file and a row of it with more or fewer fields than the header; None if there is none.
         nothing_read: columns of which no value can be read as the declared type.
-        partly_read: columns of which some values cannot.
-        unread: the most frequent of those values by column, each with its number.
+        partly_read: columns of which some values cannot be read as the declared type.
+        unread: by column of ``partly_read``, the most frequent values that cannot be read, with their counts.
     """
 
     left_out: tuple[str, UnreadLine] | None
@@ -100,10 +100,10 @@ class CsvReport:
 
 
 def read_header(file: str, table: str, form: CsvFormat = USUAL) -> tuple[str, ...]:
-    """The names in the first line of a file; a column without a name is called by its place, ``column 1``.
+    """Return the names in the first line of a file; an unnamed column is named by its position, ``column 1``.
 
     Raises:
-        InputError: it is no header line; ``table`` is named.
+        InputError: the line is not a header; the message names ``table``.
     """
     try:
         with Path(file).open("rb") as stream:
@@ -123,14 +123,14 @@ def read_header(file: str, table: str, form: CsvFormat = USUAL) -> tuple[str, ..
 def csv_scan(
     lines: str, header: Sequence[str], separator: str, form: CsvFormat = USUAL, kinds: Mapping[str, SqlType] = _NO_KINDS
 ) -> str:
-    """A query after FROM: :data:`LINE` and one text per name of the header, for each line that can be read.
+    """Return SQL after FROM: :data:`LINE` and one text per name of the header, for each line that can be read.
 
     Args:
-        lines: of :func:`open_lines`.
-        header: the columns.
-        separator: between fields.
-        form: how numbers and dates are written.
-        kinds: types of columns, by name in small letters: numbers and dates become texts that SQL reads.
+        lines: result of :func:`open_lines`.
+        header: names of the columns.
+        separator: separator between fields.
+        form: format of numbers and dates.
+        kinds: types of columns by lower-case name; fields of number and date columns become texts in SQL's notation.
     """
     columns = _named_fields(header, form, kinds)
     return f"(SELECT {DUCKDB.quoted(LINE)}, {columns} FROM ({_split(lines, separator)}) WHERE f IS NOT NULL)"
@@ -144,15 +144,15 @@ def count_losses(
     read: Mapping[str, tuple[str, str]],
     form: CsvFormat = USUAL,
 ) -> CsvLosses:
-    """Count what no row shows, in one pass: for the owner's eyes alone.
+    """Count everything that no row shows, in one pass; for the data owner only.
 
     Args:
-        connection: any.
-        files: that are read together.
-        split: of :func:`split_lines`.
-        header: the columns.
-        read: by column, its name in the header and the expression over the scan that reads it as its type.
-        form: how the files are written.
+        connection: any DuckDB connection.
+        files: files that are read together.
+        split: result of :func:`split_lines`.
+        header: names of the columns.
+        read: by column, its name in the header and the SQL over the scan that reads it as its type.
+        form: format of the files.
     """
     names = list(read)
     full = {name: f"trim({DUCKDB.quoted(f'text {name}')}, ' ') <> ''" for name in names}
@@ -179,7 +179,7 @@ def unread_values(
     form: CsvFormat,
     column: str,
 ) -> tuple[tuple[str, int], ...]:
-    """The most frequent texts of a column that are not of its type, each with its number: for the owner's eyes alone.
+    """Return the most frequent texts of a column that are not of its type, with their counts; for the data owner only.
 
     The arguments are those of :func:`count_losses`.
     """
@@ -203,7 +203,7 @@ def _with_texts(split: str, header: Sequence[str], read: Mapping[str, tuple[str,
 def split_lines(
     lines: str, header: Sequence[str], separator: str, form: CsvFormat, kinds: Mapping[str, SqlType]
 ) -> str:
-    """A statement like :func:`csv_scan` with the list ``f`` of fields, NULL for lines that cannot be read."""
+    """Return a statement like :func:`csv_scan` with the list ``f`` of fields, NULL for lines that cannot be read."""
     return f"SELECT f, {_named_fields(header, form, kinds)} FROM ({_split(lines, separator)})"
 
 
@@ -215,7 +215,7 @@ def _named_fields(header: Sequence[str], form: CsvFormat, kinds: Mapping[str, Sq
 
 
 def first_left_out(file: str, form: CsvFormat = USUAL) -> UnreadLine | None:
-    """The first line of a file that is no row, for the owner's eyes alone; None where all are."""
+    """Return the first line of a file that is not a row, for the data owner only; None if all are rows."""
     separator = form.delimiter_of(file)
     pattern = re.compile(_pattern(separator))
     for number, line in enumerate(_written(file), 1):
@@ -232,7 +232,7 @@ def first_left_out(file: str, form: CsvFormat = USUAL) -> UnreadLine | None:
 
 
 def first_other_width(file: str, width: int, form: CsvFormat = USUAL) -> UnreadLine | None:
-    """The first row of a file with more or fewer fields than the header, for the owner's eyes alone."""
+    """Return the first row with more or fewer fields than the header, for the data owner only; None if all fit."""
     separator = form.delimiter_of(file)
     for number, line in enumerate(_written(file), 1):
         text = line.decode(_python_encoding(form, number), "replace")
@@ -258,7 +258,7 @@ def _field_text(place: int, form: CsvFormat) -> str:
 
 
 def _canonical(text: str, form: CsvFormat, name: str, kinds: Mapping[str, SqlType]) -> str:
-    """A field as SQL writes values of its type; NULL where it has not the stated form."""
+    """Return SQL of a field in SQL's notation of its type; NULL if it does not have the stated format."""
     kind = kinds.get(name.lower())
     if kind is None:
         return text
@@ -268,7 +268,7 @@ def _canonical(text: str, form: CsvFormat, name: str, kinds: Mapping[str, SqlTyp
     if not kind.is_temporal or stated is None:
         return text
     shown = "%Y-%m-%d" if kind.kind is Kind.DATE else "%Y-%m-%d %H:%M:%S.%f"
-    # The pattern first: DuckDB reads "infinity" as the year 1900.
+    # The pattern is tested first: DuckDB reads "infinity" as the year 1900.
     pattern = DUCKDB.text(date_pattern(stated, "date_format"))
     return DUCKDB.let(
         f"trim({text}, ' ')",
@@ -299,7 +299,7 @@ def _written(file: str) -> Iterator[bytes]:
 
 
 def _count_written(file: str) -> int:
-    """Lines that are not empty, the header aside."""
+    """Count the lines that are not empty, without the header."""
     number, inside = -1, False
     with Path(file).open("rb") as stream:
         while block := stream.read(_BLOCK):
@@ -310,10 +310,10 @@ def _count_written(file: str) -> int:
 
 
 def open_lines(connection: duckdb.DuckDBPyConnection, files: Sequence[str], form: CsvFormat, name: str) -> str:
-    """A query after FROM whose only column ``line`` holds the lines of some files, the headers aside.
+    """Return SQL after FROM whose only column ``line`` holds the lines of some files, without the headers.
 
-    DuckDB reads UTF-8 files themselves. Its decoder of other encodings gives up on a whole file for one byte, so those
-    are decoded here, byte by byte, into a table called ``name`` in the memory of the connection.
+    DuckDB reads UTF-8 files directly. For other encodings, one bad byte makes its decoder refuse the whole file, so
+    those are decoded here, byte by byte, into a table ``name`` in the memory of the connection.
 
     Raises:
         InputError: files in another encoding are too large for memory.
@@ -323,7 +323,7 @@ def open_lines(connection: duckdb.DuckDBPyConnection, files: Sequence[str], form
     if sum(Path(file).stat().st_size for file in files) > _LARGEST_DECODED:
         hint = f"convert it: iconv -f {form.encoding} -t UTF-8"
         raise InputError("encoding", f"files of more than {_LARGEST_DECODED >> 20} MiB are read in UTF-8 alone; {hint}")
-    # Nothing of this table is ever written to disk: the database is in memory.
+    # This table is never written to disk: the database is in memory.
     connection.execute(f"CREATE OR REPLACE TABLE {DUCKDB.quoted(name)} (line VARCHAR)")
     for file in files:
         text = Path(file).read_bytes().decode(form.encoding, "replace")
@@ -335,9 +335,9 @@ def open_lines(connection: duckdb.DuckDBPyConnection, files: Sequence[str], form
 
 
 def utf8_lines(files: Sequence[str]) -> str:
-    """The same for UTF-8 files, read by DuckDB when a query runs."""
+    """Return SQL after FROM for the lines of UTF-8 files, which DuckDB reads when a query runs."""
     listed = ", ".join(map(DUCKDB.text, files))
-    # Nothing is guessed from the data.
+    # All options are stated, so that DuckDB infers none from the data.
     return (
         f"read_csv([{listed}], columns = {{'line': 'VARCHAR'}}, header = true, auto_detect = false, delim = '{_NO_SEPARATOR}', "  # noqa: E501
         "quote = '', escape = '', comment = '', nullstr = '', new_line = '\\n', ignore_errors = true, null_padding = true, strict_mode = false, "  # noqa: E501
@@ -346,9 +346,9 @@ def utf8_lines(files: Sequence[str]) -> str:
 
 
 def _split(lines: str, separator: str) -> str:
-    """Lines, and the list ``f`` of their fields; NULL where a line cannot be split."""
+    """Select each line and the list ``f`` of its fields, NULL if the line cannot be split."""
     field = _field(separator)
-    # With a separator in front, every field begins with one.
+    # With a separator prepended to the line, every field follows a separator.
     wanted = DUCKDB.text(f"{_escaped(separator)}({field})")
     fields = f"regexp_extract_all({DUCKDB.text(separator)} || line, {wanted}, 1)"
     plain = "CASE WHEN starts_with(x, '\"') THEN replace(substring(x, 2, length(x) - 2), '\"\"', '\"') ELSE x END"
@@ -357,7 +357,7 @@ def _split(lines: str, separator: str) -> str:
         f" WHEN regexp_full_match(line, {DUCKDB.text(_pattern(separator))})"
         f" THEN list_transform({fields}, lambda x: {plain}) END"
     )
-    # Lines are bounded here: where DuckDB gives up on a long one may depend on where it stands.
+    # Lines are bounded here: the length at which DuckDB refuses a line may depend on its position in the file.
     return f"SELECT line AS {DUCKDB.quoted(LINE)}, {split} AS f FROM {lines} WHERE strlen(line) BETWEEN 1 AND {LONGEST}"
 
 

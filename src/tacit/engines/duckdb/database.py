@@ -1,15 +1,15 @@
 """Locked DuckDB database over one state of the declared sources, its sessions and their timeouts.
 
 After opening: no file, network or Python object is reachable except the declared files, no extension can be installed
-or loaded, the configuration is locked, and memory and threads are limited. The analyst's text never comes here; the
-lock is for the day a mistake in this package lets some of it through. One gap is left: statements run here could
-write to declared files, so the process should not be able to.
+or loaded, the configuration is locked, and memory and threads are limited. The analyst's text never reaches the
+database; the lock limits the damage if a bug in this package lets some of it through. One gap remains: statements run
+here could write to declared files, so the process should have no permission to.
 
-A locked database can open no further file, and it holds on to what it has seen of a file. So when the files of any
-source are not what they were (one changed, joined a pattern, or left it), all sources are opened anew for the next
-query, in a database of its own. Queries that still run keep the one they began in.
+A locked database can open no further file, and it caches what it has read of a file. So if the files of any source
+change (one is modified, added to a pattern, or removed), all sources are opened again for the next query, in a new
+database. Running queries keep the database they started in.
 
-Small files are copied into memory when they are read again (:class:`TableCache`).
+Small files are copied into memory when they are read a second time (:class:`TableCache`).
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from tacit.query.types import TEXT
 if TYPE_CHECKING:
     import duckdb
 
-#: Joins run in the order of the plan, whose intermediate rows are bounded, and read what it says: the first four decide
-#: by what tables and row groups hold. The last takes a filter below a join above it, and the condition of an inner join
-#: with it, which only the fourth would bring back: a product of both sides would remain.
+#: Joins must run in the order of the plan, whose intermediate rows are bounded, and read all that it names: the first
+#: four optimizers decide by the contents of tables and row groups. The last moves a filter below a join above the join,
+#: together with the condition of an inner join, which only the fourth would move back: a cross product would remain.
 _OPTIMIZERS_OFF: Final = (
     "join_order",
     "join_filter_pushdown",
@@ -54,7 +54,7 @@ _SIZES = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 def open_locked(
     catalog: Catalog, sources: Mapping[str, SourceLike], limits: Limits
 ) -> tuple[duckdb.DuckDBPyConnection, duckdb.DuckDBPyConnection, dict[str, DuckDBTable]]:
-    """A locked connection, a cursor of it that can tell progress, and every table as it is read there."""
+    """Return a locked connection, a cursor of it that reports progress, and every table as it is read there."""
     import duckdb
 
     connection = duckdb.connect(":memory:")
@@ -83,7 +83,7 @@ def open_locked(
 
 
 def _watched(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    """Progress is counted only where a cursor says so, and after the lock none can; DuckDB itself prints nothing."""
+    """Return a cursor that reports progress. It must be opened before the lock, and prints nothing."""
     cursor = connection.cursor()
     cursor.execute("SET enable_progress_bar = true")
     cursor.execute("SET enable_progress_bar_print = false")
@@ -91,7 +91,7 @@ def _watched(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection
 
 
 def memory_limit(connection: duckdb.DuckDBPyConnection) -> int:
-    """Bytes that the database may use."""
+    """Return the memory limit of the database, in bytes."""
     ((shown,),) = connection.execute("SELECT current_setting('memory_limit')").fetchall()
     number, unit = str(shown).split()
     return int(float(number) * 1024 ** _SIZES.index(unit))
@@ -103,7 +103,7 @@ def _lock(connection: duckdb.DuckDBPyConnection, files: list[str], limits: Limit
     if limits.threads is not None:
         _set(connection, "threads", str(int(limits.threads)))
     _set(connection, "temp_directory", DUCKDB.text(limits.spill or ""))
-    # The order of rows decides nothing, and keeping it costs memory.
+    # No result depends on the order of rows, and preserving it costs memory.
     _set(connection, "preserve_insertion_order", "false")
     _set(connection, "disabled_optimizers", DUCKDB.text(",".join(_OPTIMIZERS_OFF)))
     _set(connection, "ieee_floating_point_ops", "true")
@@ -113,21 +113,20 @@ def _lock(connection: duckdb.DuckDBPyConnection, files: list[str], limits: Limit
     _set(connection, "allowed_paths", f"[{', '.join(map(DUCKDB.text, files))}]")
     _set(connection, "enable_external_access", "false")
     if not files and limits.spill is None:
-        # Attached databases are open already; nothing else is to be opened, and they cannot be opened again for
-        # writing.
+        # Attached databases are open already; no other file may be opened, nor these again for writing.
         _set(connection, "disabled_filesystems", "'LocalFileSystem'")
     _set(connection, "lock_configuration", "true")
 
 
 def _set(connection: duckdb.DuckDBPyConnection, name: str, value: str) -> None:
-    # GLOBAL: cursors start from the database's settings, not from those of the connection they are made of.
+    # GLOBAL: cursors take the settings of the database, not of the connection that created them.
     connection.execute(f"SET GLOBAL {name} = {value}")
 
 
 class DuckDBSession:
-    """A cursor of one query, and whether it has been told to stop: work between statements asks for itself.
+    """Cursor of one query, with a flag that stops it; work between statements checks the flag.
 
-    The cursor that tells progress serves other queries afterwards.
+    The cursor that reports progress is reused by later queries.
     """
 
     def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
@@ -137,17 +136,16 @@ class DuckDBSession:
         self._ended = False
 
     def rows(self, sql: str) -> list[Any]:
-        """All rows of a statement."""
         return self.cursor.execute(sql).fetchall()
 
     def columns(self, sql: str, as_objects: Sequence[bool]) -> list[NDArray[Any]]:
-        """Its first columns, each as objects with None for NULL or as floats with NaN for it."""
+        """Return the first columns, one per flag: objects with None for NULL if it is true, else floats with NaN."""
         if has_arrow():
             return arrow_arrays(self.cursor.sql(sql).to_arrow_table(), as_objects)
         return block_arrays([self.rows(sql)], as_objects)
 
     def interrupt(self) -> None:
-        """Stop it; may be called again."""
+        """Interrupt the query; may be called again."""
         with self._lock:
             self._stopped = True
             if not self._ended:
@@ -159,14 +157,14 @@ class DuckDBSession:
             self._ended = True
 
     def percent(self) -> float:
-        """Percentage of the running statement that is done."""
+        """Return the percentage of the running statement that is done."""
         return max(0.0, self.cursor.query_progress())
 
     def check(self) -> None:
-        """Stop here, if it has been told to.
+        """Raise if the query was interrupted.
 
         Raises:
-            InterruptedError: it has.
+            InterruptedError: it was.
         """
         if self._stopped:
             raise InterruptedError("INTERRUPT between statements")
@@ -177,7 +175,7 @@ _TICK = 0.25
 
 @contextmanager
 def watched(session: DuckDBSession, seconds: float | None, progress: Callable[[float], None] | None) -> Iterator[None]:
-    """Stop a session of this block after so many seconds, and tell how far it is four times a second."""
+    """Interrupt the session after ``seconds``, and report its progress four times a second, inside this block."""
     if seconds is None and progress is None:
         yield
         return
@@ -186,7 +184,7 @@ def watched(session: DuckDBSession, seconds: float | None, progress: Callable[[f
     def watch() -> None:
         while not ended.wait(max(0.0, min(_TICK, end - time.monotonic())) or _TICK):
             if time.monotonic() >= end:
-                # Again and again: an interrupt between two statements would be forgotten.
+                # Repeated, because an interrupt between two statements has no effect.
                 session.interrupt()
             elif progress is not None:
                 progress(session.percent())
@@ -209,8 +207,8 @@ class OpenedSources:
     Args:
         catalog: the tables.
         data: where each table's rows are.
-        limits: of the database.
-        states: of the files, as they were before they were opened.
+        limits: resource limits of the database.
+        states: states of the files before they were opened.
     """
 
     def __init__(self, catalog: Catalog, data: Mapping[str, SourceLike], limits: Limits, states: States) -> None:
@@ -228,7 +226,7 @@ class OpenedSources:
 
     @contextmanager
     def session(self, *, watched: bool) -> Iterator[DuckDBSession]:
-        """A session of one query; with the cursor that can tell progress, if that is asked for and it is free."""
+        """Open a session of one query, if ``watched`` with the cursor that reports progress, provided it is free."""
         alone = not (watched and self.free.acquire(blocking=False))
         session = DuckDBSession(self.new_cursor() if alone else self.watched)
         try:
@@ -241,21 +239,19 @@ class OpenedSources:
                 self.free.release()
 
     def new_cursor(self) -> duckdb.DuckDBPyConnection:
-        """A cursor of the database."""
-        # One after the other: a connection remembers the cursors that it made.
+        # Locked, because a connection keeps a list of its cursors.
         with self._lock:
             return self.connection.cursor()
 
     def close(self) -> None:
-        """Close the database."""
-        # The user of the watched cursor has been interrupted.
+        # Waits for the query that uses the watched cursor; it has been interrupted.
         with self.free:
             self.watched.close()
         self.connection.close()
 
 
 class SourceStates:
-    """The sources as they are now; safe to use from several threads.
+    """The database over the current state of the sources; safe to use from several threads.
 
     Raises:
         InputError: when a source is missing, cannot be read as declared, or lacks a column.
@@ -270,10 +266,10 @@ class SourceStates:
 
     @contextmanager
     def reading(self) -> Iterator[OpenedSources]:
-        """For one query; a failure of the database itself is the last thing that happens in it.
+        """Lend the current database to one query; after an internal error of DuckDB it is not used again.
 
         Raises:
-            RuntimeError: what the sources have become cannot be read. Its words are for the operator.
+            RuntimeError: the changed sources cannot be read. The message is for the operator.
         """
         import duckdb
 
@@ -283,7 +279,7 @@ class SourceStates:
         try:
             yield opened
         except (duckdb.FatalException, duckdb.InternalException):
-            # After these DuckDB answers nothing any more.
+            # After these errors DuckDB refuses all statements.
             with self._lock:
                 opened.is_retired = True
             raise
@@ -304,7 +300,7 @@ class SourceStates:
         try:
             self.latest = self._make(states)
         except InputError as problem:
-            # Nothing of the old state is answered either: its files are gone or are not what they were.
+            # The old state is not queried either: its files are gone or have changed.
             raise RuntimeError(f"a source has changed and cannot be read any more: {problem}") from None
         before.is_retired = True
         if not before.users:
@@ -315,7 +311,7 @@ class SourceStates:
         return tuple(source_state(source.kind, source.path) for source in self._data)
 
     def close(self) -> None:
-        """Close the latest; those before it are closed by their last query."""
+        """Close the latest database; earlier ones are closed by their last query."""
         with self._lock:
             closed, self._closed = self._closed, True
         if not closed:
@@ -325,24 +321,24 @@ class SourceStates:
 # In-memory copies of small sources, reused across queries -------------------------------------------------------------
 
 
-#: The database of copies; attached before the lock.
+#: Name of the database of copies; attached before the lock.
 DATABASE = "tacit_resident"
-#: Bytes of files or of a frame, and values, of the largest table that is copied.
+#: Largest table that is copied: bytes of its files or frame, and number of values.
 _MOST_BYTES = 20 * 2**20
 _MOST_VALUES = 2**22
-#: Rows of the smallest frame that is copied.
+#: Number of rows of the smallest frame that is copied.
 _LEAST_ROWS = 2**14
-#: Bytes of the database's memory per value: a copy takes a small part of it, also while it is made.
+#: Bytes of the database's memory limit per value of a copy, so that copies, even while being made, take little of it.
 _MEMORY = 128
 _ROW = "r"
 
-#: Numbers that change when a file does; the last cannot be set back by ordinary means.
+#: Inode, size, mtime and ctime of each file; ordinary means cannot set back the ctime.
 State = tuple[tuple[int, int, int, int], ...]
 
 
 @dataclass
 class _Copy:
-    """A state of a source: its copy, None where it has none yet or is too large, and how many queries read that."""
+    """State of one source, its copy (None if not made or too large), its number of queries, and the copy's users."""
 
     state: State
     table: DuckDBTable | None = None
@@ -351,12 +347,12 @@ class _Copy:
 
 
 class TableCache:
-    """Copies of small tables; safe to use from several threads.
+    """In-memory copies of small tables; safe to use from several threads.
 
-    A copy holds the declared columns as they are read, so it answers every query as its source does. It is of one state
-    of the files; before each query it is seen whether they are still in it. The first query of a state reads the source
-    itself: one query alone would pay for columns it does not need. A copy is dropped when its last query ends after the
-    files have changed. Frames of few rows are read as quickly as copies, and are not copied.
+    A copy holds the declared columns as they are read, so queries have the same results as on the source. It is a copy
+    of one state of the files, which is checked before each query. The first query of a state reads the source itself:
+    a single query should not copy columns it does not need. After the files have changed, a copy is dropped when its
+    last query ends. Frames of few rows are read as quickly as copies, and are not copied.
     """
 
     def __init__(
@@ -371,7 +367,7 @@ class TableCache:
 
     @contextmanager
     def reading(self, names: Collection[str]) -> Iterator[Mapping[str, DuckDBTable]]:
-        """All tables as a query about those named is to read them."""
+        """Lend all tables to a query, those in ``names`` as their copies where these exist."""
         taken: list[_Copy] = []
         found = dict(self._tables)
         try:
@@ -411,7 +407,7 @@ class TableCache:
         return known
 
     def _copied(self, source: DuckDBTable, state: State) -> DuckDBTable | None:
-        """A copy of a source; None where it is too large, cannot be made, or the files changed meanwhile."""
+        """Copy a source; None if it is too large, cannot be copied, or its files changed meanwhile."""
         import duckdb
 
         columns = {name: DUCKDB.quoted(f"c{i}") for i, name in enumerate(source.columns)}
@@ -419,7 +415,7 @@ class TableCache:
         if source.row is not None:
             listed.append(f"{source.row} AS {_ROW}")
         most = min(_MOST_VALUES, self._memory // _MEMORY) // len(listed)
-        # A text is looked up among the declared ones here, once, and not by every query that groups by it.
+        # The index of a text among the declared values is stored here, not computed by every query that groups by it.
         places = {name: f"p{i}" for i, (name, values) in enumerate(source.listed.items()) if len(values) <= MOST_PLACES}
         for name, place in places.items():
             number = DUCKDB.place_among(source.columns[name], source.listed[name], TEXT)
@@ -440,11 +436,11 @@ class TableCache:
                 cursor.register(*source.frame)
             try:
                 cursor.execute(f"CREATE TABLE {scan} AS SELECT {', '.join(listed)} FROM {source.scan} LIMIT {most + 1}")
-                # Compresses, after which texts are looked up once for each different one.
+                # Compresses the copy, after which texts are looked up once per distinct text.
                 cursor.execute(f"CHECKPOINT {DATABASE}")
                 ((count,),) = cursor.execute(f"SELECT count(*) FROM {scan}").fetchall()
             except duckdb.Error:
-                # The files can still be asked, and have their own words for what is wrong with them.
+                # The query then reads the files, and fails with the error of the read.
                 cursor.execute(f"DROP TABLE IF EXISTS {scan}")
                 return None
             if count > most or _state(source.files) != state:
@@ -459,7 +455,7 @@ class TableCache:
 
 
 def _state(files: tuple[str, ...]) -> State | None:
-    """None where a file is gone."""
+    """Return the state of files; None if one is gone."""
     try:
         found = [os.stat(file) for file in files]
     except OSError:

@@ -17,14 +17,15 @@ _CAPITAL_ONLY = "İ"
 
 
 def _letters(name: str, fixed: str) -> Lowering:
-    """Case mapping that leaves the letters ``fixed`` alone, which Unicode maps to several and DuckDB to one.
+    """Return a case mapping that leaves the letters in ``fixed`` unchanged, which Unicode maps to several letters.
 
-    They hide behind code points that Unicode sets aside for internal use and no text contains.
+    DuckDB maps each of them to one letter, so they are replaced meanwhile by code points that Unicode reserves for
+    internal use and no text contains.
     """
     stand_ins = "".join(chr(0xFDD0 + i) for i in range(len(fixed)))
     hidden = f"translate({{0}}, '{fixed}', '{stand_ins}')"
     kept = f"translate({name}({hidden}), '{stand_ins}', '{fixed}')"
-    # Looking at every letter is slow, and few texts have such letters: a text of one byte a letter has none.
+    # Translation is slow, and few texts have such letters: a text with one byte per letter has none.
     template = f"CASE WHEN strlen({{0}}) = length({{0}}) THEN {name}({{0}}) ELSE {kept} END"
     return lambda d, node, args: d.let(args[0], template.format)  # noqa: ARG005 - one shape for all lowerings
 
@@ -63,13 +64,14 @@ TEXTS: dict[str, Lowering] = {
 
 _INTEGER = 2**31 - 1
 _BIGINT = 2**63 - 1
-#: A value is looked for among so many one by one; more are numbered, if there are at most so many places for each.
+#: Up to this many values, list_position is used; more are looked up by offset, if their range has at most this many
+#: positions per value.
 _FEW_VALUES = 64
 _PLACES_PER_VALUE = 8
 
 
 def mantissa(value: str, scale: int) -> str:
-    """A DuckDB DECIMAL of that scale, of at most 18 digits, without its point."""
+    """Return SQL of a DuckDB DECIMAL of that scale and at most 18 digits without its point, as BIGINT."""
     # A product of DECIMAL(18) stays one and would overflow.
     return (
         f"CAST({value} AS BIGINT)"
@@ -79,7 +81,7 @@ def mantissa(value: str, scale: int) -> str:
 
 
 class DuckDB(Dialect):
-    """Nothing fails where ``TRY_CAST`` stands; doubles follow IEEE arithmetic without errors."""
+    """DuckDB dialect: ``TRY_CAST`` prevents errors, and doubles follow IEEE arithmetic without errors."""
 
     lowerings: ClassVar[Mapping[str, Lowering]] = {**COMMON, **TEXTS}
     forms: ClassVar[Mapping[str, str]] = {
@@ -113,30 +115,29 @@ class DuckDB(Dialect):
     ranks_heavy_units = True
 
     def text(self, value: str) -> str:
-        """A text constant; NUL, which ends a statement's text, is spelled by its number."""
+        """Return a text constant; NUL, which would end the statement's text, is written as ``chr(0)``."""
         pieces = ["'" + piece.replace("'", "''") + "'" for piece in value.split("\0")]
         return pieces[0] if len(pieces) == 1 else "(" + " || chr(0) || ".join(pieces) + ")"
 
     def number(self, value: float) -> str:
-        """A constant with an exponent, which is read as the nearest double; a cast would take longer to plan."""
+        """Return a constant with an exponent, which is read as the nearest double and plans faster than a cast."""
         digits = repr(value)
         spelled = digits if "e" in digits else f"{digits}e0"
         return spelled if value >= 0 else f"({spelled})"
 
     def bound(self, value: str, body: Callable[[str], str]) -> str:
-        """A list of one."""
+        """Bind the value by a lambda over a list that holds only this value."""
         return f"list_extract(list_transform([{value}], lambda v: {body('v')}), 1)"
 
     def whole_type(self, largest: int) -> str:
-        """The narrowest: narrow columns are summed faster."""
+        """Return the narrowest type: narrow columns are summed faster."""
         return "INTEGER" if largest <= _INTEGER else "BIGINT" if largest <= _BIGINT else "HUGEINT"
 
     def divided(self, left: str, right: str, *, wide: bool) -> str:  # noqa: ARG002 - the same for both
-        """Towards zero."""
         return f"{left} // {right}"
 
     def double_steps(self, value: str, measure: Measure) -> str:
-        """As IEEE arithmetic does it."""
+        """Use IEEE arithmetic."""
         return double_steps(self, value, measure)
 
     def read_decimal(self, value: str, scale: int) -> str:
@@ -155,13 +156,13 @@ class DuckDB(Dialect):
         )
 
     def part(self, name: str, value: str, kind: SqlType) -> str:  # noqa: ARG002 - the same for both
-        """Functions of the registry's own names; microseconds of the second, not of the minute."""
+        """Use the function of the registry's name; microseconds are those of the second, not of the minute."""
         if name == "microsecond":
             return f"CAST(microsecond({value}) % 1000000 AS BIGINT)"
         return f"CAST({name}({value}) AS BIGINT)"
 
     def truncated(self, unit: str, value: str, kind: SqlType) -> str:
-        """DuckDB's own function."""
+        """Use ``date_trunc``."""
         return f"CAST(date_trunc('{unit}', {value}) AS {self.storage(kind)})"
 
     def months_later(self, value: str, months: str, kind: SqlType) -> str:
@@ -170,15 +171,15 @@ class DuckDB(Dialect):
         return within_years(self, f"CAST({moved} AS {self.storage(kind)})", kind)
 
     def quantile(self, value: str, fraction: float, where: str, over: str) -> str:
-        """DuckDB's own function."""
+        """Use ``quantile_cont``."""
         return f"quantile_cont({value}, {self.number(fraction)}){where}{over}"
 
     def position(self, value: str, items: Sequence[str], kind: SqlType) -> str:  # noqa: ARG002 - typed by themselves
-        """One look-up per distinct text of a column."""
+        """Use ``list_position``: one look-up per distinct text of a column."""
         return f"(list_position([{', '.join(items)}], {value}) - 1)"
 
     def place_among(self, value: str, values: Sequence[Value | None], kind: SqlType) -> str:
-        """By counting from the smallest where many numbers, days or times lie close together, else one by one."""
+        """Look up many numbers, days or times that lie close together by offset, and others with :meth:`position`."""
         ordinals = _ordinals(values, kind)
         low, high = (min(ordinals), max(ordinals)) if ordinals else (0, 0)
         step = math.gcd(*(at - low for at in ordinals)) or 1
@@ -192,11 +193,11 @@ class DuckDB(Dialect):
         def placed(v: str) -> str:
             number = self.days(v) if kind.kind is Kind.DATE else self.microseconds(v) if kind.is_temporal else v
             between = f"({number} - ({low}))"
-            # Beyond both ends there is nothing, and a place below the first would count from the last.
+            # Outside both ends there is no value, and a negative index would count from the end of the list.
             inside = f"{number} BETWEEN {low} AND {high}"
             if step > 1:
                 inside, between = f"CASE WHEN {inside} THEN {between} % {step} = 0 END", f"({between} // {step})"
-            # A list, read once from a text.
+            # A list constant, parsed once from a text.
             found = f"list_extract(CAST('[{','.join(map(str, numbers))}]' AS BIGINT[]), {between} + 1)"
             return f"(CASE WHEN {inside} THEN nullif({found}, -1) END)"
 
@@ -204,7 +205,10 @@ class DuckDB(Dialect):
 
 
 def _ordinals(values: Sequence[Value | None], kind: SqlType) -> list[int]:
-    """Whole numbers that stand for many numbers, days or times; none for others, or where NULL is among them."""
+    """Return the integers that stand for many numbers, days or times.
+
+    Empty for few values, other types or with NULL.
+    """
     if len(values) <= _FEW_VALUES or kind.kind not in (Kind.INTEGER, Kind.DATE, Kind.TIMESTAMP):
         return []
     ordinals = [int(ordinal(value, kind)) for value in values if value is not None]

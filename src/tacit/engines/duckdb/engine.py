@@ -1,7 +1,7 @@
-"""The DuckDB engine: one locked database, one cursor per query, exact integers back.
+"""The DuckDB engine: one locked database, one cursor per query, exact integer measurements.
 
-Statements have a second, faster form: DuckDB reads the rows, and :mod:`.fast` bounds them in memory.
-Both keep the same rows and give the same integers; SQL is for what does not fit.
+Statements have a second, faster form: DuckDB reads the rows, and :mod:`.totals` bounds them in memory. Both forms keep
+the same rows and give the same integers; SQL is used for data that does not fit into memory.
 """
 
 from __future__ import annotations
@@ -52,22 +52,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DuckDBStatement(Statement):
-    """A statement; ``rows`` is the faster form of the same, if there is one."""
+    """A statement; ``rows`` is its faster in-memory form, None if there is none."""
 
     rows: TotalsPlan | SpreadPlan | CountPlan | None = None
 
     @property
     def tells_bias(self) -> bool:
-        """Whether the rows of the faster form tell the table of what bounding leaves out as well."""
+        """Whether the in-memory form also counts the cells of the bias table."""
         return isinstance(self.rows, TotalsPlan) and self.rows.losses is not None
 
 
 @dataclass(frozen=True)
 class DuckDBWriter(Writer):
-    """Writes statements, and their faster forms."""
+    """Writer of statements and their in-memory forms."""
 
     def statements(self) -> tuple[DuckDBStatement, ...]:
-        """All statements of a query."""
+        """Return all statements of a query."""
         plain = super().statements()
         plans: Sequence[TotalsPlan | SpreadPlan | CountPlan | None]
         plans = [self._count_plan()] if len(plain) == 1 else [None] * len(plain)
@@ -78,7 +78,10 @@ class DuckDBWriter(Writer):
         )
 
     def _count_plan(self) -> CountPlan | None:
-        """The statement over units whose rows were counted in memory; None where it reads anything else of them."""
+        """Plan a statement over units with their row counts, made in memory.
+
+        None if it reads anything else of the rows.
+        """
         above, node = [], self.final.source
         while isinstance(node, (FilterRows, ProjectColumns)):
             above.append(node)
@@ -100,7 +103,7 @@ class DuckDBWriter(Writer):
         return CountPlan(self.chooser, f"SELECT c{unit} AS u FROM {self.d.derived(below)}", statement)
 
     def row_plans(self) -> list[TotalsPlan | SpreadPlan | None]:
-        """The faster forms of all statements, over rows that are read once; None for sums of wide values."""
+        """Plan the in-memory forms of all statements, over rows that are read once; None for sums of wide values."""
         measures = self.final.measures
         summed = [measures[i] for i in self.summed]
         spread = [measure for measure in measures if measure.kind in SPREAD]
@@ -113,7 +116,7 @@ class DuckDBWriter(Writer):
             reads[f"x{i}"] = self._value(measure)[0]
             if measure.kind is MeasureKind.DISTINCT_SUM:
                 reads[f"d{i}"] = quantised_sql(self.d, measure)
-        # Rows outside the public list come along with NULL for a group: a condition would compute the group twice.
+        # Rows outside the public list are read with NULL for a group: a condition would compute the group twice.
         loose = self.reading_loosely(
             [*measures] if losses else summed, slots_of(e for m in spread for e in (m.argument, m.where))
         )
@@ -138,12 +141,12 @@ class DuckDBWriter(Writer):
         return plans
 
     def _reading_places(self, read: frozenset[int]) -> Self:
-        """The same with numbers of keys instead of keys, where the table has them and nothing else reads the keys."""
+        """Return a writer that reads the stored indexes of keys instead of keys that only the grouping reads."""
         used, node = set(read) | {self.unit}, self.final.source
         while isinstance(node, FilterRows):
             used |= slots_of([node.condition])
             node = node.source
-        # A number computed from small ones is small as well, and has to fit.
+        # The group number is computed from the keys' SMALLINT indexes and must itself fit SMALLINT.
         if not isinstance(node, Scan) or node.path or self.groups.count > MOST_PLACES:
             return self
         stored = self.tables[node.table.lower()]
@@ -163,12 +166,12 @@ class DuckDBWriter(Writer):
 
 
 class DuckDBEngine(SqlEngine):
-    """Measures files and frames with DuckDB.
+    """Engine that measures files and frames with DuckDB.
 
     Args:
         catalog: the tables.
         data: where each table's rows are, by table name.
-        limits: memory, threads, seconds, and whether to spill to disk.
+        limits: memory, threads, seconds, and the directory for spilled rows.
 
     Raises:
         InputError: when a source is missing, cannot be read as declared, or lacks a column.
@@ -181,7 +184,7 @@ class DuckDBEngine(SqlEngine):
     def __init__(self, catalog: Catalog, data: Mapping[str, SourceLike], limits: Limits | None = None) -> None:
         super().__init__(catalog, limits)
         self._sources = SourceStates(catalog, data, self._limits)
-        # Rows that are bounded outside the database keep to its limit as well.
+        # Rows that are bounded outside the database respect its memory limit as well.
         self._most_rows = min(MOST_ROWS, self._sources.latest.memory // ROW_BYTES)
         self._threads = self._limits.threads or os.cpu_count() or 1
 
@@ -194,17 +197,17 @@ class DuckDBEngine(SqlEngine):
         return self._sources.latest.tables
 
     def is_view(self, table: str) -> bool:
-        """Whether a table of the catalog is a view of a DuckDB file, and so may have rows of any table in it."""
+        """Whether a catalog table is a view in a DuckDB file, and so may show rows of any table in it."""
         return self._tables[table.lower()].row is None
 
     def close(self) -> None:
-        """Interrupt what runs and close the database; may be called twice."""
+        """Interrupt running queries and close the database; may be called twice."""
         self.interrupt()
         self._sources.close()
 
     def _written(self, final: FinalAggregation, bias: BiasTable | None = None) -> tuple[Statement, ...]:
         # Rows of a view have no number; a statement that needs one cannot be written. Every other statement can, and is
-        # written when it is known whether it reads files or their copies.
+        # written once it is known whether it reads files or their in-memory copies.
         if has_row_units(final.source) and any(self._tables[name].row is None for name in tables_of(final.source)):
             super()._written(final, bias)
         return ()
@@ -222,7 +225,7 @@ class DuckDBEngine(SqlEngine):
         return shown + lost if statement.tells_bias else shown
 
     def _answer(self, session: DuckDBSession, statement: DuckDBStatement) -> Answered:
-        """The rows of a statement, by its faster form if that can."""
+        """Run a statement, in its in-memory form if possible."""
         if statement.rows is not None:
             found = statement.rows.measure(session, self._most_rows, self._threads)
             if found is not None:
@@ -230,7 +233,7 @@ class DuckDBEngine(SqlEngine):
         return super()._answer(session, statement)
 
     def check_bias(self, final: FinalAggregation, table: BiasTable) -> None:
-        """Nothing is refused: no row is a unit, the windows of the query were checked, and counts are narrow."""
+        """Refuse nothing: no row is a unit, the query's windows were checked, and counts fit 64 bits."""
 
     @contextmanager
     def _session(
@@ -240,7 +243,7 @@ class DuckDBEngine(SqlEngine):
         progress = None if work is None else work.progress
         with (
             self._sources.reading() as opened,
-            # Copies are for measuring alone; other readers are few.
+            # Copies are used only for measuring; there are few other reads.
             opened.residents.reading(names if work is not None else ()) as tables,
             opened.session(watched=progress is not None) as session,
             self._running.entered(session),

@@ -1,24 +1,24 @@
-"""Rows in memory in the order of unit, group and value, cut into units: what all bounded measurements are made of.
+"""Rows in memory, sorted by unit, group and value and split into blocks of units, for all bounded measurements.
 
-*Columns.* DuckDB hands over Arrow batches where Arrow is installed. Whole numbers are copied chunk by chunk, in the
-fewest bytes that hold them; of other types each value is held once. Without Arrow whole numbers alone come, in arrays
-of NumPy; all else is left to SQL, which gives the same integers.
+*Columns.* DuckDB returns Arrow batches if Arrow is installed. Integers are copied chunk by chunk, in the fewest bytes
+that hold them; other types are dictionary-encoded. Without Arrow only integers are read, in NumPy arrays; all else is
+left to SQL, which gives the same integers.
 
-*Numbers.* Keys, values and units that are not declared are numbered: equal ones get one number, in their own order.
-Each text is hashed and compared once, by DuckDB and by the expressions of its statements, however many rows have it.
-Whole numbers that lie close together are numbered by counting. Whether they do is decided by the middle of them, and
-the few beyond are numbered by their ranks: else one person with a far number would decide how the rows of all are
-worked at.
+*Numbers.* Keys, values and units that are not declared are numbered: equal values get one number, in the order of the
+values. Each distinct text is hashed and compared once, by DuckDB and with the SQL expressions of its statements.
+Integers that lie close together are numbered by their offset in a range. The range is computed from the middle of the
+integers, and the few beyond it are numbered by rank: else one person with an extreme integer would decide how the rows
+of all are processed.
 
 *Order.* Groups are public ones, by their numbers, or private ones, whose keys are numbered first. A row becomes one
-integer of 64 bits: unit, group, and below them its values, or where these are too wide its number. Sorted, the rows of
-a unit stand together and so do those of each of its groups. Where a unit has more groups than it keeps, or a group of
-it more values, they are ranked, and ties follow the order of the groups and values themselves: exactly the order of the
-statements (``engines/sql/statements.py``), so the same integers come out, and nothing of the privacy argument changes.
-Only owners with too many are ranked at all. Rows outside the public list stand in a last group of their unit, which is
-never kept.
+64-bit integer: unit, group, and below them its values, or the row's index if these are too wide. In sorted order the
+rows of a unit are adjacent, and so are those of each of its groups. If a unit has more groups than it keeps, or more
+values in a group, they are ranked, and ties are ordered by the groups and values: exactly the order of the statements
+(``engines/sql/statements.py``), so the integers are the same and the privacy argument does not change. Only units and
+groups that exceed a bound are ranked. Rows outside the public list are in a last group of their unit, which is never
+kept.
 
-A row takes at most :data:`ROW_BYTES` bytes; beyond the rows that memory may hold, SQL takes over.
+A row takes at most :data:`ROW_BYTES` bytes; if memory cannot hold the rows, SQL computes the result.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ if TYPE_CHECKING:
 
 _BATCH = 2**17
 _ITEMS = "tacit_items"
-#: Types that arrive in an array of NumPy without loss.
+#: Types that DuckDB returns in NumPy arrays without loss.
 _WHOLE = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"})
-#: Whole numbers are counted if there are at most this many places, or this many times more than rows.
+#: Integers are numbered by offset if their range has at most this many positions per row, or this many positions.
 _PLACES_PER_ROW, _FEW_PLACES = 4, 2**20
-#: Of about so many of them, evenly spread, the middle is taken, without one in so many at either end.
+#: Size of an evenly spaced sample of them, and the inverse of the fraction that is trimmed at either end.
 _SAMPLE, _TRIMMED = 2**12, 32
 _LARGEST = 2**63 - 1
 
@@ -61,14 +61,14 @@ Numbers = Callable[[int], Integers]
 
 
 class TooWideError(Exception):
-    """64 bits, or the memory for rows, might not do: SQL has to answer."""
+    """64 bits, or the memory for rows, may not suffice: SQL must compute the result."""
 
 
-# Columns as DuckDB hands them over ------------------------------------------------------------------------------------
+# Columns as returned by DuckDB ----------------------------------------------------------------------------------------
 
 
 class WholeColumn:
-    """Whole numbers of rows in chunks; NULL is held apart."""
+    """Integer column in chunks; NULL is stored in a separate mask."""
 
     def __init__(self) -> None:
         self._chunks: list[NDArray[Any]] = []
@@ -77,7 +77,7 @@ class WholeColumn:
         self.low, self.high = _LARGEST, -_LARGEST - 1
 
     def add(self, values: NDArray[Any], missing: NDArray[np.bool_] | None) -> int:
-        """Copy a chunk, with any numbers in the places of NULL; returns the bytes it takes."""
+        """Copy a chunk, whose numbers where ``missing`` is true are arbitrary; return the bytes it takes."""
         if values.dtype.kind not in "iu":
             raise TooWideError
         there = values if missing is None else values[~missing]
@@ -109,7 +109,7 @@ class WholeColumn:
         return self.low > self.high
 
     def numbers(self, i: int, first: int, nothing: int) -> Integers:
-        """A chunk counted from ``first``, with ``nothing`` for NULL."""
+        """Return a chunk's values minus ``first``, with ``nothing`` for NULL."""
         missing = self._missing[i]
         found: Integers = np.subtract(self._chunks[i], first, dtype=np.int64, casting="unsafe")
         if missing is not None:
@@ -117,38 +117,38 @@ class WholeColumn:
         return found
 
     def is_within(self, i: int, low: int, high: int) -> bool:
-        """Whether all numbers of a chunk are."""
+        """Whether all numbers of a chunk lie in [low, high]."""
         return low <= self._ends[i][0] and self._ends[i][1] <= high
 
     def sample(self, count: int) -> Integers:
-        """About so many of the numbers, evenly spread."""
+        """Return about ``count`` of the numbers, evenly spaced."""
         step = max(sum(self.sizes) // count, 1)
         pairs = zip(self._chunks, self._missing, strict=True)
         some = [c[::step] if m is None else c[::step][~m[::step]] for c, m in pairs]
         return np.concatenate([part.astype(np.int64) for part in some])
 
     def clear(self) -> None:
-        """Let go of the chunks."""
+        """Release the chunks."""
         self._chunks.clear()
 
     def present(self) -> NDArray[np.bool_]:
-        """Which rows of all chunks are not NULL."""
+        """Return a mask of the rows of all chunks that are not NULL."""
         masks = zip(self._chunks, self._missing, strict=True)
         return np.concatenate([np.ones(len(c), dtype=np.bool_) if m is None else ~m for c, m in masks])
 
     def there(self) -> Integers:
-        """The numbers of all chunks that are not NULL."""
+        """Return the numbers of all chunks that are not NULL."""
         return np.concatenate([chunk.astype(np.int64) for chunk in self._chunks])[self.present()]
 
 
 class ArrowColumn:
-    """Values of any other type, each held once in a chunk."""
+    """Column of any other type, dictionary-encoded in chunks."""
 
     def __init__(self) -> None:
         self._chunks: list[Any] = []
 
     def add(self, values: pa.Array) -> int:
-        """Take a chunk; returns the bytes it takes."""
+        """Append a chunk; return the bytes it takes."""
         self._chunks.append(values.dictionary_encode())
         return int(self._chunks[-1].nbytes)
 
@@ -160,7 +160,7 @@ class ArrowColumn:
         self._chunks.clear()
 
     def encoded(self) -> tuple[list[NDArray[Any]], ArrowValues]:
-        """Numbers of rows among different values; NULL is the last of them where a row has it."""
+        """Return the number of each row's value among the distinct values, by chunk, and these values."""
         import pyarrow as pa
 
         unified = pa.chunked_array(self._chunks).unify_dictionaries()
@@ -173,7 +173,7 @@ class ArrowColumn:
 
 
 class ArrowValues:
-    """Different values of a column, numbered from 0; NULL is the last of them where a row has it."""
+    """Distinct values of a column, numbered from 0; NULL is the last one if a row has it."""
 
     def __init__(self, values: pa.Array) -> None:
         self.values = values
@@ -183,7 +183,7 @@ class ArrowValues:
         return len(self.values)
 
     def asked(self, cursor: duckdb.DuckDBPyConnection, select: str) -> dict[str, NDArray[Any]]:
-        """Columns of a SELECT without FROM about the values ``v`` and their numbers ``i``."""
+        """Run a SELECT without FROM over the values ``v`` and their numbers ``i``; return its columns by name."""
         import pyarrow as pa
 
         cursor.register(_ITEMS, pa.table({"v": self.values, "i": np.arange(len(self.values))}))
@@ -194,7 +194,10 @@ class ArrowValues:
         return found
 
     def shown(self, order: Integers) -> Callable[[Integers], list[Any]]:
-        """Values at some places, as a database returns them; ``order`` is the place of each number."""
+        """Return a function from positions to values as a database returns them.
+
+        ``order`` is each number's position.
+        """
         import pyarrow as pa
 
         values = self.values.take(pa.array(np.argsort(order)))
@@ -205,17 +208,17 @@ Column = WholeColumn | ArrowColumn
 
 
 def fetch(session: DuckDBSession, sql: str, most_bytes: int, *, listed: bool) -> list[Column]:
-    """All columns of a statement, of which the first is the unit; none at all where there is no row.
+    """Return all columns of a statement, of which the first is the unit; an empty list if there is no row.
 
     Args:
-        session: to read with; asked now and then whether to stop.
+        session: session to read with; checked from time to time for an interrupt.
         sql: the statement.
-        most_bytes: that may be held, also while rows are sorted.
-        listed: whether rows without a value in the second column are left out.
+        most_bytes: largest number of bytes in memory, including while rows are sorted.
+        listed: whether rows with NULL in the second column are left out.
 
     Raises:
-        TooWideError: for more than may be held, a type that cannot be handed over exactly, or a row without a unit,
-            which is SQL's to judge.
+        TooWideError: for more bytes than that, a type that cannot be read exactly, or a row without a unit, which SQL
+            must handle.
     """
     return _by_arrow(session, sql, most_bytes, listed) if has_arrow() else _by_numpy(session, sql, most_bytes, listed)
 
@@ -243,7 +246,7 @@ def _by_arrow(session: DuckDBSession, sql: str, most_bytes: int, listed: bool) -
                 # Arrow's own to_numpy loads pandas where that is installed: a fifth of a second.
                 held += column.add(np.from_dlpack(values), None)
         rows += batch.num_rows
-        # Besides what is held: words, and numbers of units or groups where these are far apart.
+        # Add the memory for words, and for numbers of units or groups that are far apart.
         if held + 32 * rows > most_bytes:
             raise TooWideError
     return [*columns]
@@ -275,14 +278,14 @@ def _by_numpy(session: DuckDBSession, sql: str, most_bytes: int, listed: bool) -
 
 @dataclass(frozen=True)
 class Items:
-    """Keys or values of rows.
+    """Numbering of the keys or values of rows.
 
     Args:
-        numbers: one per row of a chunk, in the order of what they stand for; NULL has the last.
+        numbers: returns the numbers of a chunk's rows, in the order of the keys or values; NULL has the last number.
         count: how many numbers there are, some of them without a row.
-        parts: by number, what stands for it in a rank.
-        shown: values of some numbers, as a database returns them.
-        nothing: the number of NULL; None where no row has it.
+        parts: returns, for some numbers, the 31-bit numbers that stand for them in a rank.
+        shown: returns the values of some numbers, as a database returns them.
+        nothing: the number of NULL; None if no row has it.
     """
 
     numbers: Numbers
@@ -294,12 +297,12 @@ class Items:
 
 @dataclass(frozen=True)
 class Units:
-    """Units of rows.
+    """Numbering of the units of rows.
 
     Args:
-        numbers: one per row of a chunk, from 0.
+        numbers: returns the numbers of a chunk's rows, from 0.
         count: how many numbers there are, some of them without a row.
-        folded: the x of some numbers.
+        folded: returns x (see ``sql/bounding``) of the units with some numbers.
     """
 
     numbers: Numbers
@@ -308,7 +311,7 @@ class Units:
 
 
 def number_units(cursor: duckdb.DuckDBPyConnection, chooser: Chooser, column: Column) -> Units:
-    """Number the units of rows; every row has one."""
+    """Number the units of rows; every row must have one."""
     if not isinstance(column, WholeColumn):
         if chooser.whole:
             raise TooWideError
@@ -330,7 +333,7 @@ def number_units(cursor: duckdb.DuckDBPyConnection, chooser: Chooser, column: Co
 def number_items(
     cursor: duckdb.DuckDBPyConnection, chooser: Chooser, purpose: str, kind: SqlType, column: Column
 ) -> Items:
-    """Number the values of a column, which are no doubles; ``purpose`` is what is chosen among."""
+    """Number the values of a column, which are not doubles; ``purpose``: ``"groups"`` or ``"values"``."""
     if isinstance(column, WholeColumn):
         return _counted(chooser, column) or _ranked(chooser, column)
     chunks, values = column.encoded()
@@ -345,7 +348,7 @@ def number_items(
 
 
 def _counted(chooser: Chooser, column: WholeColumn) -> Items | None:
-    """Whole numbers counted; None where they are far apart."""
+    """Number integers by their position in a range; None if they are far apart."""
     counted = _Counted.of(column)
     if counted is None:
         return None
@@ -366,14 +369,14 @@ def _counted(chooser: Chooser, column: WholeColumn) -> Items | None:
 
 @dataclass(frozen=True)
 class _Counted:
-    """Whole numbers of a column as places: counted from the first one in a range, by their ranks beyond it.
+    """Positions of a column's integers: their offset within a range, and their rank below and above it.
 
     Args:
-        column: of the numbers.
-        low: the first of the range.
-        high: the last.
-        below: numbers below, in order.
-        above: numbers above.
+        column: the column.
+        low: first integer of the range.
+        high: last integer of the range.
+        below: distinct integers below the range, ascending.
+        above: distinct integers above the range, ascending.
     """
 
     column: WholeColumn
@@ -384,7 +387,7 @@ class _Counted:
 
     @classmethod
     def of(cls, column: WholeColumn) -> _Counted | None:
-        """The middle of a column, three times as wide; None where that has too many places."""
+        """Return the positions for the middle of a column, widened three times; None if that range is too wide."""
         none = np.empty(0, dtype=np.int64)
         if column.is_empty:
             return cls(column, 0, 0, none, none)
@@ -404,11 +407,11 @@ class _Counted:
 
     @property
     def count(self) -> int:
-        """Number of places, some of them without a row."""
+        """Number of positions, some of them without a row."""
         return len(self.below) + self.high - self.low + 1 + len(self.above)
 
     def numbers(self, i: int, nothing: int) -> Integers:
-        """The places of a chunk, with ``nothing`` for NULL."""
+        """Return the positions of a chunk's values, with ``nothing`` for NULL."""
         found = self.column.numbers(i, self.low - len(self.below), nothing)
         if self.column.is_within(i, self.low, self.high):
             return found
@@ -421,7 +424,7 @@ class _Counted:
         return found
 
     def values(self, some: Integers) -> Integers:
-        """What is in some places."""
+        """Return the values at some positions."""
         found = some + (self.low - len(self.below))
         if len(self.below) or len(self.above):
             first = self.count - len(self.above)
@@ -431,7 +434,7 @@ class _Counted:
 
 
 def _ranked(chooser: Chooser, column: WholeColumn) -> Items:
-    """Whole numbers by their ranks among all."""
+    """Number integers by their rank among all distinct ones."""
     different, found = np.unique(column.there(), return_inverse=True)
     nothing = len(different)
     ends, known = np.cumsum([0, *column.sizes]), np.full(sum(column.sizes), nothing, dtype=np.int64)
@@ -450,15 +453,15 @@ def _ranked(chooser: Chooser, column: WholeColumn) -> Items:
 # Rows sorted by unit, group and value ---------------------------------------------------------------------------------
 
 
-#: More rows are bounded by SQL, which can spill them.
+#: Largest number of rows; more rows are bounded by SQL, which can spill them.
 MOST_ROWS = 2**26
-#: Most bytes of a row while it is bounded: its word, and unit, group and some columns.
+#: Largest number of bytes per row: its word, unit, group and some columns.
 ROW_BYTES = 64
 _WORD_BITS = 64
 _RANK_BITS = 31
-#: Where owners have so many times more items than they keep, those of low rank are looked at alone.
+#: If owners have more than this many times the items they keep, only items of low rank are sorted.
 _WIDE_RUNS = 4
-#: Rows of a block: a dozen arrays of them fit a cache together. Fewer rows than those of a few blocks need no threads.
+#: Rows of a block, a dozen arrays of which fit a cache together; and number of rows up to which threads do not help.
 _BLOCK, _FEW = 2**16, 2**17
 Words = NDArray[np.uint64]
 Result = TypeVar("Result")
@@ -472,7 +475,7 @@ class GroupPlan:
         chooser: decides which groups a unit keeps.
         kinds: types of the keys where they are private; None for public groups.
         count: number of public groups.
-        most: how many groups a unit keeps.
+        most: number of groups a unit keeps (``max_groups``).
     """
 
     chooser: Chooser
@@ -482,7 +485,7 @@ class GroupPlan:
 
     @property
     def columns(self) -> int:
-        """Number of columns that tell groups apart."""
+        """Number of columns that identify a group."""
         return 1 if self.kinds is None else len(self.kinds)
 
     @property
@@ -493,14 +496,14 @@ class GroupPlan:
 
 @dataclass(frozen=True)
 class RowGroups:
-    """Groups of rows.
+    """Numbering of the groups of rows.
 
     Args:
-        numbers: one per row of a chunk.
-        count: how many there are, some of them without a row.
-        ranks: of some groups, in the order of a unit with that x.
-        shown: one column per key of some groups, as a database returns them.
-        outside: the number of rows outside the public list; None where there are none.
+        numbers: returns the group numbers of a chunk's rows.
+        count: how many group numbers there are, some of them without a row.
+        ranks: returns the ranks of some groups, each in the order of a unit with the given x.
+        shown: returns one column per key of some groups, as a database returns them.
+        outside: group number of the rows outside the public list; None if there are none.
     """
 
     numbers: Numbers
@@ -511,7 +514,7 @@ class RowGroups:
 
 
 class GroupedRows(NamedTuple):
-    """Units and groups of rows, which are in chunks of these sizes."""
+    """Units and groups of rows; ``sizes`` are the numbers of rows of the chunks."""
 
     plan: GroupPlan
     sizes: list[int]
@@ -520,10 +523,10 @@ class GroupedRows(NamedTuple):
 
     @classmethod
     def of(cls, session: DuckDBSession, plan: GroupPlan, columns: Sequence[Column]) -> GroupedRows:
-        """Units and groups of the first columns.
+        """Number the units and groups that the first columns hold.
 
         Raises:
-            TooWideError: for more combinations of keys than 64 bits can tell apart.
+            TooWideError: for more combinations of keys than fit 64 bits.
         """
         chooser, sizes = plan.chooser, columns[0].sizes
         units = number_units(session.cursor, chooser, columns[0])
@@ -542,7 +545,7 @@ def _public(plan: GroupPlan, column: Column) -> RowGroups:
     if not isinstance(column, WholeColumn):
         raise TooWideError
     count, chooser = plan.count, plan.chooser
-    # Places are ranks whose lower bits are 0.
+    # A position in the permutation is a rank whose lower bits are 0.
     raised = np.uint64(_RANK_BITS - chooser.bits(count))
     return RowGroups(
         lambda i: column.numbers(i, 0, count),
@@ -554,7 +557,7 @@ def _public(plan: GroupPlan, column: Column) -> RowGroups:
 
 
 def _combined(chooser: Chooser, keys: list[Items], sizes: list[int]) -> RowGroups:
-    """Groups by several keys, in the order of the first, then of the next."""
+    """Number groups by several keys, ordered by the first key, then by the next."""
     if len(keys) == 1:
         key = keys[0]
         return RowGroups(
@@ -565,7 +568,7 @@ def _combined(chooser: Chooser, keys: list[Items], sizes: list[int]) -> RowGroup
         )
     if math.prod(key.count for key in keys) >= 2**62:
         raise TooWideError
-    # Combinations that occur are few.
+    # Few combinations occur, so they are numbered anew.
     starts = np.cumsum([0, *sizes])
     together = np.zeros(starts[-1], dtype=np.int64)
     for i in range(len(sizes)):
@@ -594,7 +597,7 @@ def _combined(chooser: Chooser, keys: list[Items], sizes: list[int]) -> RowGroup
 
 
 class Field(NamedTuple):
-    """Values of rows from 0 to the largest there can be."""
+    """Column of non-negative integers, and an upper bound of them."""
 
     numbers: Numbers
     largest: int
@@ -602,15 +605,15 @@ class Field(NamedTuple):
 
 @dataclass(frozen=True)
 class SortedRows:
-    """Rows as words, sorted.
+    """Rows packed into 64-bit words and sorted.
 
     Args:
-        words: unit, group, and fields below.
-        rows: whose they are.
-        group_bits: of a group.
-        below: bits of all fields.
-        fields: shift and largest value of each field by name; the number of a row is ``""``.
-        apart: fields that did not fit, in the order in which rows came.
+        words: unit, group and fields of each row, from the highest bits to the lowest.
+        rows: units and groups of the rows.
+        group_bits: number of bits of a group.
+        below: number of bits of all fields together.
+        fields: shift and bit mask of each field by name; the row's index, if present, has the name ``""``.
+        apart: fields that did not fit into the words, in the original order of the rows.
     """
 
     words: Words
@@ -622,10 +625,10 @@ class SortedRows:
 
     @classmethod
     def of(cls, rows: GroupedRows, fields: Mapping[str, Field]) -> SortedRows:
-        """Sort rows; the first field is the highest in a word.
+        """Pack and sort rows; the first field takes the highest bits below the group.
 
         Raises:
-            TooWideError: where even the number of a row does not fit.
+            TooWideError: if not even the row's index fits.
         """
         units, groups, count = rows.units, rows.groups, sum(rows.sizes)
         group_bits, unit_bits = (groups.count - 1).bit_length(), (units.count - 1).bit_length()
@@ -646,7 +649,7 @@ class SortedRows:
             raise TooWideError
         words, start = np.empty(count, dtype=np.uint64), 0
         for i, size in enumerate(rows.sizes):
-            # One chunk after the other, so that it stays in the cache.
+            # Chunk by chunk, so that each stays in the cache.
             word = units.numbers(i).view(np.uint64) << np.uint64(group_bits)
             word |= groups.numbers(i).view(np.uint64)
             for name, each in packed.items():
@@ -658,14 +661,14 @@ class SortedRows:
         return cls(words, rows, group_bits, below, known, apart)
 
     def read(self, name: str, words: Words) -> Integers:
-        """A field of some words."""
+        """Return a field of some words."""
         if name in self.apart:
             return self.apart[name][self.read("", words)]
         shift, largest = self.fields[name]
         return ((words >> np.uint64(shift)) & np.uint64(largest)).view(np.int64)
 
     def blocks(self, one: Callable[[UnitBlock], Result], threads: int, check: Callable[[], None]) -> Iterator[Result]:
-        """Results of ``one`` for blocks of whole units; ``check`` may raise to stop."""
+        """Yield the results of ``one`` for blocks of whole units; ``check`` may raise to stop."""
 
         def made(ends: tuple[int, int]) -> Result:
             check()
@@ -674,7 +677,7 @@ class SortedRows:
         cuts, below = [0], self.below + self.group_bits
         while cuts[-1] + _BLOCK < len(self.words):
             unit = int(self.words[cuts[-1] + _BLOCK - 1]) >> below
-            # The last of the unit, found by the largest word it can have.
+            # End of the unit's rows, found by the largest word the unit can have.
             last = np.uint64((unit << below) | (2**below - 1))
             cuts.append(int(np.searchsorted(self.words, last, side="right")))
         if cuts[-1] < len(self.words):
@@ -687,20 +690,20 @@ class SortedRows:
 
 
 class RowSource:
-    """The rows of a query, which are read once and sorted for each of its measurements.
+    """The rows of a query, read once and sorted for each of its measures.
 
     Args:
-        sql: whose columns are ``u``, the group columns, and others.
-        groups: of the query.
-        names: of the others.
+        sql: statement with the columns ``u``, the group columns, and further columns.
+        groups: the groups of the query.
+        names: names of the further columns.
         listed: whether rows outside the public list are left out.
-        times: how often rows will be sorted; the columns are let go after the last time.
+        times: how often the rows will be sorted; the columns are released after the last time.
     """
 
     def __init__(self, sql: str, groups: GroupPlan, names: Sequence[str], *, listed: bool, times: int) -> None:
         self.sql = sql
         self.groups = groups
-        #: Public groups that have a unit, and how many they have, once that is known.
+        #: Numbers of the public groups that have a unit, each with its number of units; None until they are counted.
         self.units: list[tuple[int, int]] | None = None
         self._names, self._listed, self._times = names, listed, times
         self._columns: list[Column] = []
@@ -709,10 +712,10 @@ class RowSource:
         self._is_read = False
 
     def read(self, session: DuckDBSession, most_rows: int) -> tuple[GroupedRows | None, dict[str, Column]]:
-        """Units and groups, and the other columns by name; None where there is no row.
+        """Return units and groups, and the other columns by name; None for units and groups if there is no row.
 
         Raises:
-            TooWideError: where SQL has to do it.
+            TooWideError: SQL must compute the result.
         """
         if not self._is_read:
             self._is_read = True
@@ -726,7 +729,7 @@ class RowSource:
         return self._rows, dict(zip(self._names, self._columns[1 + self.groups.columns :], strict=bool(self._columns)))
 
     def sorted(self, fields: Mapping[str, Field]) -> SortedRows:
-        """The rows by unit, group and these fields, after they were read."""
+        """Sort the rows by unit, group and these fields; :meth:`read` must have been called."""
         if self._rows is None:
             raise InternalError("rows are read before they are sorted")
         found = SortedRows.of(self._rows, fields)
@@ -739,15 +742,15 @@ class RowSource:
 
 @dataclass(frozen=True)
 class UnitBlock:
-    """All rows of some units, pair (unit, group) after pair.
+    """All rows of some units, sorted by pair (unit, group).
 
     Args:
-        words: of the rows, without those outside the public list.
-        lengths: how many rows each pair has.
-        groups: of each pair.
-        units: of the block.
-        breadths: how many pairs each unit has.
-        outside: whether a unit has rows outside the public list; None where none has.
+        words: words of the rows, without rows outside the public list.
+        lengths: number of rows of each pair.
+        groups: group number of each pair.
+        units: unit numbers of the block.
+        breadths: number of pairs of each unit.
+        outside: whether each unit has rows outside the public list; None if no unit has.
         kept: which pairs their unit keeps; None for all.
     """
 
@@ -761,7 +764,7 @@ class UnitBlock:
 
     @classmethod
     def of(cls, source: SortedRows, words: Words) -> UnitBlock:
-        """The pairs of a block of whole units, and which of them are kept."""
+        """Split a block of whole units into pairs, and decide which of them are kept."""
         rows = source.rows
         pairs = words >> np.uint64(source.below)
         starts = changes(pairs)
@@ -774,7 +777,7 @@ class UnitBlock:
         if rows.groups.outside is not None:
             inside = groups != rows.groups.outside
             if not inside.all():
-                # It is the last group of its unit.
+                # The group of rows outside the list is the last of its unit.
                 outside = ~inside[begins + breadths - 1]
                 words, breadths = words[rows_of(inside, lengths)], breadths - outside
                 lengths, groups = lengths[inside], groups[inside]
@@ -787,14 +790,14 @@ class UnitBlock:
 
 
 def changes(values: NDArray[Any]) -> NDArray[np.intp]:
-    """Where a run of equal values begins."""
+    """Return the indexes at which a run of equal values starts."""
     first = np.ones(len(values), dtype=np.bool_)
     np.not_equal(values[1:], values[:-1], out=first[1:])
     return np.flatnonzero(first)
 
 
 def run_lengths(starts: NDArray[np.intp], count: int) -> Integers:
-    """Lengths of runs that begin there; ``count`` is the length of all."""
+    """Return the lengths of the runs that start at ``starts``; ``count`` is the total length."""
     found = np.empty(len(starts), dtype=np.int64)
     np.subtract(starts[1:], starts[:-1], out=found[:-1])
     found[-1:] = count - starts[-1:]
@@ -802,15 +805,15 @@ def run_lengths(starts: NDArray[np.intp], count: int) -> Integers:
 
 
 def rows_of(pairs: NDArray[np.bool_], lengths: Integers) -> NDArray[np.bool_]:
-    """The rows of some pairs, each of which has so many."""
+    """Return a mask of the rows of the selected pairs; ``lengths`` are the numbers of rows of all pairs."""
     # Most pairs have one row.
     return pairs if int(lengths.sum()) == len(pairs) else np.repeat(pairs, lengths)
 
 
 def run_sums(values: NDArray[Any], lengths: Integers) -> Integers:
-    """Sums of runs of these lengths, some of them 0; ``reduceat`` takes several times as long.
+    """Return the sums of runs of these lengths, which may be 0; ``reduceat`` takes several times as long.
 
-    They are differences of a running sum, which are right modulo 2^64 even where it wraps.
+    Computed as differences of a running sum, which are exact modulo 2^64 even if the running sum wraps.
     """
     running = np.zeros(len(values) + 1, dtype=np.int64)
     np.cumsum(values, dtype=np.int64, out=running[1:])
@@ -824,12 +827,12 @@ def kept_items(
     most: int,
     ranks: Callable[[NDArray[np.bool_], NDArray[np.intp]], NDArray[np.uint64]],
 ) -> NDArray[np.bool_] | None:
-    """Which items are among the first of their owner; None where all are.
+    """Return a mask of the items that their owner keeps; None if all are kept.
 
     Args:
-        lengths: how many items each owner has; they stand one after the other.
-        most: how many an owner keeps.
-        ranks: of the items of some owners, 31 bits each; those of one rank follow the order in which they stand.
+        lengths: number of items of each owner (a unit, or a unit in a group); the items are sorted by owner.
+        most: number of items that an owner keeps.
+        ranks: returns 31-bit ranks of the items of some owners; ties keep the order of the items.
     """
     many = lengths > most
     if not many.any():
@@ -848,7 +851,7 @@ def kept_items(
     if len(runs).bit_length() + _RANK_BITS + place_bits > _WORD_BITS:
         order = np.lexsort((rank, np.repeat(owners, runs)))
     else:
-        # Each is told apart by its place, so that any sort is stable.
+        # The position makes each key distinct, so that any sort is stable.
         owners <<= np.uint64(_RANK_BITS + place_bits)
         key = np.repeat(owners, runs)
         key |= rank << np.uint64(place_bits)
@@ -856,14 +859,14 @@ def kept_items(
         key.sort()
         key &= np.uint64(2**place_bits - 1)
         order = key.view(np.int64)
-    # Every owner has as many or more: the first of each run are kept.
+    # Every owner has at least ``most`` items: the first ``most`` of each run are kept.
     seats = (np.cumsum(runs) - runs)[:, None] + np.arange(most)
     kept[where[order[seats.ravel()]]] = True
     return kept
 
 
 def _near(rank: NDArray[np.uint64], runs: Integers, most: int) -> NDArray[np.bool_]:
-    """Items that may be among the first of their owner: of low rank, or all where too few are."""
+    """Return a mask of the items that may be kept: those of low rank, or all items where these are too few."""
     ends = np.minimum(_WIDE_RUNS * most * 2**_RANK_BITS // (2 * runs) + 1, 2**_RANK_BITS).astype(np.uint64)
     near = rank < np.repeat(ends, runs)
     too_few = run_sums(near, runs) < most

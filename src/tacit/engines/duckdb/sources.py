@@ -1,15 +1,15 @@
-"""DuckDB sources: files and frames read as the declared types, so that no value can fail a scan.
+"""DuckDB sources: files and frames read as the declared types, so that no value can make a scan fail.
 
-*Parquet.* DuckDB fails on a text that is not UTF-8 and on a moment in milliseconds beyond its range, and no expression
-can prevent that. So columns of texts, moments and decimals are read through once, when a source is opened or has
-changed. A column that fails is read by Arrow, its unreadable values are NULL (:mod:`tacit.engines.frames`), and it is
-held in memory beside the rest of the file. Columns in the names of folders are always texts; and all files must agree
-on the types of a column, so that no file decides how another one is read.
+*Parquet.* DuckDB fails on a text that is not UTF-8 and on a timestamp in milliseconds beyond its range, and no SQL
+expression can prevent that. So columns of texts, timestamps and decimals are read once completely when a source is
+opened or has changed. A column that fails is read by Arrow with NULL for unreadable values
+(:mod:`tacit.engines.frames`), held in memory, and joined to the rest of the file. Columns that are encoded in folder
+names are always texts. All files must agree on the types of a column, so that no file decides how another is read.
 
-Every declared column is read through a total expression: numbers that are not finite, texts that do not parse, dates
-outside the years 1 to 9999 and values too large for the declared type are NULL. CSV is read as text alone and cast by
-the same expressions as ``CAST`` in a query; a line that cannot be split into the declared columns is left out. Which
-files there are is settled when the engine is opened.
+Every declared column is read by an expression that cannot fail: numbers that are not finite, texts that do not parse,
+dates outside the years 1 to 9999 and values too large for the declared type are NULL. CSV is read as text and cast by
+the same expressions as ``CAST`` in a query; a line that cannot be split into the declared columns is left out. The
+list of files is determined when the engine is opened.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-#: Files hold far fewer rows than this, and there are far fewer than 2^20 of them.
+#: Bound on the rows of one file; there are far fewer than 2^20 files.
 _FILE_ROWS = 2**40
 _ROW = f"(CAST(file_index AS BIGINT) * {_FILE_ROWS} + file_row_number)"
 _AT = "tacit row"
-#: Types whose values can be unreadable.
+#: Types that may have values that DuckDB cannot read.
 _DOUBTFUL = re.compile(r"VARCHAR|TIMESTAMP|DECIMAL|DATE|TIME")
-#: Types that are read together without loss.
+#: Types that DuckDB unifies without changing values.
 _FAMILIES = (
     ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"),
     ("FLOAT", "DOUBLE"),
@@ -71,7 +71,7 @@ _BATCH = 2**17
 
 @dataclass(frozen=True)
 class ParquetScan:
-    """A scan: its text after FROM, the number of a row there, and names and types of its columns by lower-case name."""
+    """SQL after FROM, SQL of a row's number in it, and the name and type of its columns by lower-case name."""
 
     sql: str
     row: str
@@ -79,7 +79,7 @@ class ParquetScan:
 
 
 def describe(connection: duckdb.DuckDBPyConnection, scan: str) -> dict[str, tuple[str, str]]:
-    """The names and types of what a scan gives, by lower-case name."""
+    """Return the name and type of each column of a scan, by lower-case name."""
     rows = connection.execute(f"DESCRIBE SELECT * FROM {scan}").fetchall()
     return {str(name).lower(): (str(name), str(kind)) for name, kind, *_ in rows}
 
@@ -87,17 +87,17 @@ def describe(connection: duckdb.DuckDBPyConnection, scan: str) -> dict[str, tupl
 def open_parquet(
     connection: duckdb.DuckDBPyConnection, files: Sequence[str], names: Iterable[str], table: str, index: int
 ) -> ParquetScan:
-    """Files as DuckDB can read them.
+    """Return a scan of Parquet files in which every value can be read.
 
     Args:
-        connection: where columns that it cannot read are held.
-        files: in order.
-        names: the declared columns, in small letters.
-        table: for the words of errors.
-        index: of the table.
+        connection: DuckDB connection, into which columns that it cannot read from the files are copied.
+        files: the files, in order.
+        names: lower-case names of the declared columns.
+        table: name of the table, for error messages.
+        index: index of the table in the catalog.
 
     Raises:
-        InputError: the files do not fit together, or a column cannot be read at all.
+        InputError: the files have different columns or types, or a column cannot be read at all.
     """
     folders = _folders(files, table)
     scan = _scan(files, folders=bool(folders))
@@ -121,7 +121,7 @@ def _scan(files: Sequence[str], *, folders: bool) -> str:
 
 
 def _folders(files: Sequence[str], table: str) -> frozenset[str]:
-    """The columns that stand in the names of folders, in small letters."""
+    """Return the lower-case names of the columns that are encoded in folder names."""
     found = {
         frozenset(match.group(1).lower() for part in Path(file).parts[:-1] if (match := _PAIR.match(part)))
         for file in files
@@ -132,7 +132,7 @@ def _folders(files: Sequence[str], table: str) -> frozenset[str]:
 
 
 def _check_types(connection: duckdb.DuckDBPyConnection, files: Sequence[str], names: Sequence[str], table: str) -> None:
-    """Refuse files that store a column in types that DuckDB would have to bring together by changing values."""
+    """Refuse files that store a column in types that DuckDB could only unify by changing values."""
     if len(files) == 1:
         return
     shown = "file_name, lower(name), [type, converted_type, logical_type, precision::VARCHAR, scale::VARCHAR]"
@@ -154,7 +154,7 @@ def _check_types(connection: duckdb.DuckDBPyConnection, files: Sequence[str], na
 
 
 def _is_readable(connection: duckdb.DuckDBPyConnection, scan: str, name: str, kind: str) -> bool:
-    """Whether every value of a column can be read."""
+    """Whether DuckDB can read every value of a column."""
     import duckdb
 
     if not _DOUBTFUL.match(kind.upper()):
@@ -169,7 +169,10 @@ def _is_readable(connection: duckdb.DuckDBPyConnection, scan: str, name: str, ki
 def _held(
     connection: duckdb.DuckDBPyConnection, files: Sequence[str], names: Sequence[str], table: str, index: int
 ) -> tuple[str, dict[str, tuple[str, str]]]:
-    """A table of sound columns, with the number ``n`` of each row; and what its columns are."""
+    """Copy columns into a table, with NULL for unreadable values and the number ``n`` of each row.
+
+    Return the table's name, and the name and type of its columns by lower-case name.
+    """
     if not has_arrow():
         unread = f"holds values that DuckDB cannot read; with Arrow they are NULL: {install_command('arrow')}"
         raise InputError(f"{table}.{names[0]}", unread)
@@ -204,30 +207,30 @@ def _held(
 # Files and frames as declared types -----------------------------------------------------------------------------------
 
 
-#: The last, unseen column of a frame: the number of the row.
+#: Name of the last column of a frame, which is added to hold the row number.
 ROW_COLUMN = "tacit row"
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 _WIDE = ("UBIGINT", "HUGEINT", "UHUGEINT")
 _FLOATS = ("FLOAT", "DOUBLE")
 _TIMES = ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMPTZ_NS", "TIMESTAMP WITH TIME ZONE")
 _DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)\Z")
-#: Of values whose number is a SMALLINT.
+#: Largest number of values whose index is a SMALLINT.
 MOST_PLACES = 2**15 - 1
-#: Names of a header that an error lists.
+#: Number of header names that an error message lists.
 _MOST_NAMES = 12
 _OPERATOR = logging.getLogger("tacit.operator")
 
 
 @dataclass(frozen=True)
 class DuckDBTable(StoredTable):
-    """A source in the engine's words.
+    """SQL that reads one source in DuckDB.
 
     Args:
-        size: bytes of the source when it was opened; decides between plans, never results.
-        frame: what to register in each session, by name; None for files.
-        files: that are read; none for frames and databases.
-        listed: the declared values of columns of texts, in order, where the source may be copied.
-        places: for some of these columns, the number that a row's value has among them, a SMALLINT; NULL for others.
+        size: bytes of the source when it was opened; affects plans, never results.
+        frame: name and Arrow table to register in each session; None for files.
+        files: files that are read; empty for frames and databases.
+        listed: by text column, its declared values in order; empty if the source may not be copied.
+        places: by some of these columns, SQL of the index (SMALLINT) of a row's value among them; NULL if undeclared.
     """
 
     size: int = 0
@@ -240,9 +243,9 @@ class DuckDBTable(StoredTable):
 def open_source(
     connection: duckdb.DuckDBPyConnection, source: SourceLike, table: Table, index: int, *, warn: bool = True
 ) -> tuple[DuckDBTable, tuple[str, ...]]:
-    """A source as the engine reads it, and the files it may read afterwards.
+    """Return a source as the engine reads it, and the files that it may read afterwards.
 
-    Reads names and types; of CSV also the rows, to ``warn`` the operator of lines and values that cannot be read.
+    Reads names and types; for CSV also the rows, and with ``warn`` logs for the operator what cannot be read.
     """
     match source.kind:
         case "frame":
@@ -255,14 +258,14 @@ def open_source(
             if source.kind == "parquet":
                 names = [column.stored_name.lower() for column in table.columns]
                 found = open_parquet(connection, files, names, table.name, index)
-                # No doubles as they are: the smallest and largest value that a file states leave NaN out, and DuckDB
-                # believes that every row lies between them.
+                # No unchecked doubles: the minimum and maximum in a file's statistics exclude NaN, and DuckDB assumes
+                # that every row lies between them.
                 made = DuckDBTable(index, found.sql, _columns(table, found.columns), found.row)
             else:
                 scan, columns, losses, *_ = _read_csv(connection, files, table, source.csv, index)
                 if warn:
                     _warn(table, losses)
-                # Rows of equal lines are equal, so it does not matter which of them gets which number.
+                # Equal lines give equal rows, so the order of their numbers does not matter.
                 row = f"(row_number() OVER (ORDER BY {DUCKDB.quoted(LINE)}))"
                 made = DuckDBTable(index, scan, columns, row)
             return replace(made, size=size, files=files, listed=_listed(table)), files
@@ -272,7 +275,7 @@ def open_source(
 
 @contextmanager
 def open_views(catalog: Catalog, sources: Mapping[str, SourceLike]) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A database whose views are the tables of a catalog, with the declared columns as they are read."""
+    """Open a database whose views are the tables of a catalog, with the declared columns as they are read."""
     import duckdb
 
     with duckdb.connect() as connection:
@@ -288,7 +291,7 @@ def open_views(catalog: Catalog, sources: Mapping[str, SourceLike]) -> Iterator[
 def _read_csv(
     connection: duckdb.DuckDBPyConnection, files: tuple[str, ...], table: Table, form: CsvFormat, index: int
 ) -> tuple[str, dict[str, str], CsvLosses, tuple[str, ...], Callable[[str], tuple[tuple[str, int], ...]]]:
-    """The scan, the declared columns as they are read, what no row shows, the header, and unread values by column."""
+    """Return the scan, SQL of the declared columns, the losses, the header, and a lookup of unread values by column."""
     headers = {(form.delimiter_of(file), read_header(file, table.name, form)) for file in files}
     if len(headers) != 1:
         raise InputError(table.name, "the files of one source must have the same header line")
@@ -308,7 +311,7 @@ def _read_csv(
 
 
 def report_csv(source: SourceLike, table: Table) -> CsvReport:
-    """Losses of the CSV files of a table, with examples: for the owner's eyes alone."""
+    """Report the losses of a table's CSV files, with examples, for the data owner only."""
     import duckdb
 
     files = find_files(source.path or "")
@@ -325,7 +328,7 @@ def report_csv(source: SourceLike, table: Table) -> CsvReport:
 
 
 def _check_columns(table: Table, header: tuple[str, ...], delimiter: str) -> None:
-    """Refuse a column that the header does not name, in words that help: a header is public."""
+    """Refuse a column that the header does not name, with a suggestion: the header is public."""
     names = {name.lower() for name in header}
     for column in table.columns:
         if column.stored_name.lower() in names:
@@ -348,7 +351,7 @@ def _plain(name: str) -> str:
 
 
 def _warn(table: Table, losses: CsvLosses) -> None:
-    """Tell the operator, before anything is charged, what these files hold that no row shows."""
+    """Warn the operator, before any query is charged, about lines and values of these files that no row shows."""
     said = []
     if losses.left_out:
         said.append(f"{losses.left_out:,} of the lines of its CSV files cannot be read as rows, so they are left out")
@@ -377,7 +380,7 @@ def _open_database(connection: duckdb.DuckDBPyConnection, path: str, table: Tabl
 
 
 def row_number_taken(table: str, name: str) -> InputError:
-    """The refusal of a source whose own column would decide who a row is."""
+    """Return the refusal of a source with a column named like its row numbers, which would replace them as units."""
     return InputError(
         f"tables.{table}.source",
         f"has a column called {name!r}, which is how the numbers of rows are called; rename it",
@@ -385,7 +388,7 @@ def row_number_taken(table: str, name: str) -> InputError:
 
 
 def _check_inside(place: str, name: str, table: Table) -> None:
-    """Refuse a view that reads other files than its own: the owner and the budget of those rows are unknown."""
+    """Refuse a view that reads files other than its own, because the owner and budget of their rows are unknown."""
     import duckdb
 
     with duckdb.connect(":memory:") as alone:
@@ -403,7 +406,7 @@ def _check_inside(place: str, name: str, table: Table) -> None:
 
 
 def _row_of(connection: duckdb.DuckDBPyConnection, database: str, name: str) -> str | None:
-    """The number of a row; a view has none."""
+    """Return SQL of a row's number; None for a view."""
     held = "SELECT count(*) FROM duckdb_tables() WHERE database_name = ? AND lower(table_name) = lower(?)"
     ((tables,),) = connection.execute(held, [database, name]).fetchall()
     return "rowid" if tables else None
@@ -434,7 +437,7 @@ def _open_frame(connection: duckdb.DuckDBPyConnection, frame: Any, table: Table,
 def _open_plain(
     connection: duckdb.DuckDBPyConnection, frame: PlainFrame, table: Table, index: int, name: str
 ) -> DuckDBTable:
-    """A table in the memory of the connection with the rows of a frame."""
+    """Copy the rows of a frame into a table in the memory of the connection."""
     kinds, columns = frame.stored_types(), frame.columns()
     named = zip(map(DUCKDB.quoted, frame.types), kinds, strict=True)
     connection.execute(f"CREATE OR REPLACE TABLE {name} ({', '.join(f'{column} {kind}' for column, kind in named)})")
@@ -447,7 +450,7 @@ def _open_plain(
 
 
 def _listed(table: Table) -> dict[str, tuple[Value | None, ...]]:
-    """Texts as the planner lists them where they are keys."""
+    """Return the declared categories of text columns, in the order of public group keys."""
     return {
         column.name.lower(): tuple(sorted(set(column.categories), key=lambda value: sort_key(value, TEXT)))
         for column in table.columns
@@ -456,7 +459,7 @@ def _listed(table: Table) -> dict[str, tuple[Value | None, ...]]:
 
 
 def _columns(table: Table, stored: Mapping[str, tuple[str, str]], *, exact: bool = False) -> dict[str, str]:
-    """Every declared column as it is read; ``exact`` where the source may call texts equal that differ (COLLATE)."""
+    """Return SQL that reads each declared column; ``exact`` if the source may compare texts by another collation."""
     found = {}
     for declared in table.columns:
         if declared.stored_name.lower() not in stored:
@@ -477,7 +480,7 @@ def _doubles(table: Table, stored: Mapping[str, tuple[str, str]]) -> dict[str, s
 
 
 def _read(value: str, stored: str, wanted: SqlType) -> str | None:
-    """A stored column as the declared type, totally; None where there is no sensible reading."""
+    """Return SQL that reads a stored column as the declared type and cannot fail; None if there is no sensible cast."""
     if stored in ("VARCHAR", "JSON") or stored.startswith("ENUM"):
         return cast_sql(DUCKDB, value if stored == "VARCHAR" else f"CAST({value} AS VARCHAR)", TEXT, wanted)
     if stored == '"NULL"' or stored == "NULL":
@@ -506,7 +509,7 @@ def _read(value: str, stored: str, wanted: SqlType) -> str | None:
 
 
 def _read_list(value: str, stored: str) -> str | None:
-    """The values of a list, each after U+001F; those that are NULL or empty are left out."""
+    """Return SQL that joins the elements of a list, each after U+001F; without NULL and empty ones."""
     if stored not in (*_WHOLE, *_WIDE, "VARCHAR", "UUID", "BOOLEAN", "DATE"):
         return None
     text = "CAST(e AS VARCHAR)"
@@ -514,14 +517,14 @@ def _read_list(value: str, stored: str) -> str | None:
 
 
 def _read_time(value: str, stored: str) -> str:
-    """Timestamps with a zone are read as UTC."""
+    """Return SQL that reads a timestamp; one with a time zone is read as UTC."""
     kind = SqlType(Kind.TIMESTAMP)
     if stored == "TIMESTAMP":
         return within_years(DUCKDB, value, kind)
     if stored == "TIMESTAMP WITH TIME ZONE":
         return from_microseconds(DUCKDB, f"CASE WHEN isfinite({value}) THEN epoch_us({value}) END")
     if stored in ("TIMESTAMP_NS", "TIMESTAMPTZ_NS"):
-        # A cast would round to the nearest microsecond; moments of all readers are cut downwards.
+        # A cast would round to the nearest microsecond; all engines round timestamps down.
         number = f"epoch_ns({value})"
         cut = f"{number} // 1000 - CAST({number} % 1000 < 0 AS BIGINT)"
         inside = f"{number} BETWEEN -{LAST_NANOSECOND} AND {LAST_NANOSECOND}"
@@ -551,7 +554,7 @@ def _read_number(value: str, stored: str, wanted: SqlType) -> str | None:
 
 
 def query_arrow(sql: str, tables: Mapping[str, Any]) -> Any:
-    """The result of a statement over Arrow tables by name that are public; it reads no file and no network."""
+    """Run a statement over public Arrow tables, given by name; it can read no file and no network."""
     import duckdb
 
     with duckdb.connect(config={"enable_external_access": False, "python_enable_replacements": False}) as connection:
@@ -563,15 +566,15 @@ def query_arrow(sql: str, tables: Mapping[str, Any]) -> Any:
 # Stored types of identifying columns; no row is read ------------------------------------------------------------------
 
 
-#: A file or other source, and its columns by name in small letters.
+#: Name of a file or other source, and its columns by lower-case name.
 Store = tuple[str, dict[str, StoredColumn]]
-#: Names by which DuckDB numbers the rows of files, and the files.
+#: Names of DuckDB's virtual columns for the row number in a file and the number of the file.
 _FILE_ROW: Final = "file_row_number"
 _FILE: Final = "file_index"
 
 
 def form_of(kind: str, place: str = "") -> StoredColumn:
-    """A type of DuckDB as the form of a person."""
+    """Convert a DuckDB type to the form in which it stores a unit."""
     exact = _DECIMAL.match(kind)
     if exact:
         scale = int(exact.group(2))
@@ -591,7 +594,7 @@ def form_of(kind: str, place: str = "") -> StoredColumn:
 
 
 def check_row_numbers(connection: duckdb.DuckDBPyConnection, source: SourceLike, table: Table) -> None:
-    """Refuse files whose own columns are called as the numbers of their rows are; they would decide who is a person.
+    """Refuse files with a column named like DuckDB's row numbers, which would replace them as units.
 
     Raises:
         InputError: naming the column.
@@ -611,7 +614,7 @@ def check_identities(
     sources: Mapping[str, SourceLike],
     tables: Mapping[str, DuckDBTable],
 ) -> None:
-    """Refuse sources that would write one person in two ways; before the connection is locked.
+    """Refuse sources that would write one unit in two ways; called before the connection is locked.
 
     Raises:
         InputError: see :func:`tacit.engines.stored_units.check_stored_units`.
@@ -635,16 +638,16 @@ def check_identities(
 
 
 def _in_files(connection: duckdb.DuckDBPyConnection, files: Sequence[str]) -> list[Store]:
-    """Columns of every file by itself: read together, whole numbers and doubles are doubles.
+    """Return the columns of each file individually: in a joint read, integers and doubles become doubles.
 
-    Names of folders are no part of a file.
+    Columns encoded in folder names are not included.
     """
     names = ", ".join(map(DUCKDB.text, files))
     select = f"SELECT file_name, name, num_children, duckdb_type FROM parquet_schema([{names}])"
     stores: dict[str, dict[str, StoredColumn]] = {}
     inside: list[int] = []
     for file, name, children, kind in connection.execute(select).fetchall():
-        # A tree, each node before its children; the root of a file has its columns for children.
+        # The schema is a tree in preorder; the children of a file's root are its columns.
         if str(file) not in stores:
             stores[str(file)] = {}
             inside = [int(children or 0)]

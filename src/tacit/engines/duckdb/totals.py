@@ -1,27 +1,28 @@
 """Bounded measurements of rows in memory: the same integers as the statements of ``engines/sql/statements.py``.
 
-``measure`` of a plan is what a statement gives whose rows fit into memory; None where SQL has to do it.
+The ``measure`` method of a plan returns the result of a statement whose rows fit into memory; None if SQL must compute
+it.
 
-*Totals* (:class:`TotalsPlan`). DuckDB hands over unit, group, and one column per value that is added up: q(x), or NULL
-for rows that do not count. Here a value is y = q(x) - low + 1, which is 1 or more, and 0 for NULL. So Σ q(x) = Σ y +
-n·(low - 1), with n the number of positive y. Sorted rows (:mod:`.segments`) are looked at block by block: each pair of
-a unit and a group it keeps has one share per measurement, and shares are added up by group.
+*Totals* (:class:`TotalsPlan`). DuckDB returns unit, group, and one column per summed value: q(x), or NULL for rows that
+do not count. In memory a value is y = q(x) - low + 1, which is at least 1, and 0 for NULL. So Σ q(x) = Σ y +
+n·(low - 1), with n the number of positive y. Sorted rows (:mod:`.segments`) are processed block by block: each pair of
+a unit and a group it keeps has one *share* per measure, its clamped integer, and shares are summed by group.
 
-Everything is 64-bit integers. A share fits, by the clamp of its measure. Where the sum of the rows of a unit might not,
-it alone is added up again by upper and lower halves; what is too wide by the text of the query is left to SQL, which
-adds up in 128 bits. No unit decides how the rows of others are added up. Sums over units that might not fit are added
-up by upper and lower halves (:class:`GroupSums`).
+All integers have 64 bits. A share fits, by the clamp of its measure. If the sum over the rows of a unit may not fit,
+that unit alone is summed again by upper and lower halves; a value whose bounds in the query are too wide is left to
+SQL, which sums in 128 bits. No unit decides how the rows of other units are summed. Sums over units that may not fit
+are computed by upper and lower halves (:class:`GroupSums`).
 
 *Distinct values and counts of places* (:class:`SpreadPlan`). Rows are sorted by unit, group and value
-(:mod:`.segments`). Block by block each unit keeps its first groups, and in each of them its first values: distinct
-ones, or copies of places that are told apart by their numbers. What is kept is counted by group and value; distinct
-values may be added up instead.
+(:mod:`.segments`). Block by block, each unit keeps its first groups, and in each of them its first values: distinct
+values, or copies of places, which are distinguished by numbers. The kept values are counted by group and value;
+distinct values may be summed instead.
 
-*Units by what bounding left out of them* (:class:`LossPlan`): the table of ``planning/bias.py``. The rows that are
-fetched for the totals of a query tell all that the table needs: how many values a unit has in each public group, their
-total, and which units have rows outside the public list. Where values may be outside their bounds, one small column
-more says how far, as a place in :data:`~tacit.query.planning.bias.EXCESSES`. Sizes are bounded by the number of rows
-that are held at once, and totals are checked.
+*Units per cell of the bias table* (:class:`LossPlan`) of ``planning/bias.py``. The rows that are fetched for the totals
+of a query suffice for the table: how many values a unit has in each public group, their total, and whether the unit has
+rows outside the public list. If values may be outside their clipping bounds, one additional small column holds how far,
+as an index into :data:`~tacit.query.planning.bias.EXCESSES`. Amounts are bounded by the number of rows in memory, and
+totals are checked.
 """
 
 from __future__ import annotations
@@ -86,34 +87,34 @@ if TYPE_CHECKING:
     from tacit.query.query import FinalAggregation
 
 
-#: Sums of sizes stay below this, with room for one more addition.
+#: Exclusive bound of sums of absolute values, with room for one more addition.
 WIDEST = 2**62
 
 
 class BoundedTotals(NamedTuple):
-    """Sums of the rows.
+    """Sums over the rows of a query, per group.
 
     Args:
-        totals: per group in which a unit is kept its number or keys, how many units, and one total per share;
-            or of a spread measure, counts of its places.
-        cells: units in each cell of the table of bias; None where SQL has to count them.
+        totals: per group that a unit keeps its number or keys, number of units, and one total per share; for a spread
+            measure, counts of its places.
+        cells: number of units in each cell of the bias table; None if SQL must count them.
     """
 
     totals: list[tuple[Any, ...]] | SpreadRows | KeyTotals
     cells: list[int] | None
 
 
-# What is read of a row ------------------------------------------------------------------------------------------------
+# Columns read per row -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Read:
-    """A value that DuckDB hands over per row.
+    """SQL of a column that DuckDB returns per row, and the range of its values.
 
     Args:
-        sql: of it.
-        fill: stands for NULL, which is where a row does not count.
-        largest: the largest it can be, counted from ``fill``.
+        sql: SQL expression of the value; NULL for rows that do not count.
+        fill: the value that becomes y = 0, as NULL does; y is the value minus ``fill``.
+        largest: upper bound of y.
     """
 
     sql: str
@@ -122,7 +123,7 @@ class Read:
 
 
 def read_shares(measures: Sequence[Measure]) -> tuple[dict[str, Read], tuple[UnitShare, ...]] | None:
-    """The columns to read by name, and what to make of them; None where 64 bits cannot hold a value or a share."""
+    """Return the columns to read by name, and the shares computed from them; None if a value may exceed 64 bits."""
     columns: dict[str, Read] = {}
     values = {(m.argument, m.where): m for m in measures if m.kind in TOTALS}
     shares = []
@@ -131,11 +132,11 @@ def read_shares(measures: Sequence[Measure]) -> tuple[dict[str, Read], tuple[Uni
         if summed is None:
             column = counted(measure)
         else:
-            # The values of a sum over the same rows do for a count as well.
+            # The column of a sum over the same rows also serves a count.
             column = Read(quantised_sql(DUCKDB, summed), summed.low - 1, summed.high - summed.low + 1)
         share = UnitShare(measure, named_column(columns, column))
         widest = max(share.largest, 0 if summed is None else 2 * max(abs(summed.low), abs(summed.high)) + 1)
-        # Whether sums fit is seen when it is known how many rows one unit has.
+        # Whether sums fit is checked once the number of rows per unit is known.
         if widest >= WIDEST:
             return None
         shares.append(share)
@@ -143,7 +144,7 @@ def read_shares(measures: Sequence[Measure]) -> tuple[dict[str, Read], tuple[Uni
 
 
 def counted(measure: Measure) -> Read | None:
-    """1 for every row that counts; None where all do."""
+    """Return a column that is 1 for every row that counts; None if every row does."""
     condition = counts_sql(DUCKDB, measure)
     return None if condition is None else Read(f"(CASE WHEN {condition} THEN 1::TINYINT END)", 0, 1)
 
@@ -157,7 +158,7 @@ def named_column(columns: dict[str, Read], column: Read | None, letter: str = ..
 
 
 def named_column(columns: dict[str, Read], column: Read | None, letter: str = "y") -> str | None:
-    """The name of a column that is read, new or known; None for none."""
+    """Return the name of a column, adding it to ``columns`` if it is new; None for None."""
     if column is None:
         return None
     for name, known in columns.items():
@@ -168,18 +169,18 @@ def named_column(columns: dict[str, Read], column: Read | None, letter: str = "y
     return name
 
 
-# What is made of the rows of a unit in a group ------------------------------------------------------------------------
+# Totals over the rows of a unit in a group ----------------------------------------------------------------------------
 
 
 class UnitGroups:
-    """Rows of some (unit, group) pairs, pair after pair; each has one row or more.
+    """Rows of some (unit, group) pairs, sorted by pair; each pair has at least one row.
 
     Args:
-        read: the y of every row in a column.
-        full: columns in which every row counts.
-        lengths: how many rows each pair has.
-        most: how many rows of each pair count, where rows are bounded in all groups together; None for no such bound.
-        wide: whether sums are Python's integers, because 64 bits might not do.
+        read: returns y of every row, for a column name.
+        full: names of columns in which every row counts.
+        lengths: number of rows of each pair.
+        most: number of rows of each pair that count under ``max_rows_total``; None without that bound.
+        wide: whether sums are Python integers, because 64 bits may not suffice.
     """
 
     def __init__(
@@ -200,7 +201,7 @@ class UnitGroups:
         self._known: dict[tuple[str, str], Integers] = {}
 
     def sums(self, values: NDArray[Any]) -> Integers:
-        """Sums per pair."""
+        """Return the sum of ``values`` over the rows of each pair."""
         if self._wide:
             upper, lower = (run_sums(half, self.lengths) for half in halves(values.astype(np.int64)))
             return joined(upper, lower)
@@ -208,10 +209,10 @@ class UnitGroups:
         return values.astype(np.int64, copy=False) if self.longest == 1 else run_sums(values, self.lengths)
 
     def widest(self, largest: int, most: int = WIDEST) -> tuple[NDArray[np.bool_], UnitGroups] | None:
-        """The pairs whose sums of sizes up to ``largest`` might reach ``most``, for exact sums; None for none.
+        """Select the pairs whose sums of values up to ``largest`` may reach ``most``, for exact sums; None if none may.
 
         Raises:
-            TooWideError: those of one row might.
+            TooWideError: the value of a single row may reach ``most``.
         """
         if largest >= most:
             raise TooWideError
@@ -224,21 +225,21 @@ class UnitGroups:
         )
 
     def values(self, name: str) -> Integers:
-        """Every row's y."""
+        """Return y of every row in a column."""
         return self._once("values", name, lambda: self._read(name))
 
     def counts(self, name: str) -> Integers:
-        """Count the rows of each pair that have a positive value."""
+        """Return the number of rows of each pair with y > 0."""
         if name in self._full:
             return self.lengths
         return self._once("counts", name, lambda: self._counted(self.values(name)))
 
     def _counted(self, values: Integers) -> Integers:
-        # NULL is 0; one of them somewhere is not worked at here.
+        # y of NULL is 0.
         return self.lengths if values.all() else self.sums(values > 0)
 
     def totals(self, name: str) -> Integers:
-        """The sum of each pair."""
+        """Return the sum of y over the rows of each pair."""
         return self._once("totals", name, lambda: self.sums(self.values(name)))
 
     def _once(self, what: str, name: str, make: Callable[[], Integers]) -> Integers:
@@ -250,21 +251,21 @@ class UnitGroups:
 
 @dataclass(frozen=True)
 class UnitShare:
-    """One measure, and the column it reads; None where every row counts and nothing else is asked."""
+    """One measure and the column it reads; the column is None for a count over all rows."""
 
     measure: Measure
     column: str | None
 
     @property
     def largest(self) -> int:
-        """Largest size of a share."""
+        """Largest absolute value of a share."""
         return max(map(abs, self.measure.clamp))
 
     def of(self, pairs: UnitGroups) -> Integers:
-        """The clamped integer of each pair.
+        """Return the clamped integer share of each pair.
 
         Raises:
-            TooWideError: when a sum over one pair's rows might not fit, whatever the rows are.
+            TooWideError: if a sum over one pair's rows may exceed 64 bits for some data.
         """
         measure = self.measure
         if measure.kind not in TOTALS:
@@ -297,7 +298,7 @@ class UnitShare:
                 raise TooWideError
             value = np.minimum(np.maximum(value, pairs.most * low), pairs.most * high)
         low, high = measure.clamp
-        # Most units have few rows, and what lies inside need not be copied.
+        # Most units have few rows, and values inside the clamp need no copy.
         inside = not len(value) or (low <= int(value.min()) and int(value.max()) <= high)
         return value if inside else np.maximum(np.minimum(value, high), low)
 
@@ -318,7 +319,7 @@ class UnitShare:
 
 
 def _scaled(total: Integers, count: Integers, most: int | Integers) -> Integers:
-    """Totals over more than ``most`` values brought down to ``most`` of them; see ``sql/unit_totals``."""
+    """Return totals over ``count`` values, times most/count where count > ``most``; see ``sql/bounding``."""
     heavy = np.flatnonzero(count > most)
     if not len(heavy):
         return total
@@ -332,18 +333,18 @@ def _scaled(total: Integers, count: Integers, most: int | Integers) -> Integers:
 
 @dataclass(frozen=True)
 class SharedRows:
-    """A bound of the rows of a unit in all groups together (``max_rows_total``); see ``sql/group_choice``.
+    """Bound on the rows of a unit in all groups together (``max_rows_total``); see ``sql/bounding``.
 
     Args:
-        most: that bound.
-        in_group: the most rows that count in one group.
+        most: the bound.
+        in_group: largest number of rows that count in one group.
     """
 
     most: int
     in_group: int
 
     def of(self, rows: GroupedRows, block: UnitBlock) -> Integers | None:
-        """How many rows of each kept pair count; None where all do that fit their group."""
+        """Return how many rows of each kept pair count; None if no unit exceeds the bound."""
         lengths, groups, breadths = block.lengths, block.groups, block.breadths
         if block.kept is not None:
             lengths, groups, breadths = lengths[block.kept], groups[block.kept], run_sums(block.kept, breadths)
@@ -352,7 +353,7 @@ class SharedRows:
         heavy = totals > self.most
         if not heavy.any():
             return None
-        # Rows are shared out in the order in which a unit keeps its groups.
+        # Rows are divided among the groups in the order in which the unit keeps them.
         runs, whole, folded = breadths[heavy], totals[heavy], rows.units.folded(block.units[heavy])
         among = np.flatnonzero(np.repeat(heavy, breadths))
         owners = np.repeat(np.arange(len(runs)), runs)
@@ -360,7 +361,7 @@ class SharedRows:
             among = among[np.lexsort((rows.groups.ranks(np.repeat(folded, runs), groups[among]), owners))]
         offset = rows.plan.chooser.offsets(folded, whole)[owners]
         ends = np.cumsum(found[among])
-        # Counted from the first of each unit.
+        # Relative to the start of each unit.
         ends -= (np.cumsum(whole) - whole)[owners]
         own, whole = found[among], whole[owners]
         found[among] = (self.most * ends + offset) // whole - (self.most * (ends - own) + offset) // whole
@@ -368,9 +369,9 @@ class SharedRows:
 
 
 class GroupSums:
-    """Sums of shares by group, block by block; in Python's integers where 64 bits might not do.
+    """Sums of shares by group, accumulated block by block; as Python integers where 64 bits may not suffice.
 
-    Of fewer than 2^31 shares, upper halves of at most 2^32 and lower ones below 2^31 add up to less than 2^63.
+    With fewer than 2^31 shares, the sums of upper halves (at most 2^32) and lower halves (below 2^31) are below 2^63.
     """
 
     def __init__(self, groups: int, *, wide: bool) -> None:
@@ -383,32 +384,32 @@ class GroupSums:
             np.add.at(half, groups, part)
 
     def of(self, groups: Integers) -> NDArray[Any]:
-        """The sums of some groups."""
+        """Return the sums of some groups."""
         found = [half[groups] for half in self._halves]
         return found[0] if len(found) == 1 else joined(*found)
 
 
 def halves(values: Integers) -> tuple[Integers, Integers]:
-    """Upper and lower halves."""
+    """Split each integer into its upper part and its lower 31 bits."""
     return values >> 31, values & (2**31 - 1)
 
 
 def joined(upper: Integers, lower: Integers) -> NDArray[Any]:
-    """What sums of upper and lower halves stand for, in Python's integers."""
+    """Combine sums of upper and lower halves into Python integers."""
     found: NDArray[Any] = upper.astype(object) * 2**31 + lower.astype(object)
     return found
 
 
 @dataclass(frozen=True)
 class TotalsPlan:
-    """What to add up of the rows of a query.
+    """Plan of the sums over the rows of a query.
 
     Args:
-        source: of the rows.
-        columns: that shares read, by name.
+        source: the rows.
+        columns: columns that the shares read, by name.
         shares: one per sum.
-        losses: the table of bias, if it is asked for and the rows can tell it.
-        in_all: the bound of the rows of a unit in all groups together; None for no such bound.
+        losses: plan of the bias table; None if it is not requested or cannot be computed from the rows.
+        in_all: bound on the rows of a unit in all groups together; None for no bound.
     """
 
     source: RowSource
@@ -418,15 +419,15 @@ class TotalsPlan:
     in_all: SharedRows | None = None
 
     def measure(self, session: DuckDBSession, most_rows: int, threads: int) -> BoundedTotals | None:
-        """Keys, units and one total per share, for every group in which a unit is kept; None where SQL has to do it.
+        """Return key, units and one total per share for every group that a unit keeps; None if SQL must compute them.
 
         Args:
-            session: to read with; asked now and then whether to stop.
-            most_rows: that are held at once, of :data:`~.segments.ROW_BYTES` each.
-            threads: for adding up.
+            session: session to read with; checked from time to time for an interrupt.
+            most_rows: largest number of rows in memory, of :data:`~.segments.ROW_BYTES` bytes each.
+            threads: number of threads for the sums.
         """
         if self.source.groups.kinds is None and not self.shares and self.losses is None:
-            # The rows told it while their values were counted.
+            # The units per group were counted together with the values.
             return None if self.source.units is None else BoundedTotals(self.source.units, None)
         try:
             return self._totals(session, most_rows, threads)
@@ -444,7 +445,7 @@ class TotalsPlan:
             column = columns[name]
             if not isinstance(column, WholeColumn):
                 raise TooWideError
-            # Also a column of excess that is 0 throughout: whether it is must not decide how wide all rows are.
+            # Includes an excess column that is 0 in all rows: the data must not decide how wide the rows are.
             fields[name] = Field(partial(_counted_from, column, read.fill), read.largest)
             if not column.has_nulls:
                 full.add(name)
@@ -487,18 +488,18 @@ def _read(rows: SortedRows, words: Words, name: str) -> Integers:
 # Numbers of rows per unit ---------------------------------------------------------------------------------------------
 
 
-#: The table of :class:`CountPlan` in the session, and its column.
+#: Names of the temporary table of :class:`CountPlan` and of its column.
 COUNTED, ROW_COUNT = "tacit_counted", "n"
 
 
 @dataclass(frozen=True)
 class CountPlan:
-    """A statement over the number of rows of each unit, which are counted here: by SQL that takes four times as long.
+    """Statement over the number of rows of each unit, counted in memory because SQL takes four times as long.
 
     Args:
-        chooser: of the query, which numbers units.
+        chooser: numbers the units.
         rows: SQL of the unit of each row.
-        statement: over the column :data:`ROW_COUNT` of :data:`COUNTED`, which has a row per unit.
+        statement: SQL over column :data:`ROW_COUNT` of table :data:`COUNTED`, which has one row per unit.
     """
 
     chooser: Chooser
@@ -506,7 +507,7 @@ class CountPlan:
     statement: str
 
     def measure(self, session: DuckDBSession, most_rows: int, threads: int) -> BoundedTotals | None:  # noqa: ARG002
-        """As :meth:`TotalsPlan.measure`."""
+        """Count the rows of each unit and run the statement; arguments and result as for :meth:`TotalsPlan.measure`."""
         counts = np.empty(0, dtype=np.int64)
         try:
             for column in fetch(session, self.rows, most_rows * ROW_BYTES, listed=False):
@@ -530,17 +531,17 @@ _VALUE = "x"
 
 @dataclass(frozen=True)
 class SpreadPlan:
-    """What to count of the rows of a query.
+    """Plan of the counts of distinct values or places over the rows of a query.
 
     Args:
-        source: of the rows.
-        value: the column of the values.
-        kind: type of the values whose distinct ones are counted; None where places are.
+        source: the rows.
+        value: name of the column of values.
+        kind: type of the values if distinct ones are counted; None if places are counted.
         width: number of places.
-        most: how many values of a unit count in a group.
-        summed: the column whose y are added up for distinct values; None where they are counted.
-        centre: from which these y are counted.
-        largest: the largest distance of a y from there.
+        most: largest number of values of a unit that count in a group.
+        summed: name of the column whose q(x) is summed over distinct values; None if they are counted.
+        centre: subtracted from each q(x).
+        largest: largest |q(x) - centre|.
     """
 
     source: RowSource
@@ -553,7 +554,7 @@ class SpreadPlan:
     largest: int = 0
 
     def measure(self, session: DuckDBSession, most_rows: int, threads: int) -> BoundedTotals | None:
-        """As :meth:`tacit.engines.duckdb.totals.TotalsPlan.measure`."""
+        """Count or sum values per group; arguments and result as for :meth:`TotalsPlan.measure`."""
         try:
             return BoundedTotals(_spread(self, session, most_rows, threads), None)
         except TooWideError:
@@ -563,10 +564,10 @@ class SpreadPlan:
 def _spread(
     plan: SpreadPlan, session: DuckDBSession, most_rows: int, threads: int
 ) -> SpreadRows | list[tuple[Any, ...]]:
-    """Group columns, place (0 for distinct values) and count, or the sum of distinct values.
+    """Return group columns, place (0 for distinct values) and count, or the sum of distinct values.
 
     Raises:
-        TooWideError: where SQL has to do it.
+        TooWideError: SQL must compute it.
     """
     rows, columns = plan.source.read(session, most_rows)
     if rows is None:
@@ -582,7 +583,7 @@ def _spread(
     if source.apart:
         raise TooWideError
     session.check()
-    # What is kept takes the place of rows that have been looked at.
+    # Kept values overwrite the words of rows that were processed already.
     kept, count = source.words.view(np.int64), 0
     units = np.zeros(rows.groups.count, dtype=np.int64)
     for groups, some in source.blocks(lambda block: _kept(plan, source, items, block), threads, session.check):
@@ -595,9 +596,9 @@ def _spread(
     kept = kept[:count]
     kept.sort()
     starts = changes(kept)
-    # Values and how often each occurs, of all groups one after the other.
+    # Distinct values and their counts, of all groups one after the other.
     found = np.empty((len(starts), 2), dtype=np.int64)
-    # Written where they stay: there may be as many as rows.
+    # Written in place: there may be as many as rows.
     np.take(kept, starts, out=found[:, 0], mode="clip")
     np.subtract(starts[1:], starts[:-1], out=found[:-1, 1])
     found[-1:, 1] = count - starts[-1:]
@@ -615,10 +616,10 @@ def _spread(
 
 
 def _distances(plan: SpreadPlan, items: Items, column: Column) -> Integers:
-    """The distance of each value's y from the centre, by its number: equal values have equal ones.
+    """Return each value's y minus the centre, by the number of the value: equal values have equal y.
 
     Raises:
-        TooWideError: when 64 bits might not do for their sum.
+        TooWideError: if their sum may exceed 64 bits.
     """
     if plan.largest * items.count >= WIDEST:
         raise TooWideError
@@ -631,7 +632,7 @@ def _distances(plan: SpreadPlan, items: Items, column: Column) -> Integers:
 
 
 def _places(plan: SpreadPlan, chooser: Chooser, column: Column) -> Items:
-    """Places are numbers already; beyond the last stands NULL."""
+    """Return the items of a column of places, which are their own numbers; NULL is the number after the last place."""
     if not isinstance(column, WholeColumn):
         raise TooWideError
     width, nothing = plan.width, plan.width if column.has_nulls else None
@@ -645,11 +646,14 @@ def _places(plan: SpreadPlan, chooser: Chooser, column: Column) -> Items:
 
 
 def _kept(plan: SpreadPlan, source: SortedRows, items: Items, block: UnitBlock) -> tuple[Integers, Integers]:
-    """Groups that units of a block keep, and group and value of all that is kept in them, as one number."""
+    """Return the groups that the units of a block keep, one per pair, and the kept values of these groups.
+
+    A kept value is one integer: the bits of its group above those of its value.
+    """
     words, groups, chooser = block.words, block.groups, source.rows.plan.chooser
     if block.kept is not None:
         words, groups = words[rows_of(block.kept, block.lengths)], groups[block.kept]
-    # Groups are chosen among all that a unit has, also those without a value.
+    # Groups were chosen among all groups of the unit, including those without a value.
     if items.nothing is not None:
         words = words[source.read(_VALUE, words) != items.nothing]
     if plan.kind is not None:
@@ -671,12 +675,12 @@ def _kept(plan: SpreadPlan, source: SortedRows, items: Items, block: UnitBlock) 
 
 
 def _copies(words: Words) -> Integers:
-    """The number of each among its equals, from 1."""
+    """Return the index of each word among the words equal to it, from 1."""
     starts = changes(words)
     return np.arange(1, len(words) + 1) - np.repeat(starts, run_lengths(starts, len(words)))
 
 
-# Units by what bounding left out of them ------------------------------------------------------------------------------
+# Units per cell of the bias table -------------------------------------------------------------------------------------
 
 
 #: Doubles up to this size hold whole numbers exactly.
@@ -686,14 +690,14 @@ _AMOUNTS = np.array(EXCESSES, dtype=np.int64)
 
 @dataclass(frozen=True)
 class TotalLoss:
-    """Limits of the total of some values.
+    """Limits of a unit's total of some values, for the bias table.
 
     Args:
-        fill: what y is counted from.
-        largest: the largest size of a value.
-        divisor: of the total, where SQL compares a DOUBLE that was divided by it; None for whole numbers.
-        lows: ends of wider and wider intervals, as far as there are.
-        highs: their other ends.
+        fill: q(x) - y of the values.
+        largest: largest absolute value of one q(x).
+        divisor: divisor of the total if SQL compares the quotient, a DOUBLE; None for integer totals.
+        lows: lower ends of a sequence of widening intervals; empty if they have none.
+        highs: upper ends, likewise.
     """
 
     fill: int
@@ -703,10 +707,10 @@ class TotalLoss:
     highs: tuple[float, ...]
 
     def of(self, pairs: UnitGroups, column: str) -> Integers | None:
-        """Distance of each total of a column from its limits, in quarters; None where all are inside.
+        """Return the distance of each pair's total from its limits, in quarters of the largest value; None if inside.
 
         Raises:
-            TooWideError: when numbers might not be exact, whatever the rows are.
+            TooWideError: if a number may be inexact for some data.
         """
         heavy = pairs.widest(self.largest, WIDEST if self.divisor is None else _EXACT)
         place = self._place(pairs, column)
@@ -730,14 +734,14 @@ class TotalLoss:
 
 @dataclass(frozen=True)
 class ValueLoss:
-    """Columns that tell the loss of some values.
+    """Columns from which the bias of some values is computed.
 
     Args:
-        values: which they are.
-        count: the column in which they are positive; None where every row counts.
-        cut: whether values beyond a number of them are lost.
-        total: limits of their total, if it has any.
-        excess: column of the excess; None where no value can be outside.
+        values: the values.
+        count: name of a column with y > 0 for every value; None if every row counts.
+        cut: whether values beyond the bound on their number are cut.
+        total: limits of the values' total; None for no limits.
+        excess: name of the column of the excess; None if no value can be outside its bounds.
     """
 
     values: CountedValues
@@ -747,7 +751,7 @@ class ValueLoss:
     excess: str | None
 
     def of(self, pairs: UnitGroups, parts: int) -> tuple[Integers, Integers | None]:
-        """All values of each pair, and those that are cut, in parts of a row; None for none."""
+        """Return the number of values of each pair, and of values cut (None for none), both in parts of a row."""
         number = pairs.lengths if self.count is None else pairs.counts(self.count)
         cut = None
         if self.total is not None and self.count is not None:
@@ -759,23 +763,23 @@ class ValueLoss:
         return number * parts if parts > 1 else number, cut
 
     def excess_of(self, pairs: UnitGroups) -> Integers | None:
-        """How far values of each pair are outside their bounds, in parts of a row; None where none is."""
+        """Return how far the values of each pair exceed their bounds, in parts of a row; None if none do."""
         places = pairs.values(str(self.excess))
         if self.count is not None and places.any():
-            # NULL and doubles that are not finite are outside as well, and are no values.
+            # NULL and doubles that are not finite are outside every interval, but do not count as values.
             places = np.where(pairs.values(self.count) > 0, places, 0)
         return pairs.sums(_AMOUNTS[places]) if places.any() else None
 
 
 @dataclass(frozen=True)
 class LossPlan:
-    """Cells of the table of a query, from its rows.
+    """Plan of the units per cell of the bias table, from the rows of the query.
 
     Args:
-        table: the cells.
-        most: how many groups a unit keeps.
+        table: the bias table.
+        most: number of groups a unit keeps (``max_groups``).
         losses: one for each kind of value.
-        columns: that are read for the table alone, by name.
+        columns: columns that only the bias table reads, by name.
     """
 
     table: BiasTable
@@ -784,10 +788,10 @@ class LossPlan:
     columns: Mapping[str, Read]
 
     def cells(self, pairs: UnitGroups, block: UnitBlock) -> Integers | None:
-        """Number of units of a block in each cell; None where SQL has to count them.
+        """Return the number of units of a block in each cell; None if SQL must count them.
 
         Args:
-            pairs: of all groups that units have, also of those they do not keep.
+            pairs: the rows of all pairs (unit, group), including groups that their unit does not keep.
             block: the units.
         """
         if block.outside is not None and KEYS not in self.table.causes:
@@ -824,7 +828,7 @@ class LossPlan:
         cell *= self.table.buckets
         amounts = [amount for each in found if (amount := self._amount(groups, *each)) is not None]
         if amounts:
-            # In whole parts of a row, rounded down: of several kinds of values the largest.
+            # In whole parts of a row, rounded down: the largest over all kinds of values.
             lost = np.maximum.reduce(amounts)
             lost = lost // np.maximum(groups, 1) if GROUPS in self.table.causes else lost
             where = np.flatnonzero(lost)
@@ -835,7 +839,10 @@ class LossPlan:
     def _amount(
         self, groups: Integers, number: Integers, cut: Integers | None, excess: Integers | None
     ) -> Integers | None:
-        """Values that are cut and excess; where groups may be cut, what is lost of all choices, times the groups."""
+        """Return the bias of each unit from values that are cut and from excess.
+
+        If groups may be cut: its average over all choices of the kept groups, times the unit's number of groups.
+        """
         if GROUPS not in self.table.causes:
             return excess if cut is None else cut if excess is None else cut + excess
         remaining = number if cut is None else number - cut
@@ -846,13 +853,13 @@ class LossPlan:
 def loss_plan(
     final: FinalAggregation, table: BiasTable, columns: dict[str, Read], known: dict[Measure, str | None]
 ) -> LossPlan | None:
-    """The cells of a table; None where SQL has to find them.
+    """Plan the cells of a bias table; None if SQL must count them.
 
     Args:
         final: the query.
-        table: its table.
-        columns: that are read, by name; those that count values are added.
-        known: which of them measures of the first statement read.
+        table: its bias table.
+        columns: columns that are read, by name; those that count values are added.
+        known: the column that each measure of the first statement reads.
     """
     if not lists_exactly(final, table) or CASTS in table.causes:
         return None
@@ -869,7 +876,7 @@ def loss_plan(
         excess = named_column(excesses, _excess(measure), "e") if each.clipped else None
         cut = not each.once and ROWS in table.causes
         losses.append(ValueLoss(each, count, cut, total, excess))
-    # Names of columns are in the order of the kinds of values, each once.
+    # Two kinds of values share an excess column.
     if len(excesses) < sum(each.excess is not None for each in losses):
         return None
     return LossPlan(table, final.max_groups, tuple(losses), excesses)
@@ -879,7 +886,7 @@ def _total(measure: Measure) -> TotalLoss | None:
     if measure.argument is None:
         return None
     stored, kind = measure.argument.type, total_type(measure)
-    # Values within their bounds, as whole numbers of steps, are read already.
+    # The columns of the sums hold the values within their bounds, as whole numbers of steps.
     double = stored.kind is Kind.DOUBLE and max(abs(measure.low), abs(measure.high)) <= _EXACT // 4
     if not (double or (stored.kind is not Kind.DOUBLE and measure.step == stored.step)) or not is_within(measure):
         return None
@@ -895,12 +902,12 @@ def _total(measure: Measure) -> TotalLoss | None:
 
 
 def _compared(end: Value, kind: SqlType, scale: int, *, whole: bool) -> float:
-    """An end as the total is compared with it: in whole grains, or as a double."""
+    """Convert a limit to the form of the total it is compared with: an integer of whole grains, or a double."""
     return int(ordinal(end, kind) * scale) if whole else float(end)  # type: ignore[arg-type]
 
 
 def _excess(measure: Measure) -> Read:
-    """The place of a value's excess among those that are told apart; any place for rows that do not count."""
+    """Return the column of a value's index among the intervals of excess; arbitrary for rows that do not count."""
     if measure.argument is None:
         raise TooWideError
     arms = _excess_arms(tuple(excess_limits(measure)), measure.argument.type)
@@ -908,7 +915,7 @@ def _excess(measure: Measure) -> Read:
     return Read(found, 0, len(EXCESSES))
 
 
-#: Stands for a value in SQL that is written once for many queries.
+#: Placeholder of a value in SQL that is cached for many queries.
 _SLOT = "\0value\0"
 
 

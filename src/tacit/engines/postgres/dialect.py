@@ -1,19 +1,19 @@
 """PostgreSQL dialect, version 13 and later.
 
-*Doubles.* An error would tell about data, so every operation is guarded: a result that overflows is NULL, one that
-vanishes is 0, and one that lies between is the database's own result, which is IEEE's. Most values are neither huge nor
-tiny, and one comparison says so. For the others both sides are brought near 1 by powers of two, which is exact; the
-result of those is rounded as the real one would be, and its size decides.
+*Doubles.* An error would reveal data, so every operation is guarded: on overflow the result is NULL, on underflow 0,
+and otherwise the database's own result, which follows IEEE arithmetic. Most operands are neither huge nor tiny, which
+one comparison checks. Other operands are scaled near 1 by powers of two, which is exact; the scaled result is rounded
+as the real one would be, and its size decides between overflow, underflow and the real result.
 
-Sorted, a sum first falls, while values are negative, and then rises. So it overflows on the way if and only if the sum
-of the negative ones does or the whole does. Both are seen on values that are 2^64 times smaller.
+In sorted order, a running sum falls while values are negative, and then rises. So it overflows if and only if the sum
+of the negative values or the total does. Both are checked on values scaled by 2^-64.
 
-*Casts.* It has no TRY_CAST: what could fail is looked at first, inside CASE, whose branches are evaluated for the rows
-they apply to only. A branch of constants alone would be computed while planning, but then so is its condition.
+*Casts.* PostgreSQL has no TRY_CAST: a value that could fail is tested first, inside CASE, whose branches are evaluated
+only for the rows they apply to. A branch of constants is evaluated while planning, but then so is its condition.
 
-*Text functions* have the collation "C". The bytes are UTF-8 (other servers are refused), whose order is that of code
-points. Letters are mapped by a table of ours, because the database's own mapping is ASCII's under "C" and the operating
-system's elsewhere.
+*Text functions* use the collation "C". The bytes are UTF-8 (other servers are refused), whose order is that of code
+points. Case is mapped by Tacit's own table, because the database's mapping covers only ASCII under "C" and is the
+operating system's under other collations.
 """
 
 from __future__ import annotations
@@ -54,18 +54,21 @@ _BRIEF_DOUBLE = 60
 
 
 def number(value: float) -> str:
-    """A double, exactly."""
+    """Return a constant that is exactly this double."""
     return f"CAST('{value!r}' AS {DOUBLE})"
 
 
 def bound(body: Callable[..., str], **values: str) -> str:
-    """``body`` of the names of values that are computed once: OFFSET keeps the planner from writing them out again."""
+    """Return ``body`` applied to names of values that are computed once.
+
+    OFFSET keeps the planner from inlining them.
+    """
     listed = ", ".join(f"{value} AS {name}" for name, value in values.items())
     return f"(SELECT {body(*values)} FROM (SELECT {listed} OFFSET 0) AS once)"
 
 
 def finite_test(value: str) -> str:
-    """Whether a double is finite; NaN is larger than everything here."""
+    """Return the condition that a double is finite; NaN compares larger than every number."""
     return f"({value} BETWEEN {number(-LARGEST)} AND {number(LARGEST)})"
 
 
@@ -76,11 +79,11 @@ def _both(left: str, right: str, body: Callable[[str, str], str]) -> str:
 
 
 def difference(operator: str, left: str, right: str) -> str:
-    """``+`` or ``-``."""
+    """Return SQL of ``left + right`` or ``left - right`` of doubles, NULL on overflow."""
 
     def body(v: str, w: str) -> str:
         small = f"abs({v}) <= {number(_HALF)} AND abs({w}) <= {number(_HALF)}"
-        # A half of the smallest double would vanish; it cannot make anything overflow.
+        # Half of the smallest double would underflow; it cannot make a sum overflow.
         one_sided = f"abs({v}) < 1 OR abs({w}) < 1"
         halves = f"abs({v} * {number(0.5)} {operator} {w} * {number(0.5)}) < {number(2.0**1023)}"
         return " ".join(
@@ -91,12 +94,12 @@ def difference(operator: str, left: str, right: str) -> str:
 
 
 def product(left: str, right: str) -> str:
-    """``*``."""
+    """Return SQL of ``left * right`` of doubles, NULL on overflow and 0 on underflow."""
     return _both(left, right, lambda v, w: _guarded("*", v, w))
 
 
 def quotient(left: str, right: str) -> str:
-    """``/``; the right side is not 0."""
+    """Return SQL of ``left / right`` of doubles, NULL on overflow and 0 on underflow; ``right`` must not be 0."""
     return _both(left, right, lambda v, w: _guarded("/", v, w))
 
 
@@ -132,10 +135,10 @@ def _shift(x: str) -> str:
 
 
 def remainder(left: str, right: str) -> str:
-    """``%`` with the sign of the left side, exactly; the right side is not 0.
+    """Return SQL of the exact remainder ``left % right``, with the sign of ``left``; ``right`` must not be 0.
 
-    Both are whole multiples of 2^e, for the smaller of their exponents: X and Y. One of them is below 2^53, so X mod Y
-    is, and it times 2^e is a double.
+    With e the smaller of the two exponents, the operands are X·2^e and Y·2^e for integers X and Y. One of X and Y is
+    below 2^53, so X mod Y is too, and (X mod Y)·2^e is exact as a double.
     """
 
     def body(v: str, w: str) -> str:
@@ -169,7 +172,7 @@ def _times(mantissa: str, exponent: str, lowest: str) -> str:
 
 
 def _bits(x: str) -> str:
-    """The bits of a double without its sign, as BIGINT."""
+    """Return the bits of a double without its sign, as BIGINT."""
     return f"CAST(CAST('x' || encode(float8send(abs({x})), 'hex') AS BIT(64)) AS BIGINT)"
 
 
@@ -182,15 +185,15 @@ def _exponent(bits: str) -> str:
     return f"(greatest({bits} >> 52, 1) - 1075)"
 
 
-#: 2^40 values no larger than this have a sum.
+#: The sum of 2^40 values up to this size does not overflow.
 _SAFE = 1e290
-#: Smaller values would vanish when scaled; beside a sum that nearly overflows they are nothing.
+#: Smaller values would underflow when scaled; next to a sum that nearly overflows they are negligible.
 _NOTHING = 1e-200
 _SCALE, _LIMIT = 2.0**-64, 2.0**960
 
 
 def list_sum(values: str) -> str:
-    """The sum of a sorted array from the smallest to the largest; NULL where it overflows, and for none."""
+    """Return the sum of a sorted array from smallest to largest; NULL on overflow and for an empty array."""
     ends = f"greatest(abs({values}[1]), abs({values}[cardinality({values})]))"
     total = f"(SELECT sum(e ORDER BY e) FROM unnest({values}) AS s(e))"
     scaled = _scaled("e")
@@ -201,7 +204,7 @@ def list_sum(values: str) -> str:
 
 
 def list_squares(values: str, mean: str) -> str:
-    """The sum of (e - mean)² in that order; NULL where a square or the sum overflows, and for none."""
+    """Return the sum of (e - mean)² over an array, in its order; NULL on overflow and for an empty array."""
     square = bound(lambda x: product(x, x), x=difference("-", "e", mean))
     squares = f"(SELECT array_agg({square} ORDER BY e) AS a FROM unnest({values}) AS s(e))"
 
@@ -219,11 +222,11 @@ def _scaled(value: str) -> str:
 
 
 def _open(sign: int) -> str:
-    """The last double before the limit."""
+    """Return the largest double below the limit, times ``sign``."""
     return number(sign * (_LIMIT - _LIMIT * 2.0**-53))
 
 
-#: Where EXP leaves the doubles, above and below; between the last two it is the smallest double.
+#: EXP overflows above the first and is 0 up to the second; between the second and the third it is the smallest double.
 _EXP_HIGH, _EXP_ZERO, _EXP_LEAST = 709.782712893384, -745.1332191019412, -744.1
 _LEAST = 5e-324
 #: A power whose logarithm is no larger than this neither overflows nor vanishes.
@@ -241,7 +244,7 @@ def _exp(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001 - one shape
 
 
 def _log2(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
-    """A quotient of logarithms, except for powers of two, where it would be an ulp off."""
+    """Divide logarithms, except for powers of two, where the quotient would be an ulp off."""
 
     def body(v: str) -> str:
         def nearest(r: str) -> str:
@@ -254,7 +257,7 @@ def _log2(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
 
 
 def _power(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
-    """Its logarithm says whether it fits; where that is near the limit, half of the exponent does.
+    """Use the logarithm of the result to decide whether it fits; near the limit use the square root of the result.
 
     A product of roots is off by a few ulps, so that a result within 10^-14 of the largest double is taken to overflow.
     """
@@ -299,16 +302,16 @@ COLLATION = 'COLLATE "C"'
 
 
 def literal(value: str) -> str:
-    """A text constant; ``standard_conforming_strings`` is on.
+    """Return a text constant; ``standard_conforming_strings`` is on.
 
-    It says its type: functions of any type, as LAG is, refuse a constant of unknown type.
+    It is cast to TEXT: polymorphic functions such as LAG refuse a constant of unknown type.
     """
     doubled = value.replace("'", "''")
     return f"(CAST('{doubled}' AS TEXT) {COLLATION})"
 
 
 def cased(d: Dialect, name: str, value: str) -> str:
-    """A text in capital (``upper``) or small (``lower``) letters; texts of ASCII alone go the short way."""
+    """Return SQL of a text in upper (``upper``) or lower (``lower``) case; ASCII texts use the database's function."""
     old, new = map(literal, letter_table(name))
 
     def body(v: str) -> str:
@@ -332,7 +335,7 @@ def _point(number: int) -> str:
 
 
 def _regexp(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
-    # No part of the text is asked for, so one pass of the automaton decides.
+    # The position of the match is not needed, so one pass of the automaton suffices.
     return f"({args[0]} ~ {_pattern(node)})"
 
 
@@ -377,20 +380,23 @@ TEXTS: dict[str, Lowering] = {
 
 _BIGINT = 2**63
 _FENCE = " OFFSET 0"
-#: Longer operands of whole numbers are named once.
+#: Integer operands with more characters than this are named once.
 _BRIEF = 48
 _SHORT_SUM = 2**21
 _EXACT_HALVES = 2**51
-#: The smallest size that is rounded to infinity, and the largest that is rounded to 0 (its first digits).
+#: The smallest absolute value that rounds to infinity, and the largest that rounds to 0 (its first digits).
 _INFINITE = 2**1024 - 2**970
 _VANISHING = "2.47032822920623272088284396434110686182529901307162382212792841250337753635e-324"
-#: Constants that are compared one after the other.
+#: Largest number of constants that are compared one after the other.
 _FEW = 3
 _PARTS = {"dayofweek": "dow", "dayofyear": "doy", "microsecond": "microseconds"}
 
 
 def decimal_to_double(value: str, digits: str) -> str:
-    """A NUMERIC as the nearest double, NULL for NaN and where there is none; ``digits`` is what is cast."""
+    """Return SQL of a NUMERIC as the nearest double; NULL for NaN and overflow.
+
+    ``digits`` is the expression that is cast: a text or NUMERIC of the same value.
+    """
     return (
         f"CASE WHEN abs({value}) >= {_INFINITE} THEN NULL WHEN abs({value}) <= {_VANISHING}"
         f" THEN {number(0.0)} ELSE CAST({digits} AS {DOUBLE}) END"
@@ -398,7 +404,7 @@ def decimal_to_double(value: str, digits: str) -> str:
 
 
 class Postgres(Dialect):
-    """Texts have the collation "C", wide whole numbers are NUMERIC, and operations on doubles are guarded."""
+    """PostgreSQL dialect: collation "C" for texts, NUMERIC for wide integers, checked operations on doubles."""
 
     lowerings: ClassVar[Mapping[str, Lowering]] = {**COMMON, **TEXTS, **NUMBERS}
     forms: ClassVar[Mapping[str, str]] = {
@@ -422,7 +428,7 @@ class Postgres(Dialect):
     computes_again = True
 
     def text(self, value: str) -> str:
-        """A text constant.
+        """Return a text constant.
 
         Raises:
             Refusal: PostgreSQL has no text with NUL in it.
@@ -432,43 +438,42 @@ class Postgres(Dialect):
         return literal(value)
 
     def derived(self, query: str) -> str:
-        """Named, as versions before 16 want it."""
+        """Return the subquery with an alias, which versions before 16 require."""
         return f"({query}) AS q"
 
     def fenced(self, query: str) -> str:
-        """OFFSET keeps the planner from writing out what is computed, and from moving conditions below."""
+        """Add OFFSET, which keeps the planner from inlining columns and from pushing down conditions."""
         return f"({self.settled(query)}) AS q"
 
     def settled(self, query: str) -> str:
-        """OFFSET keeps the planner from taking the query apart."""
+        """Add OFFSET, which keeps the planner from flattening the query."""
         return query if query.endswith(_FENCE) else f"{query}{_FENCE}"
 
     def bound(self, value: str, body: Callable[[str], str]) -> str:
-        """A subquery of one row."""
+        """Bind the value by a subquery of one row."""
         return bound(body, v=value)
 
     # -- whole numbers
 
     def whole_type(self, largest: int) -> str:
-        """INTEGER where its sums, which are BIGINT and unchecked, cannot overflow over 2^40 rows; they are fastest."""
+        """Return INTEGER where its sum (an unchecked BIGINT) cannot overflow over 2^40 rows, which is fastest."""
         return "INTEGER" if largest < _SHORT_SUM else super().whole_type(largest)
 
     def total(self, value: str, largest: int | None = None) -> str:
-        """Of INTEGER where that cannot overflow; sums of BIGINT are NUMERIC here."""
+        """Sum as INTEGER where that cannot overflow; PostgreSQL sums BIGINT as NUMERIC."""
         return f"sum(CAST({value} AS INTEGER))" if largest is not None and largest < _SHORT_SUM else f"sum({value})"
 
     def divided(self, left: str, right: str, *, wide: bool) -> str:
-        """Towards zero."""
         return f"div({left}, {right})" if wide else f"{left} / {right}"
 
     def fit_integer(self, value: str) -> str:
-        """Compared first."""
+        """Compare before the cast, which would raise an error."""
         return self.let(
             value, lambda v: f"CASE WHEN {v} BETWEEN -{_BIGINT} AND {_BIGINT - 1} THEN CAST({v} AS BIGINT) END"
         )
 
     def whole_operation(self, operator: str, left: str, right: str) -> str:
-        """In BIGINT where both are small enough that nothing can overflow: NUMERIC takes twenty times as long."""
+        """Compute in BIGINT if both operands are too small to overflow: NUMERIC takes twenty times as long."""
         most = 2**31 - 1 if operator == "*" else 2**62 - 1
         exactly = super().whole_operation
 
@@ -482,14 +487,14 @@ class Postgres(Dialect):
         return bound(body, v=left, w=right)
 
     def flag(self, condition: str, kind: str = "BIGINT") -> str:
-        """By way of INTEGER, the only number a BOOLEAN can become."""
+        """Cast by way of INTEGER, the only number that a BOOLEAN can be cast to."""
         flag = f"CAST({condition} AS INTEGER)"
         return flag if kind == "INTEGER" else f"CAST({flag} AS {kind})"
 
     # -- doubles
 
     def is_finite(self, value: str) -> str:
-        """Compared with the largest."""
+        """Compare with the largest double."""
         return finite_test(value)
 
     def double_operation(self, operator: str, left: str, right: str) -> str:
@@ -509,12 +514,12 @@ class Postgres(Dialect):
         return product(left, right)
 
     def double_to_integer(self, value: str) -> str:
-        """Compared first; the cast rounds half to even."""
+        """Compare before the cast, which rounds half to even."""
         low, high = map(number, (-(2.0**63), 2.0**63))
         return self.let(value, lambda v: f"CASE WHEN {v} >= {low} AND {v} < {high} THEN CAST({v} AS BIGINT) END")
 
     def double_to_wide(self, value: str) -> str:
-        """By way of BIGINT, because a cast to NUMERIC keeps 15 digits; beyond 2^63 doubles are multiples of 2048."""
+        """Cast by way of BIGINT: a cast to NUMERIC keeps 15 digits; beyond 2^63 doubles are multiples of 2048."""
         near, far = map(number, (2.0**63, 2.0**68))
 
         def body(v: str) -> str:
@@ -527,13 +532,13 @@ class Postgres(Dialect):
         return self.let(value, body)
 
     def rounded(self, value: str) -> str:
-        """Cut off, and one further where half or more is missing; PostgreSQL's own goes half to even."""
+        """Truncate, then add 1 in size if at least one half was cut off; PostgreSQL itself rounds half to even."""
         return self.let(
             value, lambda v: f"trunc({v}) + CASE WHEN abs({v} - trunc({v})) >= 0.5 THEN sign({v}) ELSE 0 END"
         )
 
     def double_steps(self, value: str, measure: Measure) -> str:
-        """Compared with the bounds before it is divided, so that nothing overflows, and 0 where it would vanish."""
+        """Compare with the clipping bounds before dividing, so that nothing overflows; 0 where it would underflow."""
         low, high, step = measure.low, measure.high, measure.step
         lowest, highest = (number(float(end * step)) for end in (low, high))
         largest, kind = number(LARGEST), self.whole_type(max(abs(low), abs(high)))
@@ -542,7 +547,7 @@ class Postgres(Dialect):
         def body(v: str) -> str:
             y = f"{v} * {number(float(step.denominator))}" if exact else f"{v} / {number(float(step))}"
             if max(abs(low), abs(high)) > _EXACT_HALVES:
-                # The quotient of an end may be a little beyond it, which below 2^51 steps is rounded away.
+                # The quotient of a bound may lie slightly outside, which rounding removes below 2^51 steps.
                 y = f"least(greatest({y}, {number(float(low))}), {number(float(high))})"
             tiny = f"WHEN {v} BETWEEN {number(-1e-290)} AND {number(1e-290)} THEN 0 " if step > 1 else ""
             return (
@@ -557,15 +562,15 @@ class Postgres(Dialect):
     # -- text
 
     def read_integer(self, value: str) -> str:
-        """By way of NUMERIC, whose rounding is half away from zero."""
+        """Cast by way of NUMERIC, which rounds half away from zero."""
         return self.fit_integer(f"round(CAST({value} AS NUMERIC))")
 
     def read_decimal(self, value: str, scale: int) -> str:
-        """By way of NUMERIC, whose rounding is half away from zero."""
+        """Cast by way of NUMERIC, which rounds half away from zero."""
         return self.fit_decimal(f"round(CAST({value} AS NUMERIC) * {10**scale})")
 
     def read_double(self, value: str) -> str:
-        """Compared as a NUMERIC first; a number that is too large or too small for a double is an error here."""
+        """Compare as NUMERIC first: PostgreSQL raises an error for a number too large or too small for a double."""
         return bound(lambda n: decimal_to_double(n, value), n=f"CAST({value} AS NUMERIC)")
 
     def read_date(self, value: str) -> str:
@@ -582,13 +587,13 @@ class Postgres(Dialect):
         return bound(_is_day, y=year, m=month, d=day)
 
     def show(self, value: str, kind: SqlType) -> str:  # noqa: ARG002 - the same for all
-        """ISO, as the date style says."""
+        """Cast to text; dates are in ISO format, by the setting ``datestyle``."""
         return f"(CAST({value} AS TEXT) {COLLATION})"
 
     # -- times
 
     def microseconds(self, value: str) -> str:
-        """From its parts, all of which are exact."""
+        """Add up the date and time fields, all of which are exact."""
 
         def body(v: str) -> str:
             clock = (("hour", 3_600_000_000), ("minute", 60_000_000), ("microseconds", 1))
@@ -598,7 +603,7 @@ class Postgres(Dialect):
         return self.let(value, body)
 
     def moment_of(self, microseconds: str) -> str:
-        """Days and a rest, which a double holds exactly."""
+        """Add days, and a rest that a double holds exactly."""
 
         def body(v: str) -> str:
             since = f"({v} + {-FIRST_MICROSECOND})"
@@ -608,7 +613,7 @@ class Postgres(Dialect):
         return self.let(microseconds, body)
 
     def part(self, name: str, value: str, kind: SqlType) -> str:  # noqa: ARG002 - the same for both
-        """EXTRACT; seconds have a fraction there."""
+        """Use EXTRACT, whose seconds have a fraction."""
         found = f"extract({_PARTS.get(name, name)} FROM {value})"
         if name == "microsecond":
             # Those of the minute.
@@ -616,11 +621,11 @@ class Postgres(Dialect):
         return f"CAST({f'floor({found})' if name == 'second' else found} AS BIGINT)"
 
     def truncated(self, unit: str, value: str, kind: SqlType) -> str:
-        """Of a timestamp: a date would be taken to be one with a zone."""
+        """Truncate as TIMESTAMP: PostgreSQL would convert a DATE to a timestamp with time zone."""
         return f"CAST(date_trunc('{unit}', CAST({value} AS TIMESTAMP)) AS {self.storage(kind)})"
 
     def months_later(self, value: str, months: str, kind: SqlType) -> str:
-        """Counted first, because too far is an error."""
+        """Check the resulting month first: PostgreSQL raises an error outside its range."""
 
         def body(v: str, w: str) -> str:
             month = f"{self.part('year', v, kind)} * 12 + {self.part('month', v, kind)} - 1 + {w}"
@@ -641,7 +646,7 @@ class Postgres(Dialect):
     # -- aggregates
 
     def list_sum(self, values: str) -> str:
-        """Add up from the first to the last."""
+        """Add the values in order."""
         return list_sum(values)
 
     def list_mean(self, values: str) -> str:
@@ -649,16 +654,16 @@ class Postgres(Dialect):
         return quotient(list_sum(values), f"CAST(nullif(cardinality({values}), 0) AS {self.double})")
 
     def list_squares(self, values: str, mean: str, less: int) -> str:
-        """Add up squares from the first to the last."""
+        """Add the squares in order, then divide."""
         count = f"CAST(nullif(cardinality({values}) - {less}, 0) AS {self.double})"
         return quotient(list_squares(values, mean), count)
 
     def quantile(self, value: str, fraction: float, where: str, over: str) -> str:  # noqa: ARG002 - no windows
-        """An ordered-set aggregate, which computes without checks."""
+        """Use the ordered-set aggregate ``percentile_cont``, which raises no error on overflow."""
         return f"percentile_cont({self.number(fraction)}) WITHIN GROUP (ORDER BY {value}){where}"
 
     def extreme(self, name: str, value: str, kind: SqlType) -> str:
-        """Booleans have other names for it."""
+        """Use ``bool_and`` and ``bool_or`` for booleans."""
         if kind.kind is Kind.BOOLEAN:
             return f"{'bool_and' if name == 'min' else 'bool_or'}({value})"
         return f"{name}({value})"
@@ -666,12 +671,12 @@ class Postgres(Dialect):
     # -- choosing
 
     def position(self, value: str, items: Sequence[str], kind: SqlType) -> str:
-        """In an array of constants."""
+        """Use ``array_position`` in an array of constants."""
         listed = f"CAST(ARRAY[{', '.join(items)}] AS {self.storage(kind)}[])"
         return f"(array_position({listed}, {value}) - 1)"
 
     def place_among(self, value: str, values: Sequence[Value | None], kind: SqlType) -> str:
-        """A tree of comparisons, which is faster than looking through an array."""
+        """Write a tree of comparisons, which is faster than a search of an array."""
         known = [(item, at) for at, item in enumerate(values) if item is not None]
         if not known:
             return self.position(value, [self.constant(item, kind) for item in values], kind)
@@ -694,7 +699,7 @@ class Postgres(Dialect):
 
 
 def _is_day(y: str, m: str, d: str) -> str:
-    """Whether there is such a day, from the year 1 on; of three whole numbers."""
+    """Return the condition that year, month and day (integers) are a date from the year 1 on."""
     leap = f"{y} % 4 = 0 AND ({y} % 100 <> 0 OR {y} % 400 = 0)"
     last = f"CASE WHEN {m} = 2 THEN CASE WHEN {leap} THEN 29 ELSE 28 END WHEN {m} IN (4, 6, 9, 11) THEN 30 ELSE 31 END"
     return f"{y} >= 1 AND {m} BETWEEN 1 AND 12 AND {d} BETWEEN 1 AND {last}"

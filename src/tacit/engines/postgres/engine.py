@@ -1,17 +1,17 @@
-"""The PostgreSQL engine: bounding and adding up happen in the database, and only exact integers come back.
+"""The PostgreSQL engine: the database bounds and sums the rows, and returns only exact integers.
 
-A query is one transaction: read-only, on one snapshot of the data (REPEATABLE READ), with a limit of time, and with
-nothing left to the settings of the role, the database or the server. Settings are set for the transaction alone,
-so a pooler between may hand the connection on. Nothing is created, not even for the session.
+A query is one transaction: read-only, on one snapshot of the data (REPEATABLE READ), with a time limit, and independent
+of the settings of the role, the database and the server. Settings apply to the transaction only, so a connection pooler
+may reuse the connection. No object is created in the database, not even for the session.
 
-Credentials come from the address, from ``${VARIABLE}`` in it, or from libpq's own places (PG… variables, a service
-file, a password file). They are parts of connections here and of nothing that is shown: errors of the driver, which
-may quote an address, are never passed on.
+Credentials come from the address, from ``${VARIABLE}`` in it, or from libpq's own sources (PG… variables, a service
+file, a password file). They are used only in connections and never shown: errors of the driver, which may quote an
+address, are never passed on.
 
-Units are bounded by one sort. Sorted by unit and by the place of their group in the unit's order, rows are collected,
-numbered and cut off as they pass, without another sort or a hash table of all pairs (unit, group). Where the place
-costs a digest, it is computed for pairs instead: rows are sorted by unit and group, and then a unit's few pairs among
-themselves.
+Units are bounded by one sort. Rows sorted by unit and by the position of their group in the unit's order are
+aggregated, numbered and cut off in one pass, without another sort or a hash table of all pairs (unit, group). If the
+position needs a digest, it is computed per pair: rows are sorted by unit and group, and then the few pairs of each
+unit.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from psycopg_pool import ConnectionPool
 
 
-#: Of each transaction; they override those of the role, the database and the server.
+#: Settings of each transaction; they override those of the role, the database and the server.
 SETTINGS: Final = {
     "search_path": "pg_catalog",
     "timezone": "UTC",
@@ -68,8 +68,8 @@ SETTINGS: Final = {
     "standard_conforming_strings": "on",
     "client_encoding": "UTF8",
     "jit": "off",
-    # Where two sides have an equality, rows are looked up by it, however few rows the planner expects: a loop would try
-    # every row of one side for each row of the other.
+    # Joins with an equality must use it, however few rows the planner expects: a nested loop would compare every row of
+    # one side with each row of the other.
     "enable_nestloop": "off",
     # Joins run in the order of the plan, whose intermediate rows are bounded.
     "join_collapse_limit": "1",
@@ -77,10 +77,10 @@ SETTINGS: Final = {
     "idle_in_transaction_session_timeout": "600s",
 }
 _CONNECTIONS: Final = 8
-#: Rows that are turned into columns at a time.
+#: Number of rows that are converted to columns at a time.
 _BLOCK: Final = 1 << 14
 _PATIENCE: Final = 15.0
-#: A server that is gone is noticed within about a minute, independent of the system's own settings.
+#: libpq parameters that detect a lost server within about a minute, independent of the system's settings.
 _ALIVE: Final = {
     "connect_timeout": "10",
     "keepalives": "1",
@@ -93,7 +93,7 @@ _ALIVE: Final = {
 
 
 class ServerAddress:
-    """Where a server is: parameters of libpq, which may hold a password, and words that hold none."""
+    """libpq parameters of a server, which may hold a password, and a description that holds none."""
 
     __slots__ = ("_parameters", "words")
 
@@ -106,15 +106,16 @@ class ServerAddress:
         return f"Place({self.words!r})"
 
     def connection(self) -> dict[str, Any]:
-        """For the driver alone."""
+        """Return the connection parameters, for the driver only."""
         return {**_ALIVE, **self._parameters}
 
 
 def place_of(address: str) -> ServerAddress:
-    """The place that an address names; variables of the environment are put in after it is taken apart.
+    """Parse an address; environment variables are substituted in the parsed parameters.
 
     Raises:
-        InputError: it cannot be read, a variable is missing, or the driver is. The address is not quoted.
+        InputError: the address is malformed, a variable is not set, or the driver is not installed. The message does
+            not quote the address.
     """
     try:
         import psycopg
@@ -126,18 +127,18 @@ def place_of(address: str) -> ServerAddress:
     with suppress(psycopg.Error):
         found = conninfo_to_dict(address)
     if found is None:
-        # Raised here because libpq's own words may quote a password, and would be kept as the context.
+        # Raised outside the handler: libpq's message may quote a password, and would be kept as the context.
         raise InputError("engine", "is not an address such as postgresql://role@host:5432/database")
     return ServerAddress({str(name): fill(str(text)) for name, text in found.items() if text is not None})
 
 
 class Server:
-    """A pool of connections; broken ones are replaced before they are handed out.
+    """Pool of connections; broken connections are replaced before use.
 
     Args:
-        place: of the server.
-        memory: for one sort or hash table, such as ``"256MB"``.
-        workers: how many helpers a statement may have; None for the server's own limit.
+        place: address of the server.
+        memory: memory of one sort or hash table, such as ``"256MB"``.
+        workers: number of parallel workers of a statement; None for the server's own limit.
     """
 
     def __init__(self, place: ServerAddress, *, memory: str = "256MB", workers: int | None = None) -> None:
@@ -160,10 +161,10 @@ class Server:
         self.running = ActiveSessions()
 
     def reach(self) -> None:
-        """Connect once and hang up; the pool would go on trying a server that is not there.
+        """Open and close one connection: the pool would keep retrying a server that does not answer.
 
         Raises:
-            psycopg.Error: it cannot be reached.
+            psycopg.Error: the server cannot be reached.
         """
         import psycopg
 
@@ -171,7 +172,7 @@ class Server:
 
     @contextmanager
     def session(self, seconds: float | None) -> Iterator[PostgresSession]:
-        """A transaction for one query; any failure of the driver is the caller's to hide."""
+        """Open a transaction for one query; the caller must hide any error of the driver."""
         with self._pool.connection() as connection:
             session = PostgresSession(connection, seconds)
             with self.running.entered(session):
@@ -179,7 +180,6 @@ class Server:
                 yield session
 
     def close(self) -> None:
-        """Close all connections."""
         self._pool.close()
 
 
@@ -191,7 +191,7 @@ def _configure(connection: psycopg.Connection[Any]) -> None:
 
 
 class PostgresSession:
-    """One transaction."""
+    """The transaction of one query."""
 
     def __init__(self, connection: psycopg.Connection[Any], seconds: float | None) -> None:
         self._connection = connection
@@ -199,13 +199,13 @@ class PostgresSession:
         self._stopped = threading.Event()
 
     def begin(self, settings: dict[str, str]) -> None:
-        """Pin every setting; the first statement also begins the transaction."""
+        """Set every setting; this first statement also starts the transaction."""
         names = [part for pair in settings.items() for part in pair]
         calls = ", ".join(["pg_catalog.set_config(%s, %s, true)"] * len(settings))
         self._connection.execute(f"SELECT {calls}".encode(), names)
 
     def rows(self, sql: str, values: Sequence[Any] | Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
-        """All rows of a statement, taken from the server one after the other."""
+        """Return all rows of a statement, streamed from the server."""
         self._limit()
         with self._connection.cursor() as cursor:
             found = []
@@ -216,7 +216,7 @@ class PostgresSession:
             return found
 
     def columns(self, sql: str, as_objects: Sequence[bool]) -> list[NDArray[Any]]:
-        """Its first columns, each as objects with None for NULL or as floats with NaN for it."""
+        """Return the first columns, one per flag: objects with None for NULL if it is true, else floats with NaN."""
         self._limit()
         with self._connection.cursor() as cursor:
             found = block_arrays(self._blocks(cursor.stream(sql.encode())), as_objects)
@@ -224,7 +224,7 @@ class PostgresSession:
         return found
 
     def _blocks(self, rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
-        """Rows some at a time, so that Python's own objects are held for one block alone."""
+        """Yield rows in blocks, so that Python objects exist for one block at a time."""
         while block := list(itertools.islice(rows, _BLOCK)):
             self.check()
             yield block
@@ -238,12 +238,12 @@ class PostgresSession:
     def interrupt(self) -> None:
         """Cancel the statement, and refuse further ones."""
         self._stopped.set()
-        # It may have ended meanwhile, or the server be gone.
+        # The statement may have ended, or the server may be lost.
         with suppress(Exception):
             self._connection.cancel()
 
     def check(self) -> None:
-        """Raise if it has been told to stop, or its time is up."""
+        """Raise if the query was interrupted or its time is up."""
         if self._stopped.is_set():
             raise InterruptedError("INTERRUPT between statements")
         if self._end is not None and time.monotonic() > self._end:
@@ -255,10 +255,10 @@ class PostgresSession:
 
 @dataclass(frozen=True)
 class PostgresWriter(CellWriter):
-    """Writes statements that bound units by one sort."""
+    """Writer of statements that bound units by one sort."""
 
     def _pairs(self, partials: Partials, read: frozenset[int]) -> str:
-        """One row per unit and group that counts; sorted where a unit may have more groups than it keeps."""
+        """Write the query for one row per pair (unit, group); sorted if a unit may have more groups than it keeps."""
         if not self.groups.is_public or not self.must_choose:
             return super()._pairs(partials, read)
         columns = "".join(f", {name}" for name in partials.rows)
@@ -274,16 +274,16 @@ class PostgresWriter(CellWriter):
 
     @property
     def places_rows(self) -> bool:
-        """Whether the place of a group in the order of its unit is computed for each row."""
+        """Whether each row has the position of its group in the unit's order, in column ``p``."""
         return self.groups.is_public and self.must_choose and self.chooser.whole
 
     @property
     def pair_columns(self) -> tuple[str, ...]:
-        """The unit, the place of the group if it was computed, and the group."""
+        """Names of the columns of a pair: the unit, ``p`` if it was computed, and the group."""
         return ("u", *(("p",) if self.places_rows else ()), *self.groups.columns)
 
     def pair_order(self) -> str:
-        """By the place that was computed for each row, if it was."""
+        """Return the ORDER BY term ``p`` if it was computed, else the order of the base class."""
         return "p" if self.places_rows else super().pair_order()
 
 
@@ -297,21 +297,21 @@ WHERE c.relkind IN ('r', 'v', 'm', 'f', 'p') AND NOT c.relispartition
   AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
 ORDER BY 1
 """
-#: Seconds for a look at names and types.
+#: Time limit in seconds for reading names and types.
 _LOOK = 60.0
 
 
 class PostgresEngine(SqlEngine):
-    """Measures tables and views of a PostgreSQL database.
+    """Engine that measures tables and views of a PostgreSQL database.
 
-    The progress of a statement is not known, so it is told once, as 0.
+    The progress of a statement is unknown, so it is reported once, as 0.
 
     Args:
         catalog: the tables.
-        names: what each table of the catalog is called in the database, ``table`` or ``schema.table``.
-        place: of the server: an address, or what :func:`place_of` made of one.
-        limits: ``memory`` for one sort or hash table (more is spilled by the server), ``threads`` as helpers of one
-            statement beside its own process, and seconds.
+        names: name of each catalog table in the database, ``table`` or ``schema.table``.
+        place: the server: an address, or the result of :func:`place_of`.
+        limits: ``memory`` of one sort or hash table (the server spills more), ``threads`` as the number of parallel
+            workers of one statement in addition to its own process, and ``seconds``.
 
     Raises:
         InputError: the server cannot be reached or is not fit, or a table lacks a column or cannot be read as declared.
@@ -348,7 +348,7 @@ class PostgresEngine(SqlEngine):
         return f"PostgresEngine({self._place.words!r})"
 
     def _prepared(self, catalog: Catalog, names: Mapping[str, str]) -> dict[str, Described]:
-        """The tables as the server describes them; the first look at it."""
+        """Connect for the first time, and return the tables as the server describes them."""
         with first_look(self._server) as session:
             self._identity = server_identity(session)
             found = {}
@@ -365,7 +365,7 @@ class PostgresEngine(SqlEngine):
         return self._stored
 
     def _named_tables(self) -> Mapping[str, StoredTable]:
-        # Their names in the database say where rows come from, and hold no secret.
+        # The names in the database show where rows come from, and hold no secret.
         return self._stored
 
     @contextmanager
@@ -381,7 +381,7 @@ class PostgresEngine(SqlEngine):
             yield session, self._stored
 
     def _same(self, session: PostgresSession, relation: RelationNode) -> None:
-        """Stop where a table was replaced or a view reads others than it did: whose budget it is was settled before."""
+        """Refuse a table that was replaced, or a view that now reads other relations: their budget may differ."""
         scans = sorted(self._stored[name].scan for name in tables_of(relation))
         now = shapes(session, scans)
         changed = [scan for scan in scans if now.get(scan) != self._shapes[scan]]
@@ -389,17 +389,17 @@ class PostgresEngine(SqlEngine):
             raise RuntimeError(f"{', '.join(changed)} is not what it was; open the project again")
 
     def marks(self, table: str) -> Marks:
-        """Identity of a table, independent of its name in a project."""
+        """Return the identifiers of a table, independent of its name in a project."""
         return marks_of(self._identity, self._described[table.lower()])
 
     def close(self) -> None:
-        """Cancel what runs and close all connections; may be called twice."""
+        """Cancel running queries and close all connections; may be called twice."""
         self.interrupt()
         self._server.close()
 
 
 def read_types(address: str, names: Mapping[str, str]) -> dict[str, dict[str, SqlType | None]]:
-    """The columns of tables and their types, None for types Tacit does not read."""
+    """Return the columns of tables with their types, None for types Tacit does not read."""
     with _looking_at(address) as session:
         found = {name: describe(session, text, f"tables.{name}.source") for name, text in names.items()}
     return {
@@ -409,13 +409,13 @@ def read_types(address: str, names: Mapping[str, str]) -> dict[str, dict[str, Sq
 
 
 def read_names(address: str) -> list[str]:
-    """The tables and views that the role may read, as ``schema.table``; not those of the server itself."""
+    """Return the tables and views that the role may read, as ``schema.table``, without the system's own."""
     with _looking_at(address) as session:
         return [str(name) for (name,) in session.rows(_NAMES)]
 
 
 def read_first_values(address: str, text: str, column: Column, most: int) -> PlainFrame:
-    """The values of a column in at most so many rows of a table, whichever come first; for its owner's eyes alone."""
+    """Return the values of a column in at most ``most`` rows of a table, in any order; for the data owner only."""
     with _looking_at(address) as session:
         stored = open_table(describe(session, text, "source"), Table("t", (column,), public=True), 0)
         rows = session.rows(f"SELECT {stored.columns[column.name.lower()]} FROM {stored.scan} LIMIT {int(most)}")
@@ -426,7 +426,7 @@ def read_first_values(address: str, text: str, column: Column, most: int) -> Pla
 
 @contextmanager
 def _looking_at(address: str) -> Iterator[PostgresSession]:
-    """One :func:`first_look` at a server."""
+    """Open a :func:`first_look` at the server of an address."""
     server = Server(place_of(address))
     try:
         with first_look(server) as session:
@@ -437,10 +437,10 @@ def _looking_at(address: str) -> Iterator[PostgresSession]:
 
 @contextmanager
 def first_look(server: Server) -> Iterator[PostgresSession]:
-    """A session in which names and types may be read; what is wrong with the server is told without its words.
+    """Open a session to read names and types; an error of the server is reported without its own message.
 
     Raises:
-        InputError: it cannot be reached, or is not fit.
+        InputError: the server cannot be reached, or does not meet the requirements.
     """
     import psycopg
     from psycopg_pool import PoolTimeout
@@ -454,7 +454,7 @@ def first_look(server: Server) -> Iterator[PostgresSession]:
     except (psycopg.Error, PoolTimeout, OSError) as problem:
         state = getattr(problem, "sqlstate", None) or type(problem).__name__
         _OPERATOR.error("cannot use the database %s: %s", server.place.words, problem)
-    # Its own words are in the operator's log; psql shows them to the owner.
+    # The server's message is in the operator's log; psql shows it to the data owner.
     why = "psql with the same address says why"
     raise InputError("engine", f"cannot use the database at {server.place.words} ({state}); {why}")
 
@@ -466,7 +466,7 @@ def _check_server(rows: Callable[[str], list[tuple[Any, ...]]]) -> None:
     if version < _OLDEST:
         raise InputError("engine", f"needs PostgreSQL 13 or later; this server is {version // 10000}")
     if encoding != "UTF8":
-        # Lengths, orders and digests of texts would be those of other bytes.
+        # In another encoding texts have other lengths, orders and digests.
         raise InputError("engine", f"needs a database whose encoding is UTF8; this one has {encoding}")
 
 
@@ -488,7 +488,7 @@ _READABLE = "SELECT a.attname::text FROM pg_catalog.pg_attribute a WHERE a.attre
 
 
 def look_at(address: str, catalog: Catalog, names: Mapping[str, str]) -> Iterator[DoctorCheck]:
-    """All checks, in order.
+    """Yield all checks of ``tacit doctor``, in order.
 
     Raises:
         InputError: the server cannot be reached or is not fit.

@@ -1,15 +1,16 @@
-"""PostgreSQL tables and views: columns, identity, and total reads.
+"""PostgreSQL tables and views: columns, identity, and SQL that reads columns without failing.
 
 Numbers that are not finite, dates outside the years 1 to 9999, infinite dates, and values too large for the declared
-type are NULL, as for every source. ``char(n)`` is read without the spaces that pad it; ``citext`` as the text it is.
+type are NULL, as for every source. ``char(n)`` is read without its padding spaces; ``citext`` as its text, unchanged.
 
-**Identity.** A relation leaves two marks: its number in its database in its server, which a renaming does not change,
-and its name there, which making it anew does not change. A view leaves those of every relation it reads as well, so
-that a table and a view of it share one budget. So does a table with its parents, children and partitions: a row of one
-is a row of the others. A foreign table leaves the place that it stands for, so that two of them for one place are one.
-(Two views that share a table are one as well: a list of codes that several populations use is better joined in the
-query than in the view.) The server is known by the identifier that was made with its files: a standby and a copy of
-its files have the same, a dump that was restored has another.
+**Identity.** A relation has two identifiers (*marks*): its oid in its database on its server, which renaming does not
+change, and its name there, which dropping and creating it again does not change. A view also has those of every
+relation it reads, so that a table and a view of it share one budget. So does a table with its parents, children and
+partitions: a row of one is a row of the others. A foreign table also has an identifier of the place it stands for, so
+that two foreign tables for one place share one budget. (Two views that read a common table also share one budget: a
+code list that several populations use is better joined in the query than in the view.) The server is identified by the
+system identifier that was created with its data files: a standby and a copy of its files have the same one, a restored
+dump has another.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ _WHOLE: Final = ("int2", "int4", "int8")
 _FLOATS: Final = ("float4", "float8")
 _TEXTS: Final = ("text", "varchar", "bpchar", "citext", "name", "uuid", "json", "jsonb")
 _TIMES: Final = ("timestamp", "timestamptz")
-#: Further than any whole or decimal number.
+#: Exceeds every INTEGER and DECIMAL value.
 _NEAR: Final = 10**20
-#: Kinds of relations whose rows have an address of their own: tables and materialised views; and partitioned tables,
-#: whose rows are those of their partitions.
+#: Kinds of relations whose rows have a ctid: tables and materialised views; and partitioned tables, whose rows are
+#: those of their partitions.
 _ADDRESSED: Final = ("r", "m")
 _PARTITIONED: Final = "p"
 
@@ -92,7 +93,7 @@ SELECT c.oid::bigint, n.nspname, c.relname, c.relkind::text, c.relrowsecurity
 FROM below b JOIN pg_catalog.pg_class c ON c.oid = b.relation JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 ORDER BY 1
 """
-# Functions of users that a view takes rows from: what they read is hidden in their text.
+# User-defined functions that a view takes rows from: the relations they read are unknown.
 _FUNCTIONS = """
 SELECT DISTINCT n.nspname || '.' || p.proname
 FROM pg_catalog.pg_rewrite r
@@ -102,7 +103,7 @@ JOIN pg_catalog.pg_proc p ON p.oid = d.refobjid JOIN pg_catalog.pg_namespace n O
 WHERE r.ev_class = ANY (%s::oid[]) AND p.proretset AND n.nspname <> 'pg_catalog' AND n.nspname <> 'information_schema'
 ORDER BY 1
 """
-# The tables that foreign tables stand for: the wrapper, and the words that say where and what the other table is.
+# The places that foreign tables stand for: the wrapper, and the options that locate the foreign table.
 _FOREIGN = """
 SELECT f.ftrelid::bigint, w.fdwname::text, coalesce(s.srvoptions, '{}'), coalesce(f.ftoptions, '{}'), n.nspname::text, c.relname::text
 FROM pg_catalog.pg_foreign_table f
@@ -112,7 +113,7 @@ JOIN pg_catalog.pg_class c ON c.oid = f.ftrelid JOIN pg_catalog.pg_namespace n O
 WHERE f.ftrelid = ANY (%s::oid[]) ORDER BY 1
 """  # noqa: E501
 _WHERE: Final = ("host", "hostaddr", "port", "dbname", "database", "servername", "filename", "program", "query")
-# The relation itself and all that it inherits from or that inherits from it: their rows are in each other as they are.
+# The relation, its ancestors and its descendants by inheritance, which share rows unchanged.
 _FAMILY = """
 WITH RECURSIVE edges AS (
   SELECT inhparent AS relation, inhrelid AS other FROM pg_catalog.pg_inherits
@@ -124,7 +125,7 @@ WITH RECURSIVE edges AS (
 )
 SELECT relation::bigint FROM family ORDER BY 1
 """
-# The kinds of what lies below a relation by inheritance, itself left out.
+# The kinds of a relation's descendants by inheritance, without the relation itself.
 _PARTS = """
 WITH RECURSIVE parts AS (
   SELECT inhrelid AS relation FROM pg_catalog.pg_inherits WHERE inhparent = %s::oid
@@ -133,7 +134,7 @@ WITH RECURSIVE parts AS (
 )
 SELECT DISTINCT c.relkind::text FROM parts p JOIN pg_catalog.pg_class c ON c.oid = p.relation ORDER BY 1
 """
-# Names, columns and what is read below, of several relations at once.
+# Oids, columns and relations read, of several relations at once.
 _SHAPES = """
 WITH RECURSIVE below AS (
   SELECT name, to_regclass(name)::oid AS root, to_regclass(name)::oid AS relation FROM unnest(%s::text[]) AS n(name)
@@ -155,35 +156,35 @@ SELECT b.name, b.root::bigint, array_agg(b.relation::bigint ORDER BY b.relation)
    FROM pg_catalog.pg_attribute a WHERE a.attrelid = b.root AND a.attnum > 0 AND NOT a.attisdropped)
 FROM below b GROUP BY b.name, b.root
 """
-#: A part of a name in double quotes, in which two stand for one, or without quotes.
+#: One part of a name: in double quotes, where a doubled quote stands for one, or without quotes.
 _PART = re.compile(r"""("(?:[^"]|"")+")(?=\.|\Z)|([^".][^.]*)""")
 _NAME = re.compile(rf"(?:{_PART.pattern})(?:\.(?:{_PART.pattern}))*")
 _PUBLIC: Final = ["public"]
 
 
 class Asks(Protocol):
-    """A session that can run a statement."""
+    """Session that can run a statement."""
 
     def rows(self, sql: str, values: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
-        """All rows."""
+        """Return all rows of a statement."""
 
 
 @dataclass(frozen=True)
 class Described:
-    """A table or view as the server describes it.
+    """Description of a table or view by the server.
 
     Args:
-        oid: its number.
-        schema: where it is.
-        name: what it is called there.
+        oid: oid of the relation.
+        schema: its schema.
+        name: its name in the schema.
         kind: PostgreSQL's letter: r(elation), v(iew), m(aterialised view), f(oreign), p(artitioned).
-        columns: type names and modifiers by column.
-        bases: numbers, schemas, names, kinds and row security of the relation, of all it reads, and of their parents
-            and children.
-        inexact: columns whose texts the database calls equal although they differ.
-        family: the numbers among ``bases`` of the relation itself, its parents and its children.
+        columns: type name and type modifier by column name.
+        bases: oid, schema, name, kind and row security of the relation, of all it reads, and of their parents and
+            children.
+        inexact: columns whose collation compares different texts as equal.
+        family: oids among ``bases`` of the relation itself, its parents and its children.
         parts: the kinds of its children and partitions.
-        elsewhere: by number among ``bases``, what a foreign table stands for.
+        elsewhere: by oid among ``bases``, an identifier of the place that a foreign table stands for.
     """
 
     oid: int
@@ -199,12 +200,12 @@ class Described:
 
     @property
     def scan(self) -> str:
-        """The relation as it stands after FROM."""
+        """SQL name of the relation, to put after FROM."""
         return f"{POSTGRES.quoted(self.schema)}.{POSTGRES.quoted(self.name)}"
 
 
 def split_name(text: str, where: str) -> tuple[str | None, str]:
-    """``schema.table`` or ``table``, as a project file writes it; a part with a dot stands in double quotes."""
+    """Split ``schema.table`` or ``table``; a part that contains a dot is in double quotes."""
     parts = [quoted[1:-1].replace('""', '"') or bare for quoted, bare in _PART.findall(text)]
     if _NAME.fullmatch(text) is None or len(parts) > 2 or "\0" in text:
         raise InputError(
@@ -214,10 +215,10 @@ def split_name(text: str, where: str) -> tuple[str | None, str]:
 
 
 def describe(session: Asks, text: str, where: str) -> Described:
-    """A table or view by name; without a schema it is looked for in ``public``.
+    """Return the description of a table or view by name; without a schema, it is looked up in ``public``.
 
     Raises:
-        InputError: there is none.
+        InputError: there is no such relation.
     """
     schema, name = split_name(text, where)
     found = session.rows(_RELATION, (name, schema, schema, _PUBLIC, _PUBLIC))
@@ -245,25 +246,26 @@ def describe(session: Asks, text: str, where: str) -> Described:
 
 
 def _elsewhere(wrapper: str, server: Sequence[str], table: Sequence[str], schema: str, name: str) -> str:
-    """The place that a foreign table stands for, independent of its name and its server's name here."""
+    """Return an identifier of the place a foreign table stands for, independent of its and its server's local names."""
     said = dict(option.split("=", 1) for option in (*server, *table))
-    # A table that does not say what it is called there is called as it is here.
+    # Without an option for its foreign name, a foreign table has the same name there as here.
     there = said.get("schema_name", schema), said.get("table_name", name)
     where = [f"{word}={said[word]}" for word in _WHERE if word in said]
     return " ".join([wrapper, *where, *([] if "filename" in said or "program" in said else there)])
 
 
 def shapes(session: Asks, scans: Sequence[str]) -> dict[str, object]:
-    """Each relation as it is now: its number, those of all it reads, kinds of children and partitions, and columns.
+    """Return the current shape of each relation.
 
-    Another partition of the same kind is no change: its rows are persons of the same population.
+    A shape is its oid, the oids of all it reads, the kinds of its children and partitions, and its columns. Another
+    partition of the same kind is no change: its rows belong to persons of the same population.
     """
     found = session.rows(_SHAPES, (list(scans),))
     return {str(name): (root, below, parts, columns) for name, root, below, parts, columns in found}
 
 
 def type_of(type_name: str, modifier: int) -> SqlType | None:
-    """The type a column is read as where its owner states none."""
+    """Return the default type of a column, used if its owner declares none."""
     if type_name == "bool":
         return BOOLEAN
     if type_name in _WHOLE:
@@ -271,7 +273,7 @@ def type_of(type_name: str, modifier: int) -> SqlType | None:
     if type_name in _FLOATS:
         return DOUBLE
     if type_name == "numeric":
-        # The modifier holds precision and scale, 4 more than their value; without one there is no limit.
+        # The modifier encodes precision and scale, plus 4; -1 means no limit.
         scale = (modifier - 4) & 0x7FF if modifier >= 4 else None
         return decimal(scale) if scale is not None and scale <= MAX_SCALE else DOUBLE
     if type_name in (*_TEXTS, "enum"):
@@ -282,7 +284,7 @@ def type_of(type_name: str, modifier: int) -> SqlType | None:
 
 
 def open_table(described: Described, table: Table, index: int) -> StoredTable:
-    """A table as the engine reads it.
+    """Return a table as the engine reads it.
 
     Raises:
         InputError: a column is missing, or cannot be read as declared.
@@ -294,11 +296,11 @@ def open_table(described: Described, table: Table, index: int) -> StoredTable:
         wanted = declared.stored_name
         if wanted.lower() not in by_name:
             raise InputError(where, f"{wanted!r} is not a column of {described.schema}.{described.name}")
-        # A name in small letters may be written in any; where two differ in case alone, exactly.
+        # Names match regardless of case; if two columns differ only in case, the exact name is required.
         name = wanted if wanted in described.columns else by_name[wanted.lower()]
         stored = described.columns[name][0]
         if table.unit is not None and key == table.unit.lower() and name in described.inexact:
-            # One person under two spellings would have two shares.
+            # One person under two spellings would count as two units.
             raise InputError(
                 f"tables.{table.name}.unit",
                 f"{declared.name} is compared regardless of case or accents there, and byte by byte here; name a view"
@@ -314,19 +316,19 @@ def open_table(described: Described, table: Table, index: int) -> StoredTable:
 
 
 def _row(described: Described) -> str | None:
-    """Where a row is, in its snapshot: block and place in it, and in which table where there are several."""
+    """Return SQL of a row's number in its snapshot: block, position in it, and the table if there are several."""
     if any(kind not in (*_ADDRESSED, _PARTITIONED) for kind in (described.kind, *described.parts)):
         return None
     at = "CAST(CAST(ctid AS TEXT) AS POINT)"
     place = f"(CAST(({at})[0] AS BIGINT) * 8192 + CAST(({at})[1] AS BIGINT))"
     if described.kind in _ADDRESSED and not described.parts:
         return place
-    # A block has 32 bits and a place in it 13, so that tables are 2^45 apart; 64 bits do not hold that.
+    # A block number has 32 bits and a position in it 13, so oids are multiplied by 2^45, which exceeds 64 bits.
     return f"(CAST(CAST(tableoid AS BIGINT) AS NUMERIC) * {2**45} + {place})"
 
 
 def _read(value: str, stored: str, wanted: SqlType) -> str | None:
-    """A stored column as the declared type, totally; None where there is no sensible reading."""
+    """Return SQL that reads a stored column as the declared type and cannot fail; None if there is no sensible cast."""
     if stored in (*_TEXTS, "enum"):
         return cast_sql(POSTGRES, f"(CAST({value} AS TEXT) {COLLATION})", TEXT, wanted)
     match wanted.kind:
@@ -352,7 +354,7 @@ def _read(value: str, stored: str, wanted: SqlType) -> str | None:
 
 
 def _read_list(value: str, stored: str) -> str | None:
-    """The values of a list, each after U+001F; those that are NULL or empty are left out."""
+    """Return SQL that joins the elements of an array, each after U+001F; without NULL and empty ones."""
     if stored not in (*_TEXTS, *_WHOLE, "bool", "date"):
         return None
     values = f"unnest({value}) WITH ORDINALITY AS listed(e, place) WHERE CAST(e AS TEXT) <> ''"
@@ -361,7 +363,7 @@ def _read_list(value: str, stored: str) -> str | None:
 
 
 def _read_time(value: str, stored: str) -> str:
-    """Timestamps with a zone are read as UTC."""
+    """Return SQL that reads a timestamp; one with a time zone is read as UTC."""
     moment = f"({value} AT TIME ZONE 'UTC')" if stored == "timestamptz" else value
     return within_years(POSTGRES, moment, TIMESTAMP)
 
@@ -377,8 +379,8 @@ def _read_double(value: str, stored: str) -> str | None:
 def _read_number(value: str, stored: str, wanted: SqlType) -> str | None:
     is_integer = wanted.kind is Kind.INTEGER
     if stored == "numeric":
-        # NaN is larger than everything and infinities are what they are, so neither is near; a product with a number of
-        # a hundred thousand digits would be an error.
+        # NaN compares larger than every number, so BETWEEN excludes it, as it does infinities and numbers of a hundred
+        # thousand digits, whose product would be an error.
         scale = 0 if is_integer else wanted.scale
         near = f"CASE WHEN {value} BETWEEN -{_NEAR} AND {_NEAR} THEN round({value} * {10**scale}) END"
         return POSTGRES.fit_integer(near) if is_integer else POSTGRES.fit_decimal(near)
@@ -394,10 +396,10 @@ def _read_number(value: str, stored: str, wanted: SqlType) -> str | None:
 
 
 def server_identity(session: Asks) -> str:
-    """The server's files and the database in them.
+    """Return an identifier of the server's data files and the database in them.
 
     Raises:
-        InputError: the role may not ask; PostgreSQL lets everyone, unless its owner has taken that away.
+        InputError: the role may not call the function, which PostgreSQL allows everyone unless it was revoked.
     """
     ((allowed,),) = session.rows("SELECT has_function_privilege('pg_catalog.pg_control_system()', 'EXECUTE')")
     if not allowed:
@@ -410,7 +412,7 @@ def server_identity(session: Asks) -> str:
 
 
 def marks_of(server: str, table: Described) -> Marks:
-    """The marks of a relation and of all it reads."""
+    """Return the identifiers of a relation and of all relations it reads."""
     system, oid, database = server.split(":", 2)
     marks, rows = [], []
     for number, schema, name, _, _ in table.bases:
@@ -434,9 +436,9 @@ _FORMS: Final = {
 
 
 def form_of(type_name: str, modifier: int) -> StoredColumn:
-    """A type of PostgreSQL as the form of a person."""
+    """Convert a PostgreSQL type to the form in which it stores a unit."""
     if type_name == "numeric" and modifier >= 4:
-        # The scale, of 11 bits with a sign, stands in the lower half.
+        # The scale is the lower 11 bits, signed.
         scale = ((modifier - 4) & 0x7FF ^ 0x400) - 0x400
         form = Form.DECIMAL if scale > 0 else Form.WHOLE
         return StoredColumn(form, f"numeric({(modifier - 4) >> 16},{scale})", max(scale, 0))
@@ -444,7 +446,7 @@ def form_of(type_name: str, modifier: int) -> StoredColumn:
 
 
 def check_identities(catalog: Catalog, described: Mapping[str, Described]) -> None:
-    """Refuse tables that would write one person in two ways; ``described`` by name in small letters.
+    """Refuse tables that would write one unit in two ways; ``described`` is by lower-case table name.
 
     Raises:
         InputError: see :func:`tacit.engines.stored_units.check_stored_units`.
@@ -453,7 +455,7 @@ def check_identities(catalog: Catalog, described: Mapping[str, Described]) -> No
     for table in catalog.tables:
         there = described[table.name.lower()]
         stored = {name.lower(): (name, kind) for name, kind in there.columns.items()}
-        # Where two names differ in case alone, the one that is written so.
+        # If two names differ only in case, the exact one.
         stored |= {
             column.stored_name.lower(): (column.stored_name, there.columns[column.stored_name])
             for column in table.columns

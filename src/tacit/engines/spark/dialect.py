@@ -1,23 +1,23 @@
 """Spark dialect in ANSI mode with the session clock in UTC.
 
-Differences, each learned by running it:
+Differences from standard SQL, each found by experiment:
 
-* ``${name}`` in a statement is replaced by a setting of Spark or the system before it is parsed, also inside texts. So
-  the dollar sign is always spelled by its number.
-* After the word ``array`` the sign ``>>`` is no shift any more, because it might close a type; quoted, ``array`` is
-  an ordinary name.
-* DIV of decimals gives 64 bits and wraps silently. Wide quotients are therefore exact divisions of what is left
-  when the rest is taken away.
-* A cast of a DOUBLE beyond the largest BIGINT by less than an ulp gives the largest BIGINT; a cast to DECIMAL takes
-  the shortest text of the number instead of the number.
+* ``${name}`` in a statement is replaced by a setting of Spark or the system before parsing, even inside texts. So the
+  dollar sign is always written as an escape.
+* After the keyword ``array``, ``>>`` is not parsed as a shift, because it might close a type; in backquotes, ``array``
+  is an ordinary name.
+* DIV of decimals returns 64 bits and wraps silently. Wide quotients are therefore computed as (x - x mod y) / y, which
+  is exact.
+* A cast of a DOUBLE beyond the largest BIGINT by less than an ulp gives the largest BIGINT; a cast to DECIMAL uses the
+  shortest decimal representation of the DOUBLE instead of its exact value.
 * FLOOR and CEIL give BIGINT and fail beyond it. LOG2 is a quotient of logarithms and misses powers of two.
-* BIGINT sums fail where they overflow, so those that could are sums of DECIMAL(38,0).
-* An EXISTS above a union of a relation with itself fails while it is planned: "key not found".
-* NaN equals itself and is larger than everything.
+* BIGINT sums fail on overflow, so sums that could overflow are computed in two halves or in DECIMAL(38,0).
+* An EXISTS above a union of a relation with itself fails during planning: "key not found".
+* NaN equals itself and compares larger than every number.
 
-*Text functions* go by code points and by the order of UTF-8 bytes. Java maps the case of some letters to several
-letters, and of sigma by where it stands. The registry maps letter by letter, so texts that are not ASCII alone go
-through its own table.
+*Text functions* count code points and compare UTF-8 bytes. Java maps the case of some letters to several letters, and
+of sigma by its position. The registry maps letter by letter, so texts with letters beyond ASCII are mapped by its own
+table.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _mapped(d: Dialect, name: str, value: str) -> str:
     letters, others = letter_table(name)
 
     def by_letter(v: str) -> str:
-        # ASCII letters first: their own mapping is the same everywhere.
+        # ASCII letters are added to the table, which holds only letters beyond ASCII.
         ascii_first = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
         old, new = ascii_first if name == "upper" else reversed(ascii_first)
         table = f"translate({v}, {d.text(old + letters)}, {d.text(new + others)})"
@@ -62,10 +62,10 @@ def _mapped(d: Dialect, name: str, value: str) -> str:
 
 
 def _pattern(pattern: str) -> str:
-    """A LIKE pattern as a regular expression of Java that looks for each part once, from where the last one was found.
+    """Return a LIKE pattern as a Java regular expression that searches each part once, after the part before it.
 
-    Spark's own turns % into ``.*``, which goes back and tries again: with several of them for hours, over a text of
-    a thousand letters. A group that is atomic never goes back, and need not: the first place is the best one.
+    Spark translates % to ``.*``, which backtracks: with several of them for hours, on a text of a thousand letters. An
+    atomic group never backtracks, and need not: the first match of a part is the best one.
     """
     first, *others = (_quoted(part) for part in re.split("%+", pattern))
     if not others:
@@ -89,7 +89,7 @@ def _ilike(d: Dialect, node: Call, args: Args) -> str:
 
 
 def _regexp(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
-    """The automaton, one step per character: Java goes back and forth, for hours on some texts."""
+    """Run the finite automaton, one step per character: Java's matcher backtracks, for hours on some texts."""
     found = automaton(text_argument(node, 1))
     table = f"`array`({', '.join(str(state) for row in found.steps for state in row)})"
     kind = _class_of("ascii(c)", found.starts, 0)
@@ -99,7 +99,7 @@ def _regexp(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
 
 
 def _class_of(code: str, starts: Sequence[int], first: int) -> str:
-    """The class of a code point, by halving."""
+    """Return SQL of the class of a code point, by binary search."""
     if len(starts) == 1:
         return str(first)
     half = len(starts) // 2
@@ -108,7 +108,7 @@ def _class_of(code: str, starts: Sequence[int], first: int) -> str:
 
 
 def _counting(name: str) -> Lowering:
-    """A function whose other arguments are small whole numbers and texts; Spark wants 32 bits."""
+    """Return the lowering of a function whose further arguments are texts and small integers, cast to 32 bits."""
 
     def lower(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
         rest = [
@@ -137,7 +137,7 @@ TEXTS: dict[str, Lowering] = {
     "concat_ws": joined("concat_ws({0})", ", "),
     "repeat": _counting("repeat"),
     "regexp": _regexp,
-    # Of one set of characters, or a run of them: nothing to go back for.
+    # Patterns are one set of characters or a run of it, so that matching never backtracks.
     "regexp_extract": patterned("regexp_extract({0}, {1}, 0)"),
     "regexp_replace": patterned("regexp_replace({0}, {1}, {2})"),
     "join_text": joined("({0})", " || "),
@@ -148,7 +148,7 @@ TEXTS: dict[str, Lowering] = {
 
 
 _PLAIN = frozenset('abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 _-+.,:;=<>()[]{}*/%&|!?#@^~"`')
-#: Lists up to here are compared one by one, with values that are short to write.
+#: Largest list, and longest SQL of a value in characters, that is compared one by one.
 _FEW_ITEMS, _SHORT = 64, 20
 _LARGEST = 1.7976931348623157e308
 _PARTS = {
@@ -161,7 +161,7 @@ _PARTS = {
 
 
 def _towards(direction: str) -> Lowering:
-    """FLOOR and CEIL of doubles, asked only where a BIGINT holds the result."""
+    """Return the lowering of FLOOR or CEIL, evaluated for doubles only where a BIGINT holds the result."""
 
     def lower(d: Dialect, node: Call, args: Args) -> str:
         if node.args[0].type.kind is not Kind.DOUBLE:
@@ -172,7 +172,7 @@ def _towards(direction: str) -> Lowering:
 
 
 def _log2(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001 - one shape for all lowerings
-    # A whole number nearby is the logarithm if the power says so.
+    # The nearest integer is the logarithm if 2 to its power is the argument.
     def exact(v: str) -> str:
         return f"CASE WHEN pow(2, rint(log2({v}))) = {v} THEN rint(log2({v})) ELSE log2({v}) END"
 
@@ -180,7 +180,7 @@ def _log2(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001 - one shap
 
 
 def _extreme(name: str) -> Lowering:
-    """Of one value Spark knows no extreme."""
+    """Return the lowering of ``least`` or ``greatest``, which Spark refuses for a single argument."""
     return lambda d, node, args: args[0] if len(args) == 1 else f"{name}({', '.join(args)})"  # noqa: ARG005
 
 
@@ -190,7 +190,7 @@ def _is_bigint(d: Dialect, v: str) -> str:
 
 
 class Spark(Dialect):
-    """Nothing fails where ``try_cast`` stands or CASE keeps away what could."""
+    """Spark dialect: ``try_cast`` and CASE prevent errors."""
 
     lowerings: ClassVar[Mapping[str, Lowering]] = {
         **COMMON,
@@ -203,7 +203,7 @@ class Spark(Dialect):
     }
     forms: ClassVar[Mapping[str, str]] = {
         "fit_integer": "try_cast({0} AS BIGINT)",
-        # Decimals round half away from zero.
+        # Spark rounds decimals half away from zero.
         "read_integer": "try_cast(try_cast({0} AS DECIMAL(38,0)) AS BIGINT)",
         "read_double": "try_cast({0} AS DOUBLE)",
         "read_day": "try_cast({0} AS DATE)",
@@ -212,13 +212,13 @@ class Spark(Dialect):
         "read_timestamp": "CASE WHEN left({0}, 4) <> '0000' THEN try_cast({0} AS TIMESTAMP_NTZ) END",
         "trimmed": "btrim({0}, ' ')",
         "days": "CAST(unix_date({0}) AS BIGINT)",
-        # By way of UTC, as below.
+        # As a TIMESTAMP in the session's time zone, which is UTC.
         "microseconds": "unix_micros(CAST({0} AS TIMESTAMP))",
         "day_of": "date_from_unix_date(CAST({0} AS INT))",
         "moment_of": "CAST(timestamp_micros({0}) AS TIMESTAMP_NTZ)",
         "collected": "array_sort(collect_list({0}) FILTER (WHERE {1}))",
         "list_size": "size({0})",
-        # Folds go from the first to the last.
+        # aggregate() folds from the first element to the last.
         "list_sum": "aggregate({0}, CAST(0 AS DOUBLE), (s, e) -> s + e)",
         "list_mean": "aggregate({0}, CAST(0 AS DOUBLE), (s, e) -> s + e) / nullif(size({0}), 0)",
         "list_squares": "aggregate({0}, CAST(0 AS DOUBLE), (s, e) -> s + (e - {1}) * (e - {1}))"
@@ -235,38 +235,37 @@ class Spark(Dialect):
 
     @property
     def timestamp_type(self) -> str:
-        """The type of timestamps without a zone."""
         return "TIMESTAMP_NTZ"
 
     def quoted(self, name: str) -> str:
-        """A name in backquotes."""
+        """Return a name in backquotes."""
         if "\0" in name or "${" in name:
             raise ValueError("a name cannot hold NUL or ${")
         return "`" + name.replace("`", "``") + "`"
 
     def text(self, value: str) -> str:
-        """ASCII beyond the plainest is spelled by number: a backslash escapes, a dollar sign names a setting."""
+        """Return a text constant; quotes, backslashes, control characters and $, which names a setting, are escaped."""
         spelled = (char if char in _PLAIN or ord(char) >= 160 else f"\\u{ord(char):04x}" for char in value)
         return "'" + "".join(spelled) + "'"
 
     def kept_apart(self, query: str) -> str:
-        """Behind a condition that is always true, which Spark cannot know of a number that is not determined."""
+        """Add a condition that is always true, which the optimizer cannot infer from a nondeterministic function."""
         return f"SELECT * FROM ({query}) WHERE spark_partition_id() >= 0"
 
     def bound(self, value: str, body: Callable[[str], str]) -> str:
-        """A list of one."""
+        """Bind the value by a lambda over an array that holds only this value."""
         return f"element_at(transform(`array`({value}), v -> {body('v')}), 1)"
 
     # -- whole numbers
 
     def divided(self, left: str, right: str, *, wide: bool) -> str:
-        """Towards zero; quotients of the wide type stay below 10^32."""
+        """Truncate towards zero; quotients of the wide type must stay below 10^32."""
         if not wide:
             return f"{left} DIV {right}"
         return self.let(left, lambda v: f"CAST(({v} - {v} % {right}) / {right} AS {self.wide})")
 
     def total(self, value: str, largest: int | None = None) -> str:
-        """Of 64 bits where they always do, else in two such parts, which is faster than one of decimals."""
+        """Sum in BIGINT if that always fits, else in two BIGINT halves, which is faster than a sum of decimals."""
         if largest is not None and fits_64_bits(largest):
             return f"sum({value})"
         # 2^40 parts below 2^22 or 2^23 stay within 64 bits.
@@ -279,15 +278,15 @@ class Spark(Dialect):
     # -- doubles
 
     def is_finite(self, value: str) -> str:
-        """NaN is the largest of all."""
+        """Compare with the largest double; NaN compares larger than every number."""
         return f"(abs({value}) <= {self.number(_LARGEST)})"
 
     def double_to_integer(self, value: str) -> str:
-        """Asked only where it fits."""
+        """Cast only where the result fits."""
         return self.let(value, lambda v: f"CASE WHEN {_is_bigint(self, v)} THEN CAST(rint({v}) AS BIGINT) END")
 
     def double_to_wide(self, value: str) -> str:
-        """In two parts, which scaling by a power of two does exactly."""
+        """Cast in two parts; the scaling by a power of two is exact."""
         far, cut = self.number(2.0**94), self.number(2.0**32)
 
         def halves(v: str) -> str:
@@ -298,14 +297,14 @@ class Spark(Dialect):
         return self.let(value, halves)
 
     def cut(self, value: str) -> str:
-        """Whole ones beyond 2^53 are cut already."""
+        """Cast by way of BIGINT below 2^53; larger doubles are integral already."""
         whole = self.number(2.0**53)
         return self.let(
             value, lambda v: f"CASE WHEN abs({v}) < {whole} THEN CAST(CAST({v} AS BIGINT) AS DOUBLE) ELSE {v} END"
         )
 
     def double_steps(self, value: str, measure: Measure) -> str:
-        """As IEEE arithmetic does it; the least and the greatest are taken at once."""
+        """Use IEEE arithmetic, and clamp with ``least`` and ``greatest``."""
         step = measure.step
         if step.numerator == 1 and is_power_of_two(step.denominator):
             moved = f"{value} * {self.number(float(step.denominator))}"
@@ -318,7 +317,7 @@ class Spark(Dialect):
     # -- text
 
     def matches(self, value: str, pattern: str) -> str:
-        """Of the whole text; Java's ``$`` would forgive a new line."""
+        """Match from the start to the very end of the text; Java's ``$`` would accept a final line break."""
         return f"({value} RLIKE {self.text(chr(92) + f'A(?:{pattern})' + chr(92) + 'z')})"
 
     def read_decimal(self, value: str, scale: int) -> str:
@@ -328,11 +327,11 @@ class Spark(Dialect):
     # -- times
 
     def part(self, name: str, value: str, kind: SqlType) -> str:  # noqa: ARG002 - the same for both
-        """Spark's own function, counted as the registry counts."""
+        """Use Spark's function, shifted to the numbering of the registry."""
         return f"CAST({_PARTS.get(name, name + '({0})').format(value)} AS BIGINT)"
 
     def truncated(self, unit: str, value: str, kind: SqlType) -> str:
-        """Spark's own function, which has no days of a DATE."""
+        """Use Spark's functions; its TRUNC of a DATE does not support days."""
         if kind == DATE:
             return value if unit == "day" else f"CAST(trunc({value}, '{unit}') AS DATE)"
         return f"CAST(date_trunc('{unit}', {value}) AS TIMESTAMP_NTZ)"
@@ -344,13 +343,13 @@ class Spark(Dialect):
         return within_years(self, moved, kind)
 
     def last_day(self, value: str, kind: SqlType) -> str:
-        """Spark's own function."""
+        """Use ``last_day``, which takes a DATE."""
         return f"last_day({value if kind == DATE else f'CAST({value} AS DATE)'})"
 
     # -- aggregates
 
     def quantile(self, value: str, fraction: float, where: str, over: str) -> str:
-        """From the sorted list: Spark's own interpolates in another order."""
+        """Interpolate in the sorted list: Spark's own function computes in another order."""
         if over:
             raise InternalError("a quantile over a window is joined, and never written over it")
 
@@ -364,7 +363,7 @@ class Spark(Dialect):
     # -- choosing
 
     def position(self, value: str, items: Sequence[str], kind: SqlType) -> str:
-        """Compared one by one, which is compiled, or in a constant list; NULL, which is in no list, by itself."""
+        """Compare a few constants one by one, which Spark compiles, else search an array; NULL is tested separately."""
         nothing = self.constant(None, kind)
         if len(items) <= _FEW_ITEMS and len(value) <= _SHORT:
             tests = (f"{value} IS NULL" if item == nothing else f"{value} = {item}" for item in items)
@@ -377,7 +376,7 @@ class Spark(Dialect):
 
 
 def mantissa(value: str, scale: int) -> str:
-    """A Spark DECIMAL(18,scale) without its point."""
+    """Return SQL of a Spark DECIMAL(18,scale) without its point."""
     return f"CAST({value} * CAST({10**scale} AS DECIMAL(10,0)) AS BIGINT)"
 
 

@@ -1,13 +1,13 @@
-"""The Spark engine: one session, one job group per query, exact integers back.
+"""The Spark engine: one session, one job group per query, exact integer measurements.
 
-Every statement is collected once; nothing is drawn before all integers are here, so a partition that Spark computes
-again can never give a second draw. A session that was started here and is lost is started again for
-the next query; one at a Spark Connect server is asked whether it is still known before it is used after a pause,
-so that no charge is spent on finding out.
+Every statement is collected once, and noise is drawn only after all integers have arrived, so a partition that Spark
+computes again can never cause a second draw. A lost session that was started here is restarted for the next query;
+before a session at a Spark Connect server is used after a pause, the server is asked whether it still exists, so that
+no query is charged to find out.
 
-Statements bound units with one exchange. Rows go to where their unit is counted before anything is collected, and from
-there on pairs (unit, group), the choice of groups and the sums over a unit all find their rows in place. Only sums per
-group move again, one row per group and task.
+Statements bound units with one exchange. Rows are distributed by unit before any aggregation, so that pairs (unit,
+group), the choice of groups and the sums over a unit need no further exchange. Only sums per group are exchanged again,
+one row per group and task.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ from tacit.query.types import INTEGER
 
 @dataclass(frozen=True)
 class SparkWriter(CellWriter):
-    """Writes statements that bound units with one exchange."""
+    """Writer of statements that bound units with one exchange."""
 
     def _pairs(self, partials: Partials, read: frozenset[int]) -> str:
-        """One row per unit and group that counts: ``u``, group columns and what is collected."""
+        """Write the query for one row per pair (unit, group): ``u``, group columns and collected aggregates."""
         collected = "".join(f", {sql} AS {name}" for name, sql in partials.collected.items())
         collected += ", count(*) AS seen"
         carried = "".join(f", {name}" for name in (*partials.collected, "seen"))
@@ -75,25 +75,25 @@ class SparkWriter(CellWriter):
         return self.in_public_groups(coded, "seen") if keys and not self.has_others else coded
 
     def in_public_groups(self, coded: str, seen: str) -> str:
-        """Rows of ``coded`` in public groups.
+        """Return rows of ``coded`` whose group ``g`` is on the public list.
 
-        A condition on groups alone is moved below the sums, and computed for every row. One that also looks at a
-        count, which is never 0, stays where it stands.
+        Spark pushes a condition on groups below the aggregation, where it is computed for every row. A condition that
+        also reads ``seen``, a count that is never 0, is not pushed down.
         """
         return f"SELECT * FROM ({coded}) WHERE CASE WHEN {seen} > 0 THEN g END IS NOT NULL"
 
     def kept(self, columns: Mapping[str, str], read: frozenset[int]) -> Named:
-        """Rows in the groups their unit keeps; where there is nothing to choose they are still brought together."""
+        """Select the rows in the groups their unit keeps, distributed by unit even if there is nothing to choose."""
         if self.must_choose:
             return super().kept(columns, read)
         return Named(f"WITH r AS ({self.rows(columns, read)} DISTRIBUTE BY u)", "r")
 
     def _counted(self, source: str, most: int) -> str:
-        """Counts per place, of at most ``most`` values of a unit in a group; in one pass, so that rows move once."""
+        """Write the query for counts per place, of at most ``most`` values per unit and group, with one exchange."""
         names = ", ".join(self.groups.columns)
         per_place = f"SELECT u, {names}, x, count(*) AS n FROM {source} GROUP BY u, {names}, x"
         totals = f"SELECT *, sum(n) OVER (PARTITION BY u, {names}) AS total FROM ({per_place})"
-        # Units with no more values than count need no choice, and stay as they are.
+        # Units with at most ``most`` values need no choice, and their rows are not copied.
         one, copies = (
             f"CASE WHEN total > {most} THEN {then} ELSE {other} END" for then, other in (("1", "n"), ("n", "1"))
         )
@@ -106,23 +106,23 @@ class SparkWriter(CellWriter):
 
 
 _OPERATOR = logging.getLogger("tacit.operator")
-#: Seconds after which a server elsewhere may have forgotten an unused session; by itself it takes an hour.
+#: Seconds without use after which a Spark Connect session is checked; by default servers drop one after an hour.
 _PAUSE = 300.0
 
 
 class SparkEngine(SqlEngine):
-    """Measures tables with Spark.
+    """Engine that measures tables with Spark.
 
     Args:
         catalog: the tables.
         data: where each table's rows are, by table name.
-        limits: seconds of a query; memory, threads and where to spill of a Spark that is started here.
+        limits: seconds of a query; memory, threads and spill directory of a Spark that is started here.
         session: ``"spark"``, ``"sc://…"``, or a Spark session of any kind.
         settings: further settings of a session that is started here.
 
     Raises:
-        InputError: when there is no Spark, the session is not fit for exact work, or a source is missing, cannot be
-            read as declared, or lacks a column.
+        InputError: Spark is not available, the session fails a trial, or a source is missing, cannot be read as
+            declared, or lacks a column.
     """
 
     dialect = SPARK
@@ -164,7 +164,7 @@ class SparkEngine(SqlEngine):
         self._used = time.monotonic()
 
     def _states(self) -> tuple[object, ...]:
-        """The states of the files of all sources."""
+        """Return the states of the files of all sources."""
         return tuple(source_state(source.kind, source.path) for source in self._data.values())
 
     @property
@@ -187,14 +187,17 @@ class SparkEngine(SqlEngine):
                     with query.named():
                         yield query, self._stored
                 except BaseException:
-                    # A server elsewhere may still be at work on it.
+                    # A Spark Connect server may still be working on it.
                     with self._lock:
                         self._left.add(query)
                     raise
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
-        """Use the session, which is renewed first where it was lost; a failure leaves it in doubt."""
+        """Use the session in this block, after renewing a lost one.
+
+        After a failure it is checked before the next use.
+        """
         try:
             self._ensure()
             yield
@@ -206,7 +209,7 @@ class SparkEngine(SqlEngine):
             raise
 
     def marks(self, table: str) -> Marks:
-        """Identity of a table, independent of its name in a project; see :mod:`.sources`."""
+        """Return the identifiers of a table, independent of its name in a project; see :mod:`.sources`."""
         place = [part.name.lower() for part in self._catalog.tables].index(table.lower())
         source = next(source for name, source in self._data.items() if name.lower() == table.lower())
 
@@ -217,18 +220,18 @@ class SparkEngine(SqlEngine):
         return opaquely(look, lambda: table)
 
     def close(self) -> None:
-        """Interrupt what runs and give the session back; may be called twice."""
+        """Interrupt running queries and release the session; may be called twice."""
         self.interrupt()
         with self._lock:
             closed, self._closed = self._closed, True
         if not closed:
-            # A lost session has no views, and would be asked for each of them.
+            # A lost session has no views, and each drop would wait for it.
             if not self._doubtful or self._held.is_alive():
                 self._drop_views()
             self._held.release()
 
     def _ensure(self) -> None:
-        """After a failure or a pause: see whether the session and its views are still there, and renew what is not."""
+        """Check the session and its views after a failure or a pause, and renew what is lost."""
         if self._closed:
             raise RuntimeError("the engine is closed")
         with self._renewing:
@@ -240,13 +243,13 @@ class SparkEngine(SqlEngine):
                 self._look_again()
 
     def _look_again(self) -> None:
-        """Open all sources anew: Spark keeps to the files, and the sizes, that it found when it was told of them."""
+        """Open all sources again: Spark keeps the list and sizes of files from when a source was opened."""
         before = self._views
         try:
             self._open()
         except InputError as problem:
             raise RuntimeError(f"a source has changed and cannot be read any more: {problem}") from None
-        # A query that was written before may still be on its way to them.
+        # Queries written earlier may still read the latest old views, so only those before them are dropped.
         for view in self._outdated:
             _forget(self._held, view)
         self._outdated = before
@@ -254,21 +257,21 @@ class SparkEngine(SqlEngine):
     def _mend(self) -> None:
         with self._lock:
             left = set(self._left)
-        # A server elsewhere that could not be told to stop may still be at work, and have no time for anything else.
+        # A Spark Connect server that was not reached by an interrupt may still be busy with that query.
         heard = {jobs for jobs in left if jobs.interrupt()}
         if not self._is_whole():
             try:
                 self._held = self._held.renewed()
                 self._open()
             except InputError as problem:
-                # Where the server is and what it lacks is the operator's business.
+                # The address of the server and its state are for the operator only.
                 raise RuntimeError(f"Spark is lost: {problem}") from None
             heard = left
         with self._lock:
             self._left -= heard
 
     def _is_whole(self) -> bool:
-        """Whether the session answers and has all views: a server that was started again may know it by name alone."""
+        """Whether the session answers and has all views: a restarted server may know the session by name only."""
         try:
             with hushed():
                 return self._held.is_alive() and all(map(self._held.spark.catalog.tableExists, self._views))
@@ -292,7 +295,7 @@ def _forget(held: SessionHandle, view: str) -> None:
 
 _OLDEST: Final = 4
 _OLDEST_JAVA: Final = 17
-#: Modules that a session needs beside pyspark: at a Spark Connect server, and on this machine.
+#: Modules that a session needs in addition to pyspark: for Spark Connect, and on this machine.
 _CONNECT: Final = ("grpc", "grpc_status", "google.rpc", "pandas", "zstandard")
 _LOCAL: Final = ("py4j",)
 
@@ -300,7 +303,7 @@ _LOCAL: Final = ("py4j",)
 def look_at(
     place: object, catalog: Catalog, sources: Mapping[str, SourceLike], limits: Limits | None = None
 ) -> Iterator[DoctorCheck]:
-    """All checks, in order; one that everything after it needs ends them."""
+    """Yield all checks of ``tacit doctor``, in order; stop after a failed check that all later ones need."""
     is_connect = isinstance(place, str) and place.startswith(SCHEME)
     needed = [_packages(_CONNECT if is_connect else _LOCAL if isinstance(place, str) else ())]
     if isinstance(place, str):
@@ -348,7 +351,7 @@ def _has(module: str) -> bool:
 
 
 def _java() -> DoctorCheck:
-    """The Java that Spark would start: that of JAVA_HOME, else the first on the path."""
+    """Check the Java that Spark would start: that of JAVA_HOME, else the first on the path."""
     remedy = f"install Java {_OLDEST_JAVA} (such as openjdk-{_OLDEST_JAVA}-jre-headless), or point JAVA_HOME at it"
     home = os.environ.get("JAVA_HOME")
     program = str(Path(home, "bin", "java")) if home else shutil.which("java")
@@ -367,7 +370,7 @@ def _java() -> DoctorCheck:
 
 
 def _server(place: str) -> list[DoctorCheck]:
-    """Checks of a Spark Connect address, before the server is asked."""
+    """Check a Spark Connect address without contacting the server."""
     where = _named(place)
     if is_open_to_others(place):
         remedy = "end the address in /;use_ssl=true, or keep the server on this machine"

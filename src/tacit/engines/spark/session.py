@@ -1,16 +1,16 @@
-"""Spark session: found or started, checked before use, and watched while a query runs.
+"""Spark session: connected or started, checked before use, and watched while a query runs.
 
-Differences of Spark Connect (``sc://host:15002``) from a Spark of this process: the server has its own disk, settings
-of the session travel with it, and an unused session is forgotten after a while (:mod:`engine` asks before it trusts
-one). A server that does not answer is tried for some seconds and then counts as lost.
+Spark Connect (``sc://host:15002``) differs from a Spark of this process: the server has its own disk, keeps the
+settings of the session, and drops an unused session after a while (:mod:`.engine` checks before it uses one). A server
+that does not answer is retried for some seconds and then considered lost.
 
 ``"sc://…"`` connects to a Spark Connect server, ``"spark"`` starts Spark in this process's own Java machine. A session
-that its owner made may be of any class, and its settings are never changed. All of them must pass the same checks with
-known answers; the refusal of one that does not names the setting.
+that its owner made may be of any class, and its settings are never changed. Every session must pass the same *trials*,
+statements with known results; the refusal of a session names the setting to change.
 
-The work of a query carries its own name: a tag on Spark Connect, a job group where there is a Spark context. A stop
+The work of a query has a unique name: a tag on Spark Connect, a job group if there is a Spark context. An interrupt
 between two jobs finds nothing to cancel, so it is repeated until the query ends. Progress is what a Spark Connect
-server tells, every other second, to the thread that waits for the rows.
+server reports, every other second, to the thread that waits for the rows.
 """
 
 from __future__ import annotations
@@ -40,15 +40,16 @@ from tacit.engines.frames import arrow_arrays
 from tacit.engines.protocol import Limits, fill
 
 SCHEME: Final = "sc://"
-#: Retries of a server that does not answer, with milliseconds between: some five seconds in all. pyspark's own ten
-#: minutes would hold up the caller, and every later query.
+#: Retries of a server that does not answer, with delays in milliseconds: some five seconds in total. pyspark's default
+#: of ten minutes would block the caller and every later query.
 _RETRIES: Final[dict[str, Any]] = {
     "max_retries": 6,
     "initial_backoff": 100,
     "max_backoff": 2000,
     "backoff_multiplier": 2,
 }
-#: A server that is back is soon found: other channels' waiting does not count, and one's own is shorter than the tries.
+#: Options of gRPC that find a restarted server soon: backoff is not shared with other channels, and shorter than the
+#: retries.
 _CHANNEL: Final = [
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.initial_reconnect_backoff_ms", 200),
@@ -58,11 +59,11 @@ _FORM: Final = "must be an address such as sc://host:15002, or sc://host:443/;us
 
 
 def connected(place: str, settings: Mapping[str, str]) -> Any:
-    """A session of its own at the server, with these settings; ``${NAME}`` in the address is of the environment.
+    """Open a separate session at a Spark Connect server; ``${NAME}`` in the address is an environment variable.
 
     Raises:
-        InputError: packages are missing, the address cannot be read, or no server answers there. Of the address only
-            host and port are quoted, because the rest may hold a token.
+        InputError: packages are missing, the address is malformed, or no server answers there. The message quotes only
+            host and port of the address, because the rest may hold a token.
     """
     where = shown_place(place)
     try:
@@ -72,11 +73,11 @@ def connected(place: str, settings: Mapping[str, str]) -> Any:
             from pyspark.sql.connect.session import SparkSession
     except (ImportError, SystemExit):  # it exits where it takes itself to be a doctest
         raise InputError("engine", f"sc:// needs more packages: {install_command('spark')}") from None
-    # It says so whenever a server is lost; the caller is told by an exception.
+    # pyspark warns whenever a server is lost; the caller gets an exception anyway.
     warnings.filterwarnings("ignore", message=re.escape("[RETRIES_EXCEEDED]"))
     spark, filled = None, fill(place, lambda value: quote(value, safe=""))
     try:
-        # Not by its builder, which would make it the default of the process.
+        # Not by the builder, which would make the session the default of the process.
         spark = SparkSession(connection=DefaultChannelBuilder(filled, _CHANNEL))
         spark.client.set_retry_policies([DefaultPolicy(**_RETRIES)])
         with calm():
@@ -84,7 +85,7 @@ def connected(place: str, settings: Mapping[str, str]) -> Any:
                 spark.conf.set(name, value)
         return spark
     except Exception as problem:
-        # Its words may quote the address.
+        # The message may quote the address.
         code = getattr(problem, "getGrpcStatusCode", None)
         state = type(problem).__name__ if code is None else code().name
     if spark is None:
@@ -94,7 +95,7 @@ def connected(place: str, settings: Mapping[str, str]) -> Any:
 
 
 def shown_place(place: str) -> str:
-    """Host and port of an address, which hold no secret."""
+    """Return host and port of an address, which hold no secret."""
     try:
         parts = urlsplit(place)
         host, port = parts.hostname, parts.port
@@ -106,7 +107,7 @@ def shown_place(place: str) -> str:
 
 
 def is_open_to_others(place: str) -> bool:
-    """Whether statements and exact sums would travel in the open: neither encrypted nor within this machine."""
+    """Whether statements and exact sums would travel unencrypted to another machine."""
     words = urlsplit(place).path.lower()
     if "use_ssl=true" in words or "token=" in words:
         return False
@@ -119,7 +120,7 @@ def is_open_to_others(place: str) -> bool:
 
 @contextmanager
 def calm() -> Iterator[None]:
-    """Spark warns about versions of packages that are not used here."""
+    """Suppress Spark's warnings about versions of packages that are not used here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -128,12 +129,12 @@ def calm() -> Iterator[None]:
 # Sessions of this machine and of servers ------------------------------------------------------------------------------
 
 
-#: Both packages hold the module ``pyspark``.
+#: Install command of the full package; both packages contain the module ``pyspark``.
 INSTALL_LOCAL: Final = f"{install_command('spark-local')} (after pip uninstall pyspark-client)"
 _NAME = "tacit"
-#: A task that fails for reasons of the machine is tried again this often.
+#: Number of attempts for a task that fails for reasons of the machine.
 _TRIES = 4
-#: Sessions that share the one Spark context a process can have, and who started it.
+#: Number of sessions that share the one Spark context of the process; one more if it was started elsewhere.
 _LOCK = threading.RLock()
 _SHARED: dict[str, int] = {"count": 0}
 
@@ -146,19 +147,19 @@ _SETTINGS = {
     "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
-    # The statistics of row groups decide nothing: a condition on one person would decide which columns of all are read.
+    # Row groups are not skipped by their statistics: a condition on one person would decide which columns are read.
     "spark.sql.parquet.filterPushdown": "false",
-    # Nor does a stage without rows: whether one person has any would decide on the work of the stages after it.
+    # Nor are stages after an empty one: whether one person has a row would decide about their work.
     "spark.sql.adaptive.optimizer.excludedRules": "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation",
-    # Spark's parser remembers all it has seen and never forgets by itself: a thousand different queries filled two
-    # thirds of a gigabyte, and Java did little but collect garbage. Here it forgets at a third of the driver's memory;
-    # at a tenth it forgets so often that it spends half of Java's time on learning the same again.
+    # By default the caches of Spark's parser grow without bound: a thousand different queries filled two thirds of a
+    # gigabyte, and Java did little but collect garbage. Here they are cleared at a third of the driver's memory; at a
+    # tenth they would be cleared so often that rebuilding them takes half of Java's time.
     "spark.sql.parser.manageParserCaches": "true",
     "spark.sql.parser.parserDfaCacheFlushRatio": "33",
-    # Before each statement Spark writes all its plans out, for a page and a log that are off; one of them is enough.
+    # Before each statement Spark formats all its plans for a UI and a log that are off; one plan is enough.
     "spark.sql.ui.explainMode": "simple",
 }
-#: Those that only a new Java machine can have.
+#: Settings that apply only when a Java machine is started.
 _MACHINE = {
     "spark.app.name": _NAME,
     "spark.ui.enabled": "false",
@@ -171,7 +172,7 @@ _MACHINE = {
 
 
 class _Hush(logging.Filter):
-    """Drops what Spark's Python side writes to the terminal about a failure: its words can quote data."""
+    """Log filter that drops what Spark's Python side prints about a failure: its messages can quote data."""
 
     threads: ClassVar[threading.local] = threading.local()
 
@@ -184,7 +185,7 @@ _HUSH = _Hush()
 
 @contextmanager
 def hushed() -> Iterator[None]:
-    """Keep Spark's words about failures off the terminal, in this thread; the caller gets them as an exception."""
+    """Keep Spark's messages about failures in this thread off the terminal; the caller gets them as an exception."""
     try:
         from pyspark.logger import PySparkLogger
     except ImportError:
@@ -201,18 +202,18 @@ def hushed() -> Iterator[None]:
 
 
 def is_session(candidate: object) -> bool:
-    """Whether something has what a Spark session has; no class is asked for."""
+    """Whether an object has the methods of a Spark session, whatever its class."""
     return all(hasattr(candidate, name) for name in ("sql", "read", "conf", "createDataFrame"))
 
 
 class SessionHandle:
-    """A session in use.
+    """A Spark session in use.
 
     Args:
-        spark: the session itself.
-        place: where it came from; None for one that its owner made, which is never stopped or started again.
-        limits: for starting it again.
-        settings: likewise.
+        spark: the session.
+        place: ``"spark"`` or ``"sc://…"``; None for a session that its owner made, which is never stopped or restarted.
+        limits: resource limits, used if it is restarted.
+        settings: further settings, used if it is restarted.
     """
 
     def __init__(self, spark: Any, place: str | None, limits: Limits, settings: Mapping[str, str]) -> None:
@@ -230,11 +231,11 @@ class SessionHandle:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether the machine that reads files is another one, or may be: Spark Connect."""
+        """Whether files may be read by another machine, as with Spark Connect."""
         return self.context is None
 
     def is_alive(self) -> bool:
-        """Whether it still answers."""
+        """Whether the session still answers."""
         try:
             with hushed():
                 return bool(self.spark.sql("SELECT 1").collect()[0][0] == 1)
@@ -242,10 +243,10 @@ class SessionHandle:
             return False
 
     def renewed(self) -> SessionHandle:
-        """Another session in its place; the same where its owner made it, if it is still fit.
+        """Return a new session; for a session that its owner made the same one, after the trials.
 
         Raises:
-            InputError: there is none.
+            InputError: no session can be opened.
         """
         if self._place is None:
             with hushed():
@@ -254,11 +255,11 @@ class SessionHandle:
         if not self._place.startswith(SCHEME):
             self.release()
             return open_session(self._place, self._limits, self._settings)
-        # Its server may be back, and still at work on what was asked before: it is told to forget that first.
+        # The server may be reachable again and still work on earlier queries, so the old session is released first.
         return _tried(open_untried(self._place, self._limits, self._settings), self.release)
 
     def release(self) -> None:
-        """Stop what was started for it; may be called twice."""
+        """Stop the session and what was started for it; may be called twice."""
         with _LOCK:
             if self._released or self._place is None:
                 return
@@ -272,7 +273,7 @@ class SessionHandle:
 
 
 def open_session(place: object, limits: Limits, settings: Mapping[str, str] | None = None) -> SessionHandle:
-    """A session that passed the trial.
+    """Open a session and run the trials.
 
     Args:
         place: ``"spark"``, ``"sc://…"``, or a session.
@@ -280,7 +281,7 @@ def open_session(place: object, limits: Limits, settings: Mapping[str, str] | No
         settings: further settings of a session that is started here.
 
     Raises:
-        InputError: Spark is not installed, does not start, or is not fit; the problem names the setting.
+        InputError: Spark is not installed, does not start, or fails a trial; the message names the setting.
     """
     return _tried(open_untried(place, limits, settings))
 
@@ -297,7 +298,7 @@ def _tried(held: SessionHandle, before: Callable[[], None] = lambda: None) -> Se
 
 
 def open_untried(place: object, limits: Limits, settings: Mapping[str, str] | None = None) -> SessionHandle:
-    """The same before the trial; ``tacit doctor`` tries it check by check."""
+    """Open a session without the trials, which ``tacit doctor`` runs one by one."""
     more = dict(settings or {})
     if not isinstance(place, str):
         if not is_session(place):
@@ -317,7 +318,7 @@ def open_untried(place: object, limits: Limits, settings: Mapping[str, str] | No
 
 
 def _classic(limits: Limits, settings: Mapping[str, str]) -> Any:
-    """A session of its own on the one context that a process can have; a first one starts Java."""
+    """Return a new session on the one Spark context that a process can have; start Java for the first one."""
     try:
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
@@ -330,7 +331,7 @@ def _classic(limits: Limits, settings: Mapping[str, str]) -> Any:
         running = SparkContext._active_spark_context is not None
         try:
             context = SparkContext._active_spark_context or _start(limits, settings)
-            # Not the first session of the context, whose settings all share.
+            # Not the first session of the context, whose settings all sessions share.
             spark = SparkSession(context).newSession()
             for name, value in {**_SETTINGS, **settings}.items():
                 if not name.startswith(("spark.driver.", "spark.executor.")):
@@ -339,13 +340,13 @@ def _classic(limits: Limits, settings: Mapping[str, str]) -> Any:
             raise
         except Exception as problem:
             raise InputError("engine", f"Spark does not start: {_first_line(problem)}") from None
-        # A context that others run counts one more, so that it is never stopped here.
+        # A context that was started elsewhere counts one more, so that it is never stopped here.
         _SHARED["count"] += 2 if running and _SHARED["count"] == 0 else 1
         return spark
 
 
 def _start(limits: Limits, settings: Mapping[str, str]) -> Any:
-    """A context, with Java kept quiet, off the network, and within its memory."""
+    """Start a context, with Java's output suppressed, off the network, and within its memory."""
     from pyspark import SparkConf, SparkContext, java_gateway
 
     threads = limits.threads or os.cpu_count() or 1
@@ -362,7 +363,7 @@ def _start(limits: Limits, settings: Mapping[str, str]) -> Any:
     with tempfile.TemporaryFile() as words, _interrupt_kept():
         if SparkContext._gateway is not None:
             return SparkContext(conf=conf)
-        # Where Java writes while it starts; Spark's own log is off, and nothing of it belongs on the terminal.
+        # Java's error output while it starts; Spark's own log is off, so that nothing of it appears on the terminal.
         try:
             launch: Any = java_gateway.launch_gateway
             gateway = launch(conf, {"stdout": subprocess.DEVNULL, "stderr": words})
@@ -377,7 +378,7 @@ def _start(limits: Limits, settings: Mapping[str, str]) -> Any:
 
 @contextmanager
 def _interrupt_kept() -> Iterator[None]:
-    """Spark takes Ctrl-C for itself; engines stop their own work."""
+    """Restore the handler of Ctrl-C, which Spark replaces; engines stop their own work."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -397,7 +398,7 @@ def _stop_context(context: Any) -> None:
 
 
 def _forget_lost() -> None:
-    """Clear away a context whose Java machine is gone, so that another can be started."""
+    """Remove a context whose Java machine has ended, so that another can be started."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -426,10 +427,10 @@ def _quietly(stop: Any) -> None:
 
 
 def _mebibytes(size: str) -> int:
-    """A size such as ``"4GB"`` in the words of the project file."""
+    """Return a size such as ``"4GB"``, as in the project file, in MiB; at least 512."""
     number = size.rstrip("iBKMGT ")
     factor = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}[size[len(number) :].strip()[0]]
-    # Java needs some to start at all.
+    # Java needs a minimum to start.
     return max(512, int(float(number) * factor))
 
 
@@ -439,14 +440,14 @@ def _first_line(problem: BaseException) -> str:
 
 @dataclass(frozen=True)
 class Trial:
-    """Something that must hold.
+    """A requirement that a Spark session must meet.
 
     Args:
-        name: for people.
-        words: what is so where it holds.
-        remedy: what to set where it does not.
-        true: conditions that must be true.
-        fails: statements that must fail.
+        name: short name, for people.
+        words: description of the requirement.
+        remedy: what to change if the session does not meet it.
+        true: SQL conditions that must be true.
+        fails: SQL statements that must fail.
     """
 
     name: str
@@ -464,7 +465,7 @@ _QUOTIENT: Final = (
     "CAST(CAST('77371252455336267181195266' AS DECIMAL(38,0)) / CAST(2 AS DECIMAL(38,0)) AS DECIMAL(38,0))"
     " = 38685626227668133590597633"
 )
-#: Without ANSI mode these give numbers, and wrong ones.
+#: Statements that return wrong numbers without ANSI mode.
 _WRAPPING: Final = (
     "SELECT x + CAST(1 AS BIGINT) FROM VALUES (CAST(9223372036854775807 AS BIGINT)) AS t(x)",
     "SELECT sum(x) FROM VALUES (CAST(9223372036854775807 AS BIGINT)), (CAST(1 AS BIGINT)) AS t(x)",
@@ -530,7 +531,7 @@ def try_out(spark: Any) -> None:
     Raises:
         InputError: naming the settings.
     """
-    # All conditions at once, and trial by trial where that fails: a condition may also raise.
+    # All conditions in one statement; if that fails, trial by trial, since a condition may also raise.
     if not _hold(spark, [condition for trial in TRIALS for condition in trial.true]):
         wrong = [trial.remedy for trial in TRIALS if trial.true and not passes(spark, trial)]
         raise InputError("engine", f"this Spark session is not fit for exact sums: {'; '.join(wrong) or 'no answer'}")
@@ -543,7 +544,7 @@ def try_out(spark: Any) -> None:
 
 
 def passes(spark: Any, trial: Trial) -> bool:
-    """Whether one trial comes out well."""
+    """Whether a session passes one trial."""
     return (not trial.true or _hold(spark, trial.true)) and all(_fails(spark, each) for each in trial.fails)
 
 
@@ -566,12 +567,12 @@ def _fails(spark: Any, statement: str) -> bool:
 
 
 _TICK = 0.2
-#: Seconds that a stop waits for a server elsewhere to hear of it; one that is lost never does.
+#: Seconds that an interrupt waits for the server's confirmation, which a lost server never sends.
 _HEARD = 2.0
 
 
 class SparkQuery:
-    """The work of one query, for so many seconds at most; None for no limit. ``progress`` is told percentages."""
+    """The work of one query: name, time limit in seconds (None for no limit), interruption and progress."""
 
     def __init__(self, held: SessionHandle, seconds: float | None, progress: Callable[[float], None] | None) -> None:
         self._spark, self._context = held.spark, held.context
@@ -586,7 +587,7 @@ class SparkQuery:
         self._heard = False
 
     def rows(self, sql: str) -> list[Any]:
-        """All rows of a statement, fetched once; a task that Spark repeats is repeated before that.
+        """Return all rows of a statement, fetched once, after any retries of tasks by Spark.
 
         Raises:
             InterruptedError: the query was stopped.
@@ -599,17 +600,17 @@ class SparkQuery:
         return rows
 
     def columns(self, sql: str, as_objects: Sequence[bool]) -> list[NDArray[Any]]:
-        """The same as columns, of which there are ``count``."""
+        """Return the first columns, one per flag: objects with None for NULL if it is true, else floats with NaN."""
         self.check()
         return arrow_arrays(self._spark.sql(sql).toArrow(), as_objects)
 
     def check(self) -> None:
-        """Raise if the query was stopped."""
+        """Raise if the query was interrupted."""
         if self._stopped.is_set():
             raise InterruptedError("the query was stopped")
 
     def interrupt(self) -> bool:
-        """Stop; also what has not begun yet. Whether Spark heard of it."""
+        """Interrupt the query, even before it starts; return whether Spark confirmed it."""
         self._stopped.set()
         return self._cancel()
 
@@ -619,7 +620,7 @@ class SparkQuery:
                 self._context.cancelJobGroup(self._name)
                 return True
             return False
-        # The watcher and another thread may stop at once; one request to the server is enough.
+        # The watcher and another thread may interrupt at the same time; one request to the server is enough.
         with self._lock:
             if self._stopping is None or not self._stopping.is_alive():
                 self._heard = False
@@ -636,7 +637,7 @@ class SparkQuery:
 
     @contextmanager
     def named(self) -> Iterator[None]:
-        """Give the name to everything this thread asks of Spark, and watch over it."""
+        """Give the query's name to all Spark work of this thread in this block, and watch it."""
         watcher = threading.Thread(target=self._watch, daemon=True)
         self._mark()
         watcher.start()
@@ -644,7 +645,7 @@ class SparkQuery:
             with hushed():
                 yield
         except BaseException:
-            # However the query ended, by Ctrl-C among others: Spark does not go on without us.
+            # However the query ended, for example by Ctrl-C, Spark must not go on.
             self.interrupt()
             raise
         finally:
@@ -655,7 +656,7 @@ class SparkQuery:
     def _mark(self) -> None:
         self._thread = threading.get_ident()
         if self._context is not None:
-            # Tasks are interrupted as well, not only left alone.
+            # True: running tasks are interrupted as well.
             self._context.setJobGroup(self._name, "tacit", True)
             return
         self._spark.addTag(self._name)
@@ -673,7 +674,7 @@ class SparkQuery:
                 self._spark.removeProgressHandler(self._hear)
 
     def _hear(self, stages: Iterable[Any] | None, operation_id: str | None = None, **_: Any) -> None:
-        """Note progress of a Spark Connect server; handlers hear of all work of a session, so the thread decides."""
+        """Record progress of a Spark Connect server; handlers get all work of a session, so the thread is compared."""
         if threading.get_ident() != self._thread:
             return
         known = list(stages or ())
@@ -691,7 +692,7 @@ class SparkQuery:
                 self._progress(self._done())
 
     def _done(self) -> float:
-        """The percentage of tasks done, of those known so far; never less than before."""
+        """Return the percentage of known tasks that are done; never less than before."""
         told = self._told.values()
         tasks, done = sum(tasks for tasks, _ in told), sum(done for _, done in told)
         self._best = max(self._best, min(100.0, 100.0 * done / tasks if tasks else 0.0))

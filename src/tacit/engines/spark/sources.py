@@ -1,19 +1,19 @@
 """Spark sources: Parquet, CSV, catalog tables, Spark and Python frames.
 
-*Parquet.* Spark takes the types of columns in the names of folders from all the names there are, so one folder can
-change how the others are read; here they are always texts. It fails where a moment in milliseconds lies beyond its
-range; here moments are read as the whole numbers they are stored as, and brought to microseconds by an expression.
-Stored types are read from the files themselves where they lie on this machine, and from Spark elsewhere.
+*Parquet.* Spark infers the types of columns encoded in folder names from all these names, so one folder can change how
+the others are read; here they are always texts. Spark fails on a timestamp in milliseconds beyond its range; here
+timestamps are read as the integers they are stored as, and converted to microseconds by an expression. Stored types are
+read from the files if they are on this machine, else from Spark.
 
-A file that lies on this machine settles whose budget pays, so it must be the one that is read.
+A file on this machine determines which budget is charged, so Spark must read the same file.
 
-Every declared column is read through a total expression, by the same rules as DuckDB's sources. Spark itself is asked
-for names and types only; no row is read before a query. CSV is read in this process, as text and by DuckDB, so that
-one rule says what a line is; it is meant for small tables, and larger ones belong in Parquet.
+Every declared column is read by an expression that cannot fail, by the same rules as DuckDB's sources. When a source is
+opened, Spark is asked only for names and types; no row is read before a query. CSV is read in this process by DuckDB,
+as text, so that all engines split lines by one rule; it is meant for small tables, and larger ones belong in Parquet.
 
-*Identity of sources that only Spark can read.* A table is its full name in its catalog. A table with files is also
-where they lie: those of this machine by the same mark that a file opened without Spark has, others by the address of
-their folder. A frame without files is its content.
+*Identity of sources that only Spark can read.* A table is identified by its full name in its catalog. A table with
+files is also identified by their location: files on this machine as if opened without Spark, others by the address of
+their folder. A frame without files is identified by its content.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
 
 
 def read_from(path: str) -> tuple[str, ...]:
-    """The addresses that Spark is to read."""
+    """Return the addresses that Spark is to read."""
     if ADDRESS.match(path):
         return (path,)
     return tuple(map(_address, _here(path)))
 
 
 def check_same_files(spark: Any, path: str, where: str) -> None:
-    """Refuse a path of this machine that a server elsewhere sees otherwise: other names, sizes or times of change.
+    """Refuse a path whose files a remote server sees with other names, sizes or modification times than this machine.
 
     Raises:
         InputError: at ``where``.
@@ -60,7 +60,7 @@ def check_same_files(spark: Any, path: str, where: str) -> None:
         return
     here = sorted((str(file), file.stat().st_size, file.stat().st_mtime_ns // 10**9) for file in _here(path))
     try:
-        # Of what stands in them nothing is read.
+        # The content of the files is not read.
         found = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(list(read_from(path)))
         rows = found.selectExpr("path", "length", "unix_seconds(modificationTime)").collect()
         there = sorted((re.sub("^file:/+", "/", name), size, second) for name, size, second in rows)
@@ -75,7 +75,7 @@ def check_same_files(spark: Any, path: str, where: str) -> None:
 
 
 def _here(path: str) -> list[Path]:
-    """The files of this machine that a path, a pattern or a folder means."""
+    """Return the files of this machine that a path, pattern or folder denotes."""
     files = [Path(file) for file in find_files(path)]
     if Path(path).is_dir() and any(file.suffix != ".parquet" for file in files):
         raise InputError("source", f"the folder {path} must hold .parquet files and no others")
@@ -83,27 +83,27 @@ def _here(path: str) -> list[Path]:
 
 
 def _address(file: Path) -> str:
-    """A path of a disk, independent of Spark's default file system, and no pattern."""
+    """Return the address of a local file, independent of Spark's default file system, with pattern signs escaped."""
     return "file:" + re.sub(r"([*?\[\]{}\\])", r"\\\1", str(file))
 
 
-#: At the end of the name of a column that holds microseconds since 1970.
+#: Suffix of the name of a column that holds microseconds since 1970.
 MICROSECONDS = "tacit microseconds"
 _PAIR = re.compile(r"([^=/\\]+)=[^/\\]*\Z")
-#: Seconds of the beginning of the year 1 and of the end of the year 9999, since 1970.
+#: Start of the year 1 and end of the year 9999, in seconds since 1970.
 _FIRST, _END = -62_135_596_800, 253_402_300_800
 _SIZES = {"ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def read_parquet(spark: Any, path: str, names: Collection[str], table: str, *, numbered: bool = False) -> Any:
-    """A Spark frame of files.
+    """Return a Spark frame of Parquet files.
 
     Args:
         spark: the session.
         path: a file, pattern, folder or address.
-        names: the declared columns, in small letters.
-        table: for the words of errors.
-        numbered: whether to add what Spark knows of a row's file.
+        names: lower-case names of the declared columns.
+        table: name of the table, for error messages.
+        numbered: whether to add Spark's column ``_metadata``, which has a row's file and index.
 
     Raises:
         InputError: files store one column in several types.
@@ -123,7 +123,7 @@ def read_parquet(spark: Any, path: str, names: Collection[str], table: str, *, n
 
 
 def check_names(columns: Iterable[str], *taken: str) -> None:
-    """Refuse columns whose names stand for something else: they would decide who a row is, or be read for others."""
+    """Refuse duplicate or reserved column names: such columns could replace the unit, or be read for another."""
     names = [name.lower() for name in columns]
     for name in names:
         if names.count(name) > 1:
@@ -133,13 +133,13 @@ def check_names(columns: Iterable[str], *taken: str) -> None:
 
 
 def _reader(spark: Any, base: str | None) -> Any:
-    # Dates are as they are written; calendars of old Spark versions are told apart by the files themselves.
+    # Dates are read as stored; files of old Spark versions, with another calendar, are recognised by their metadata.
     reader = spark.read.option("datetimeRebaseMode", "CORRECTED").option("int96RebaseMode", "CORRECTED")
     return reader if base is None else reader.option("basePath", base)
 
 
 def _base(path: str) -> str | None:
-    """Where the names of folders begin to hold columns; None where Spark is told of a whole folder itself."""
+    """Return the folder below which folder names hold columns; None if there is none, or the path is an address."""
     if ADDRESS.match(path):
         return None
     first = find_files(path)[0]
@@ -149,13 +149,13 @@ def _base(path: str) -> str | None:
 
 
 def _folders(places: Sequence[str]) -> frozenset[str]:
-    """The columns that stand in the names of folders, in small letters."""
+    """Return the lower-case names of the columns that are encoded in folder names."""
     found = (_PAIR.match(part) for place in places for part in place.split("/")[:-1])
     return frozenset(match.group(1).lower() for match in found if match)
 
 
 def _moments(files: Sequence[str], names: Collection[str], table: str) -> dict[str, str]:
-    """The unit of each declared column that stores moments as whole numbers."""
+    """Return the unit of each declared column that stores timestamps as integers, by lower-case name."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -193,7 +193,7 @@ def _selected(name: str, units: dict[str, str]) -> str:
     size = _SIZES[units[name.lower()]]
     moved = f"CASE WHEN {quoted} BETWEEN {_FIRST * size} AND {_END * size - 1} THEN {quoted} * {10**6 // size} END"
     if size > 10**6:
-        # All of them lie within the years; downwards, as everywhere.
+        # All nanosecond timestamps lie within the years 1 to 9999; they are rounded down, as in all engines.
         cut = f"{quoted} DIV 1000 - CASE WHEN {quoted} % 1000 < 0 THEN 1 ELSE 0 END"
         moved = f"CASE WHEN {quoted} BETWEEN -{LAST_NANOSECOND} AND {LAST_NANOSECOND} THEN {cut} END"
     return f"{moved} AS {SPARK.quoted(f'{name} {MICROSECONDS}')}"
@@ -202,16 +202,16 @@ def _selected(name: str, units: dict[str, str]) -> str:
 # Tables, frames and CSV -----------------------------------------------------------------------------------------------
 
 
-#: Names of columns that no source has.
+#: Name of the row number column, which no source may have.
 _ROW = "tacit row"
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
 _FLOATS = ("float", "double")
 _TIMES = ("timestamp", "timestamp_ntz", MICROSECONDS)
 _DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)\Z")
 _TEXTS = re.compile(r"(string|varchar|char)\b.*\Z")
-#: With more files, rows have no numbers: the list of files would be too long to carry along.
+#: Largest number of files whose rows are numbered: every statement contains the list of files.
 _MOST_FILES = 1000
-#: A file has fewer rows than this.
+#: Bound on the rows of one file.
 _FILE_ROWS = 2**40
 _LARGEST_CSV = 2**30
 
@@ -219,13 +219,13 @@ _LARGEST_CSV = 2**30
 def open_tables(
     spark: Any, catalog: Catalog, sources: Mapping[str, SourceLike], prefix: str, *, elsewhere: bool = False
 ) -> tuple[dict[str, StoredTable], tuple[str, ...]]:
-    """Every table of the catalog as the session reads it, and the temporary views that were made for it.
+    """Return every catalog table as the session reads it, and the temporary views that were created for them.
 
     Args:
         spark: the session.
         catalog: the tables.
         sources: where each table's rows are, by table name.
-        prefix: of the names of the views.
+        prefix: prefix of the names of the views.
         elsewhere: whether another machine may read the files.
 
     Raises:
@@ -247,7 +247,7 @@ def open_tables(
 def open_table(
     spark: Any, table: Table, source: SourceLike, view: str, *, index: int = 0, elsewhere: bool = False
 ) -> StoredTable:
-    """One table as the session reads it, by a temporary view; see :func:`open_tables`."""
+    """Return one table as the session reads it, through a temporary view; see :func:`open_tables`."""
     try:
         frame, row = _frame(spark, source, table, elsewhere=elsewhere)
         frame.createOrReplaceTempView(view)
@@ -263,14 +263,14 @@ def open_table(
 
 
 def _reason(problem: Exception) -> str:
-    """The first line of Spark's words; of those of a connection the one that has the details."""
+    """Return the first line of Spark's message; for a connection error, the line with the details."""
     said = [line.strip() for line in str(problem).strip().splitlines()] or ["no reason"]
     details = [line for line in said if line.startswith("details = ")]
     return details[0].removeprefix("details = ") if details and said[0].startswith("<_") else said[0]
 
 
 def _frame(spark: Any, source: SourceLike, table: Table, *, elsewhere: bool) -> tuple[Any, str | None]:
-    """A Spark frame, and the number of a row if it has one."""
+    """Return a Spark frame, and SQL of a row's number if it has one."""
     match source.kind:
         case "frame" if hasattr(source.frame, "createOrReplaceTempView"):
             check_names(source.frame.columns)
@@ -293,7 +293,7 @@ def _frame(spark: Any, source: SourceLike, table: Table, *, elsewhere: bool) -> 
 
 
 def catalog_name(name: str) -> str:
-    """``catalog.schema.table``, each part quoted unless it is already."""
+    """Return ``catalog.schema.table`` with each part quoted, unless it is already."""
     if "`" in name:
         return name
     return ".".join(SPARK.quoted(part) for part in name.split("."))
@@ -309,19 +309,19 @@ def _parquet(spark: Any, path: str, table: Table) -> tuple[Any, str | None]:
         return frame, None
     pairs = ", ".join(f"{SPARK.text(_plain(place))}, CAST({i} AS BIGINT)" for i, place in enumerate(sorted(places)))
     place = "regexp_replace(_metadata.file_path, '^file:/+', 'file:/')"
-    # A file that is not on the list fails, since its name is no number, rather than give two rows one number.
+    # A file that is not on the list raises an error, since its name is not a number, so no two rows get one number.
     file = f"coalesce(element_at(`map`({pairs}), {place}), CAST(_metadata.file_path AS BIGINT))"
     number = f"{file} * {_FILE_ROWS} + _metadata.row_index"
     return frame.selectExpr("*", f"{number} AS {SPARK.quoted(_ROW)}"), SPARK.quoted(_ROW)
 
 
 def _plain(place: str) -> str:
-    """Files of this machine are told with one stroke or with three."""
+    """Return the address of a local file with one slash after ``file:``; Spark writes one or three."""
     return re.sub("^file:/+", "file:/", place)
 
 
 def _csv(source: SourceLike, table: Table) -> pa.Table:
-    """The lines of CSV files, all columns as text, by the rules of the DuckDB engine."""
+    """Return the lines of CSV files with all columns as text, read by the rules of the DuckDB engine."""
     import duckdb
 
     files = find_files(source.path or "")
@@ -333,7 +333,7 @@ def _csv(source: SourceLike, table: Table) -> pa.Table:
 
 
 def _local_frame(spark: Any, rows: pa.Table, table: Table) -> tuple[Any, str]:
-    """A frame of this process, sound in every value, sent to Spark with its rows numbered."""
+    """Send a frame of this process to Spark, with invalid values as NULL and its rows numbered."""
     import pyarrow as pa
 
     check_names(rows.column_names, _ROW)
@@ -349,7 +349,10 @@ def _local_frame(spark: Any, rows: pa.Table, table: Table) -> tuple[Any, str]:
 
 
 def _portable(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
-    """A sound column in a type that Spark takes from Arrow unchanged; moments are sent as numbers, and marked so."""
+    """Convert a column to a type that Spark takes from Arrow unchanged.
+
+    Timestamps become integers, with a name suffix.
+    """
     import pyarrow as pa
 
     is_a, kind = pa.types, column.type
@@ -381,7 +384,7 @@ def _columns(table: Table, stored: Mapping[str, tuple[str, str]]) -> dict[str, s
 
 
 def types_of(frame: Any) -> dict[str, SqlType | None]:
-    """The columns of a Spark frame and their types; None for types Tacit does not read."""
+    """Return the columns of a Spark frame with their types, None for types Tacit does not read."""
     return {name: _type_of(kind.lower()) for name, kind in frame.dtypes}
 
 
@@ -403,7 +406,7 @@ def _doubles(table: Table, stored: Mapping[str, tuple[str, str]]) -> dict[str, s
 
 
 def _read(value: str, stored: str, wanted: SqlType) -> str | None:
-    """A stored column as the declared type, totally; None where there is no sensible reading."""
+    """Return SQL that reads a stored column as the declared type and cannot fail; None if there is no sensible cast."""
     if _TEXTS.match(stored):
         return cast_sql(SPARK, _text(value, stored), TEXT, wanted)
     if stored == "void":
@@ -434,7 +437,7 @@ def _read(value: str, stored: str, wanted: SqlType) -> str | None:
 
 
 def _read_list(value: str, stored: str) -> str | None:
-    """The values of a list, each after U+001F; those that are NULL or empty are left out."""
+    """Return SQL that joins the elements of an array, each after U+001F; without NULL and empty ones."""
     if stored not in (*_WHOLE, "string", "boolean", "date"):
         return None
     listed = f"filter({value}, e -> CAST(e AS STRING) <> '')"
@@ -442,9 +445,9 @@ def _read_list(value: str, stored: str) -> str | None:
 
 
 def _text(value: str, stored: str) -> str:
-    """Text compared byte by byte, independent of the collation of its column; CHAR(n) without the spaces that fill it.
+    """Return SQL of a text that compares byte by byte, whatever its column's collation; CHAR(n) without its padding.
 
-    NULL where it is not UTF-8: two such texts can differ here and be one when they come back as a key.
+    NULL if it is not UTF-8: two such texts can differ in Spark and be equal after they are returned as keys.
     """
     if stored.startswith("char"):
         text = f"rtrim(' ', CAST({value} AS STRING))"
@@ -454,7 +457,7 @@ def _text(value: str, stored: str) -> str:
 
 
 def _read_time(value: str, stored: str) -> str:
-    """Timestamps with a zone are read as UTC."""
+    """Return SQL that reads a timestamp; one with a time zone is read as UTC."""
     if stored == MICROSECONDS:
         return from_microseconds(SPARK, value)
     return within_years(SPARK, value if stored == "timestamp_ntz" else f"CAST({value} AS TIMESTAMP_NTZ)", TIMESTAMP)
@@ -465,7 +468,7 @@ def _read_number(value: str, stored: str, wanted: SqlType) -> str | None:
     if _DECIMAL.match(stored):
         if wanted.kind is Kind.DECIMAL:
             return mantissa(f"try_cast({value} AS DECIMAL(18,{scale}))", scale)
-        # A cast to BIGINT would cut.
+        # A cast to BIGINT would truncate.
         return f"try_cast(round({value}) AS BIGINT)"
     if stored in _FLOATS:
         number = value if stored == "double" else f"CAST({value} AS DOUBLE)"
@@ -482,7 +485,7 @@ _PARTITION = re.compile(r"[^/=]+=[^/]*\Z")
 
 
 def marks_of(spark: Any, source: SourceLike, view: str) -> Marks:
-    """The marks of a source; ``view`` is what it is called in the session. Reads no row but of frames without files."""
+    """Return the identifiers of a source, whose view is ``view``. Reads rows only of frames without files."""
     frame = spark.table(view)
     places = tuple(dict.fromkeys(map(_place, sorted(frame.inputFiles()))))
     if source.kind == "table":
@@ -497,7 +500,7 @@ def marks_of(spark: Any, source: SourceLike, view: str) -> Marks:
 
 
 def _place(address: str) -> str:
-    """A file of this machine as itself; of others the folder, without those of its partitions."""
+    """Return an identifier of a local file, or of the folder of another file without its partition folders."""
     parts = urlparse(address)
     if parts.scheme in ("", "file"):
         return f"path {Path(unquote(parts.path)).resolve()}"
@@ -508,7 +511,7 @@ def _place(address: str) -> str:
 
 
 def _full_name(spark: Any, name: str) -> str:
-    """With the catalog and schema that a short name means, in small letters as Spark reads it."""
+    """Return a name with the catalog and schema that a short name implies, in lower case as Spark reads it."""
     parts = [part.strip("`") for part in re.findall(r"`(?:[^`]|``)+`|[^.`]+", catalog_name(name))]
     if len(parts) < 2:
         parts = [spark.catalog.currentDatabase(), *parts]
@@ -518,7 +521,7 @@ def _full_name(spark: Any, name: str) -> str:
 
 
 def _content(spark: Any, view: str, columns: list[str]) -> str:
-    """A digest that does not depend on the order of rows."""
+    """Return a digest of all rows that does not depend on their order."""
     listed = ", ".join(SPARK.quoted(name) for name in columns)
     hashed = f"SELECT xxhash64({listed}) AS h FROM {view}"
     (found,) = spark.sql(f"SELECT count(*), bit_xor(h), sum(CAST(h AS DECIMAL(38,0))) FROM ({hashed})").collect()
@@ -534,7 +537,7 @@ _FORMS: Final = {
 
 
 def form_of(kind: str) -> StoredColumn:
-    """A type of Spark as the form of a person."""
+    """Convert a Spark type to the form in which it stores a unit."""
     exact = _DECIMAL.match(kind)
     if exact:
         scale = max(int(exact.group(2)), 0)
@@ -547,15 +550,15 @@ def form_of(kind: str) -> StoredColumn:
 
 
 def check_identities(spark: Any, catalog: Catalog, sources: Mapping[str, SourceLike], views: Mapping[str, str]) -> None:
-    """Refuse sources that would write one person in two ways.
+    """Refuse sources that would write one unit in two ways.
 
     Files of different types do not get here: Spark itself refuses to read them together.
 
     Args:
         spark: the session.
         catalog: the tables.
-        sources: by table name in small letters.
-        views: what each is called in the session, likewise.
+        sources: source by lower-case table name.
+        views: name of the view by lower-case table name.
 
     Raises:
         InputError: see :func:`tacit.engines.stored_units.check_stored_units`.
@@ -574,7 +577,7 @@ def check_identities(spark: Any, catalog: Catalog, sources: Mapping[str, SourceL
 
 
 def _in_files(spark: Any, source: SourceLike) -> set[str]:
-    """The columns that stand in files, and not in the names of folders."""
+    """Return the lower-case names of the columns stored in files, without those encoded in folder names."""
     reader = spark.read.option("mergeSchema", "true").option("recursiveFileLookup", "true")
     try:
         return {name.lower() for name in reader.parquet(*read_from(source.path or "")).columns}

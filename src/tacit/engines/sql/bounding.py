@@ -1,31 +1,31 @@
-"""Bounding of a unit: its groups and values that count, chosen by keyed hashes, and its totals, clamped to integers.
+"""Contribution bounds of a unit: which groups and values it keeps, by keyed hashes, and its clamped integer totals.
 
-Public groups are one number, private ones are their keys as they are.
+A public group is one column, its number; a private group is one column per key, unchanged.
 
-* **Public groups** are numbered 0 … G-1. A unit sees them in the order of a permutation of its own, c ↦ (b + m1·c +
-  m2·c²) mod 2^k with 2^k ≥ G, m1 odd and m2 even (such a polynomial is one-to-one). b, m1 and m2 are bits of x·s,
-  where x is the unit folded to 30 bits (the unit itself if it is a whole number, else the first 28 bits of md5 of its
-  text) and s an odd number made of the key secret. The first ``max_groups`` groups in that order stay. It needs
-  shifts, products below 2^63 and AND only, so it is the same on every engine.
-* **Rows in all groups** (``max_rows_total``) are shared out where a unit has more. With a_1 … a_k its rows in the
-  groups it keeps, in their order, S_i = a_1 + … + a_i, A = S_k and T the bound, group i keeps
-  ⌊(T·S_i + o)/A⌋ - ⌊(T·S_{i-1} + o)/A⌋ rows: T in all, and within 1 of T·a_i/A in each. The offset o = ⌊A·h/2^20⌋ is
-  made of 20 bits h of x·s, so that no group is favoured: over all offsets the mean is T·a_i/A. Only how many rows of a
-  group count is decided, never which.
-* **Private groups** and **values** are ordered by a rank of 31 bits, and those of one rank by themselves. A rank starts
-  as bits of x·s, moved by a number made of the secret for groups and another for values, and takes a turn for each
-  part of the group or value: z ↦ f(f(z + n, s), t), f(v, m) = (v·m div 2^20) mod 2^31, where n has 31 bits and stands
-  for the part: whole numbers, decimals and times are folded, texts are the first 28 bits of md5. Products stay below
-  2^63, so ranks are the same on every engine too, and a text is hashed once however many units have it.
+* **Public groups** are numbered 0 … G-1. Each unit orders them by a permutation c ↦ (b + m1·c + m2·c²) mod 2^k with
+  2^k ≥ G, m1 odd and m2 even (such a polynomial is one-to-one). b, m1 and m2 are bits of x·s, where x is the unit
+  folded to 30 bits (the unit itself if it is an integer, else the first 28 bits of the md5 of its text) and s an odd
+  integer derived from the key secret. A unit keeps the first ``max_groups`` groups in its order. The rule needs only
+  shifts, products below 2^63 and AND, so it is the same on every engine.
+* **Rows in all groups** (``max_rows_total``) are divided among a unit's groups if it has more. With a_1 … a_k its rows
+  in the groups it keeps, in its order, S_i = a_1 + … + a_i, A = S_k and T the bound, group i keeps
+  ⌊(T·S_i + o)/A⌋ - ⌊(T·S_{i-1} + o)/A⌋ rows: T in total, and within 1 of T·a_i/A in each group. The offset
+  o = ⌊A·h/2^20⌋ is computed from 20 bits h of x·s, so that no group is favoured: over all offsets the mean is T·a_i/A.
+  The rule decides how many rows of a group count, never which.
+* **Private groups** and **values** are ordered by a rank of 31 bits, then by value. A rank starts as bits of x·s plus
+  a number derived from the secret (one for groups, another for values), and is mixed once with each key of the group,
+  or part of the value: z ↦ f(f(z + n, s), t), f(v, m) = (v·m div 2^20) mod 2^31, where n is a 31-bit number of the
+  part: integers, decimals and times are folded, texts are the first 28 bits of their md5. Products stay below 2^63, so
+  ranks are also the same on every engine, and each distinct text is hashed once for all units.
 
-Any fixed rule is private that reads a unit's own rows and the secret alone; these are made so that every group and
-value is kept about as often.
+Any fixed rule that reads only a unit's own rows and the secret is private; these rules keep every group and value
+about equally often.
 
-Where units are numbers of rows, x = 0 and the unit's text is empty: such a number depends on how many rows stand
-before it, and a choice that read it would make one row's removal change the choices of all others.
+If units are row numbers, x = 0 and the unit's text is empty: a row number depends on how many rows precede the row, so
+with a rule that read it, removing one row would change the choices of all others.
 
-Quantisation is clamp, then q(x) = floor(x / step + 1/2), exactly. Whole numbers, decimals and times are integers
-already and are divided as integers. A DOUBLE is divided by the step and rounded by ``floor(y + 1/2)``, whose one wrong
+Quantisation clamps, then computes q(x) = floor(x / step + 1/2), exactly. Integers, decimals and times are stored as
+integers and are divided as integers. A DOUBLE is divided by the step and rounded by ``floor(y + 1/2)``, whose one wrong
 answer below 2^51 (y = 1/2 - 2^-54) is taken back. For a step that is a power of two the division is exact and so is q;
 for a decimal step it is the quotient of doubles that is rounded, which is the same on every engine with IEEE
 arithmetic and may differ from the exact quotient by one step where that lies within an ulp of a tie.
@@ -62,15 +62,15 @@ from tacit.query.types import DATE, INTEGER, TEXT, Kind, SqlType, Value, ordinal
 
 _FOLD = 2**30 - 1
 _LEAST_BITS = 6
-#: Number of values from which on a run of whole numbers is computed with, whatever the expression is.
+#: Number of consecutive integers above which an index among them is computed, for every expression.
 _LONG_RUN = 64
-#: Ranks and the numbers of values have 31 bits, all of which are set in ``_RANK``; t is the second factor of a turn.
+#: Ranks and the numbers of values have 31 bits, all of which are set in ``_RANK``; ``_TURN`` is t of the rank rule.
 _RANK_BITS = 31
 _RANK = 2_147_483_647
 _TURN, _TURN_SHIFT = 1_327_217_885, 20
-#: Bits of an offset: times the rows of a table, 2^40, they fit 64 bits.
+#: Bits of h: multiplied by the rows of a table, at most 2^40, they fit 64 bits.
 _OFFSET_BITS, _OFFSET = 20, 2**20 - 1
-#: Below 2^22 doubles are told apart to 2^-40, then whole numbers to 2^62, and those beyond not at all.
+#: Resolution of doubles: 2^-40 below 2^22, then 1 below 2^62; larger doubles are not distinguished.
 _FINE, _FINE_BITS, _COARSE = 2.0**22, 2.0**40, 2.0**62
 
 
@@ -83,14 +83,14 @@ def _start(secret: bytes, purpose: str) -> int:
 
 
 def canonical_text(d: Dialect, value: str, kind: SqlType) -> str:
-    """A value as text that is the same on every engine; NULL has a text of its own.
+    """Return a value as text that is the same on every engine; NULL becomes a text distinct from all values.
 
-    The texts of doubles differ from engine to engine, so it is a whole number that is shown. Some doubles share one.
+    The text of a double differs between engines, so it is converted to an integer, which some doubles share.
     """
     if kind.kind is Kind.DOUBLE:
         value, kind = _whole_of_double(d, value), INTEGER
     shown = d.show(value, kind) if kind.kind is Kind.NULL else cast_sql(d, value, kind, TEXT)
-    # The length in front keeps neighbouring texts apart.
+    # The length prefix makes a concatenation of several texts unambiguous.
     return f"coalesce({d.show(f'length({shown})', INTEGER)} || {d.text(':')} || {shown}, {d.text('-')})"
 
 
@@ -108,12 +108,12 @@ def _whole_of_double(d: Dialect, value: str) -> str:
 
 @dataclass(frozen=True)
 class Chooser:
-    """The rule for one query.
+    """The rule that selects which groups and values of each unit one query keeps.
 
     Args:
-        secret: of the data set.
-        unit: the type of the unit column.
-        numbered: whether units are numbers of rows.
+        secret: the key secret of the data set.
+        unit: type of the unit column.
+        numbered: whether units are row numbers.
     """
 
     secret: bytes
@@ -121,26 +121,26 @@ class Chooser:
     numbered: bool
 
     def _key(self, d: Dialect, purpose: str) -> str:
-        """A key as a text constant."""
+        """Return the hash key of a purpose as a text constant."""
         return d.text(_key_of(self.secret, purpose).hex())
 
     @property
     def multiplier(self) -> int:
-        """s: an odd number of 31 bits."""
+        """s: an odd integer of 31 bits."""
         return int.from_bytes(_key_of(self.secret, "groups")[:4], "big") >> 1 | 2**30 | 1
 
     @staticmethod
     def bits(groups: int) -> int:
-        """k: the places of the permutation are 2^k."""
+        """Return k, where 2^k is the size of the permutation."""
         return max(_LEAST_BITS, (groups - 1).bit_length())
 
     @property
     def whole(self) -> bool:
-        """Whether x is made of a whole number; else it is made of a text."""
+        """Whether x is computed from an integer; otherwise from a text."""
         return self.numbered or self.unit.kind is Kind.INTEGER
 
     def fold(self, d: Dialect, unit: str) -> str:
-        """The x of a unit: 30 bits."""
+        """Return SQL of x of a unit: an integer of 30 bits."""
         if self.numbered:
             return "CAST(0 AS BIGINT)"
         if self.whole:
@@ -149,29 +149,29 @@ class Chooser:
         return d.hexadecimal(f"left(md5({key} || {canonical_text(d, unit, self.unit)}), 7)")
 
     def parameters(self, d: Dialect, unit: str) -> str:
-        """x·s for a unit: at most 61 bits."""
+        """Return SQL of x·s of a unit: an integer of at most 61 bits."""
         return f"({self.fold(d, unit)} * {self.multiplier})"
 
     def offset(self, d: Dialect, unit: str, total: str) -> str:
-        """The o of a unit with ``total`` rows."""
+        """Return SQL of the offset o of a unit with ``total`` rows."""
         return f"(({total} * (({self.parameters(d, unit)} >> 10) & {_OFFSET})) >> {_OFFSET_BITS})"
 
     def offsets(self, folded: NDArray[np.uint32], totals: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The same for arrays of folded units (x) and their rows."""
+        """Return the offsets o for arrays of x and of each unit's number of rows."""
         bits = (folded.astype(np.uint64) * np.uint64(self.multiplier) >> np.uint64(10)) & np.uint64(_OFFSET)
         return (totals * bits.view(np.int64)) >> _OFFSET_BITS
 
     def place(self, parameters: str, code: str, groups: int) -> str:
-        """Where a group stands in a unit's order."""
+        """Return SQL of the position of group ``code`` in a unit's order, given its x·s."""
         modulus = 2 ** self.bits(groups) - 1
         # m2 has 14 bits and c at most 15, m1 at most 46: every product stays below 2^62.
         m1, m2 = f"(({parameters} >> 15) | 1)", f"({parameters} & 16382)"
         return f"((({m2} * {code} + {m1}) * {code} + ({parameters} >> 7)) & {modulus})"
 
     def places(self, folded: NDArray[np.uint32], codes: NDArray[np.int16], groups: int) -> NDArray[np.uint32]:
-        """The same for arrays of folded units (x) and groups.
+        """Return the positions of groups in their units' orders, for arrays of x and group numbers.
 
-        A place needs the lowest 30 bits of x·s at most, so 32 bits that wrap are enough.
+        A position needs at most the lowest 30 bits of x·s, so 32-bit arithmetic that wraps is enough.
         """
         c = codes.astype(np.uint32)
         h = folded * np.uint32(self.multiplier)
@@ -184,14 +184,14 @@ class Chooser:
         return place
 
     def folded(self, units: NDArray[np.int64]) -> NDArray[np.uint32]:
-        """The x of units that are whole numbers."""
+        """Return x of units that are integers."""
         if self.numbered:
             return np.zeros(len(units), dtype=np.uint32)
         bits = units.view(np.uint64)
         return ((bits ^ (bits >> np.uint64(30))) & np.uint64(_FOLD)).astype(np.uint32)
 
     def rank(self, d: Dialect, purpose: str, unit: str, parts: Sequence[tuple[str, SqlType]]) -> str:
-        """The rank of a group or value among those of a unit; ``parts`` are names of columns."""
+        """Return SQL of the rank of a group or value within a unit; ``parts`` are column names and their types."""
         rank = f"((({self.parameters(d, unit)} >> 15) + {_start(self.secret, purpose)}) & {_RANK})"
         for value, kind in parts:
             moved = f"({rank} + {self.number(d, purpose, value, kind)})"
@@ -202,7 +202,7 @@ class Chooser:
     def ranks(
         self, purpose: str, folded: NDArray[np.uint32], parts: Sequence[NDArray[np.uint64]]
     ) -> NDArray[np.uint64]:
-        """The same for arrays of folded units (x) and of the numbers of parts."""
+        """Return the ranks for arrays of x and, per part, of the 31-bit numbers of its values."""
         factor, bits = np.uint64(self.multiplier), np.uint64(_RANK)
         rank = folded.astype(np.uint64)
         rank *= factor
@@ -218,7 +218,7 @@ class Chooser:
         return rank
 
     def number(self, d: Dialect, purpose: str, value: str, kind: SqlType) -> str:
-        """Number of 31 bits that stands for a value in a rank; the highest for NULL."""
+        """Return SQL of the 31-bit number that stands for a value in a rank; the largest one for NULL."""
         if kind.kind is Kind.TEXT:
             found = d.hexadecimal(f"left(md5({self._key(d, purpose)} || {value}), 7)")
         elif kind.kind is Kind.NULL:
@@ -230,17 +230,17 @@ class Chooser:
 
     @property
     def nothing(self) -> int:
-        """The number of NULL."""
+        """The 31-bit number that stands for NULL."""
         return _RANK
 
     @staticmethod
     def numbers(values: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """The same for arrays of whole numbers."""
+        """Return the 31-bit numbers that stand for integers."""
         bits = values.view(np.uint64)
         return ((bits & np.uint64(_RANK)) + ((bits >> np.uint64(_RANK_BITS)) & np.uint64(_RANK))) & np.uint64(_RANK)
 
     def digest(self, d: Dialect, purpose: str, unit: str, parts: Sequence[tuple[str, SqlType]]) -> str:
-        """md5 over the secret, the unit and some values."""
+        """Return SQL of the md5 of the secret, the unit and some values."""
         pieces = [self._key(d, purpose)]
         if not self.numbered:
             pieces.append(canonical_text(d, unit, self.unit))
@@ -249,7 +249,7 @@ class Chooser:
 
 
 def _whole_number(d: Dialect, value: str, kind: SqlType) -> str:
-    """A value that is no text as a whole number; few values share one."""
+    """Return SQL of an integer that stands for a value that is not a text; few values share one."""
     if kind.kind is Kind.DOUBLE:
         return _whole_of_double(d, value)
     if kind.kind is Kind.BOOLEAN:
@@ -260,10 +260,10 @@ def _whole_number(d: Dialect, value: str, kind: SqlType) -> str:
 
 
 def position_sql(d: Dialect, value: str, values: Sequence[Value | None], kind: SqlType) -> str:
-    """The number, from 0, of a value in a list; NULL for others.
+    """Return SQL of the index, from 0, of a value in a list; NULL if it is not in the list.
 
-    Costs one look-up per distinct text of a column, and none where a column is compared with a run of whole numbers, or
-    any expression with a long one: all years are ten thousand constants.
+    Needs one look-up per distinct text of a column, but none for a column compared with consecutive integers or days,
+    nor for any expression if there are many of these: all years are ten thousand constants.
     """
     if (value.isidentifier() or len(values) > _LONG_RUN) and _is_run(values, kind):
         first, last = d.constant(values[0], kind), d.constant(values[-1], kind)
@@ -278,7 +278,7 @@ def position_sql(d: Dialect, value: str, values: Sequence[Value | None], kind: S
 
 
 def _is_run(values: Sequence[Value | None], kind: SqlType) -> bool:
-    """Whether they are whole numbers or days, each one more than the one before."""
+    """Whether the values are consecutive integers or days, in ascending order."""
     if kind.kind not in (Kind.INTEGER, Kind.DATE) or not values or None in values:
         return False
     places = [int(ordinal(value, kind)) for value in values if value is not None]
@@ -287,11 +287,11 @@ def _is_run(values: Sequence[Value | None], kind: SqlType) -> bool:
 
 @dataclass(frozen=True)
 class Groups:
-    """The keys of a final aggregation.
+    """The group keys of a final aggregation.
 
     Args:
         final: the aggregation.
-        placed: which of its keys the source gives as numbers of their values already.
+        placed: indexes of the keys that the source already gives as indexes into their public values.
     """
 
     final: FinalAggregation
@@ -299,7 +299,7 @@ class Groups:
 
     @property
     def is_public(self) -> bool:
-        """Whether groups are numbered in advance."""
+        """Whether the groups are public, and so numbered in advance."""
         return self.final.public_keys or not self.final.keys
 
     @property
@@ -309,21 +309,20 @@ class Groups:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that tell groups apart."""
+        """Names of the columns that identify a group."""
         return ("g",) if self.is_public else tuple(f"k{i}" for i in range(len(self.final.keys)))
 
     @property
     def types(self) -> tuple[SqlType, ...]:
-        """The types of the keys."""
         return tuple(key.expression.type for key in self.final.keys)
 
     def expressions(self, d: Dialect) -> dict[str, str]:
-        """Each group column over the source."""
+        """Return SQL over the source for each group column."""
         keys = [scalar_sql(d, key.expression) for key in self.final.keys]
         return {"g": self.code(d, keys)} if self.is_public else {f"k{i}": key for i, key in enumerate(keys)}
 
     def code(self, d: Dialect, keys: Sequence[str]) -> str:
-        """The number of the group of some key values in product order; NULL outside the public list."""
+        """Return SQL of the number of the public group with these key values; NULL if it is not on the public list."""
         if not self.final.keys:
             return "0"
         terms, stride = [], self.count
@@ -335,11 +334,11 @@ class Groups:
         return f"({' + '.join(terms)})"
 
     def public_keys(self) -> tuple[tuple[Value | None, ...], ...]:
-        """All public keys in product order."""
+        """Return all public group keys in product order."""
         return tuple(product(*(key.values or () for key in self.final.keys)))
 
     def numbered(self) -> tuple[tuple[tuple[Value | None, ...], ...], dict[tuple[int, ...], int]]:
-        """All public keys, and the place of each by its number as a database gives it."""
+        """Return all public group keys, and the index of each by its group number as a row of a result has it."""
         keys = self.public_keys()
         return keys, {(code,): code for code in range(len(keys))}
 
@@ -347,15 +346,15 @@ class Groups:
 # Per-unit totals in a group: values quantised, summed measure by measure, and clamped to integers ---------------------
 
 
-#: The double just below one half: added to one half it rounds up to 1.
+#: The largest double below one half: added to one half it rounds up to 1.
 _BELOW_HALF = 0.49999999999999994
 _EXACT_HALVES = 2**51
 _HALF_BIGINT = 2**62
 
 
 def clamped(d: Dialect, value: str, low: int, high: int) -> str:
-    """``value`` moved into [low, high]. NULL stays NULL."""
-    # Values inside the bounds come first: where all of a batch are inside, the rest is skipped.
+    """Return SQL of ``value`` clamped to [low, high]; NULL stays NULL."""
+    # Values inside the bounds come first: if all values of a batch are inside, the other tests are skipped.
     return d.let(
         value,
         lambda v: (
@@ -366,7 +365,7 @@ def clamped(d: Dialect, value: str, low: int, high: int) -> str:
 
 
 def counts_sql(d: Dialect, measure: Measure) -> str | None:
-    """The condition under which a row counts; None when every row does."""
+    """Return the condition under which a row counts for a measure; None if every row does."""
     parts = [] if measure.where is None else [condition_sql(d, measure.where)]
     if measure.argument is not None:
         parts.append(f"{scalar_sql(d, measure.argument)} IS NOT NULL")
@@ -374,7 +373,7 @@ def counts_sql(d: Dialect, measure: Measure) -> str | None:
 
 
 def quantised_sql(d: Dialect, measure: Measure) -> str:
-    """q(x) within [low, high] for rows that count, NULL for others; a DOUBLE that is not finite does not count."""
+    """Return SQL of q(x) within [low, high], NULL for rows that do not count; nor do DOUBLEs that are not finite."""
     argument = measure.argument
     if argument is None:
         raise InternalError("only values can be quantised")
@@ -393,33 +392,33 @@ def quantised_sql(d: Dialect, measure: Measure) -> str:
 
 
 def leaf_sql(d: Dialect, measure: Measure) -> str:
-    """The number of the leaf a value falls into, NULL for rows that do not count."""
+    """Return SQL of the index of the leaf that contains a value, NULL for rows that do not count."""
     steps, wide = quantised_sql(d, measure), max(abs(measure.low), abs(measure.high)) >= _HALF_BIGINT
     from_low = f"(CAST({steps} AS {d.wide if wide else 'BIGINT'}) - ({measure.low}))"
     return f"CAST({d.divided(from_low, str(measure.leaf), wide=wide)} AS INTEGER)"
 
 
 def category_sql(d: Dialect, measure: Measure, positions: str) -> str:
-    """The number of the category, NULL for undeclared values and rows that do not count."""
+    """Return SQL of the index of the category, NULL for undeclared values and rows that do not count."""
     return positions if measure.where is None else f"(CASE WHEN {condition_sql(d, measure.where)} THEN {positions} END)"
 
 
 def _whole_steps(d: Dialect, value: str, grain: Fraction, measure: Measure, known: ProvenRange | None = None) -> str:
-    """Integers worth ``grain`` each, in steps of ``measure.step``; ``known`` is their range, where it is known."""
+    """Return SQL of q(x) for an integer in units of ``grain``; ``known`` is its proven range, if there is one."""
     ratio = measure.step / grain
     kind = d.whole_type(max(abs(measure.low), abs(measure.high)))
     if ratio == 1:
         inside = lies_within(known, measure.low, measure.high)
         return f"CAST({value if inside else clamped(d, value, measure.low, measure.high)} AS {kind})"
-    # floor(v / (p/q) + 1/2) = floor((2qv + p) / 2p); counted from ``low`` on nothing is negative, so division is a
-    # floor.
+    # floor(v / (p/q) + 1/2) = floor((2qv + p) / 2p); relative to ``low`` no value is negative, so integer division is
+    # a floor.
     p, q = ratio.numerator, ratio.denominator
     start, end = (2 * p * measure.low - p) // (2 * q), -(-(2 * p * measure.high + p) // (2 * q))
     if q == 1:
-        # The first and the last value whose quotients are ``low`` and ``high``: nothing is left to clamp after.
+        # The first and the last value whose quotients are ``low`` and ``high``: the quotient needs no clamp.
         start, end = -((p - 2 * p * measure.low) // 2), (2 * p * measure.high + p - 1) // 2
     near, offset = clamped(d, value, start, end), p - 2 * p * (measure.low - 1)
-    # 64 bits do for most.
+    # 64 bits suffice for most measures.
     wide = 2 * q * max(abs(start), abs(end)) + abs(offset) >= _BIGINT
     moved = f"({d.huge(near, 2 * q) if wide else f'CAST({near} AS BIGINT) * {2 * q}'} + {offset})"
     number = f"{d.divided(moved, str(2 * p), wide=wide)} + {measure.low - 1}"
@@ -427,7 +426,7 @@ def _whole_steps(d: Dialect, value: str, grain: Fraction, measure: Measure, know
 
 
 def double_steps(d: Dialect, value: str, measure: Measure) -> str:
-    """Steps of a double, where products and quotients of doubles may be infinite and nothing fails."""
+    """Return SQL of q(x) for a double, in a database where double overflow gives infinity and not an error."""
     ends = d.number(float(measure.low)), d.number(float(measure.high))
     step = measure.step
     known = None if measure.argument is None else proven_range(measure.argument)
@@ -441,8 +440,8 @@ def double_steps(d: Dialect, value: str, measure: Measure) -> str:
         return rounded_steps(d, moved, measure)
 
     def inside(v: str) -> str:
-        # Values inside the bounds come first: where all of a batch are inside, the rest is skipped. Infinities which
-        # scaling made of large values are clamped; a finite value never gives NaN.
+        # Values inside the bounds come first: if all values of a batch are inside, the other tests are skipped. An
+        # infinity that results from scaling a finite value is clamped; a finite value never gives NaN.
         parts = [
             f"{v} BETWEEN {ends[0]} AND {ends[1]} THEN {v}",
             f"NOT {d.is_finite(value)} THEN NULL",
@@ -455,7 +454,7 @@ def double_steps(d: Dialect, value: str, measure: Measure) -> str:
 
 
 def rounded_steps(d: Dialect, y: str, measure: Measure) -> str:
-    """floor(y + 1/2) for a double within [low, high], as a whole number."""
+    """Return SQL of floor(y + 1/2) as an integer, for a double y within [low, high]."""
     largest = max(abs(measure.low), abs(measure.high))
     kind = d.whole_type(largest)
     half, below = d.number(0.5), d.number(_BELOW_HALF)
@@ -474,7 +473,7 @@ def rounded_steps(d: Dialect, y: str, measure: Measure) -> str:
 
 
 def is_power_of_two(number: int) -> bool:
-    """Of a positive whole number."""
+    """Whether a positive integer is a power of two."""
     return number & (number - 1) == 0
 
 
@@ -483,12 +482,12 @@ MOST_ROWS = 2**40
 _WIDEST = 2**86
 _BIGINT = 2**63
 _NARROW = 2**31
-#: Measures that add values up.
+#: Kinds of measures that sum values.
 TOTALS = tuple(kind for kind in MeasureKind if kind.traits.adds_values)
 
 
 def check_width(measure: Measure) -> None:
-    """Refuse sums that 128 bits might not hold, and doubles on a grid finer than theirs."""
+    """Refuse sums that may exceed 128 bits, and doubles quantised more finely than a double can represent."""
     largest = max(measure.reach, abs(measure.centre))
     square = measure.kind is MeasureKind.CENTRED_SQUARES
     wide = max(largest**2 if square else largest, *map(abs, measure.clamp)) >= _WIDEST
@@ -502,18 +501,18 @@ def check_width(measure: Measure) -> None:
 
 @dataclass
 class Partials:
-    """Columns shared by the sums of one statement, level by level; each level reads the one before.
+    """Columns shared by the sums of one statement, level by level; each level reads the level before it.
 
     Args:
-        dialect: of the database.
+        dialect: dialect of the database.
         row_units: whether every row is its own unit, so that totals are sums over rows and the other levels stay empty.
         measures: all sums of the statement.
-        rows: per row, SQL by name.
-        collected: aggregates over a unit's rows in a group.
-        centred: totals about their centres.
-        shares: totals of heavy contributors brought down to as many rows as count.
-        most: column with the most rows of the unit that count in the group, where they are bounded in all groups
-            together; None where every measurement has one number for all.
+        rows: SQL over a row, by column name.
+        collected: aggregates over a unit's rows in a group, by column name.
+        centred: totals about their centres, by column name.
+        shares: totals over more rows than count, scaled to the number that counts, by column name.
+        most: column with the number of rows of the unit that may count in the group, if ``max_rows_total`` bounds the
+            rows in all groups together; None if the bound is the same for all units and groups.
     """
 
     dialect: Dialect
@@ -526,14 +525,14 @@ class Partials:
     most: str | None = None
 
     def total(self, measure: Measure) -> str:
-        """The sum over units, as SQL over rows (row units) or over the last level."""
+        """Return SQL of the sum over units, over rows (row units) or over the columns of the last level."""
         if self.row_units:
             return self._row_total(measure)
         share = self._share(measure)
         return self._clamped_total(share if self.most is None else self._within(share, measure), measure)
 
     def _within(self, share: str, measure: Measure) -> str:
-        """A share, of as many rows as count in the group; what is centred was brought down to these."""
+        """Return a unit's value limited to ``most`` rows; centred values were scaled to that number of rows already."""
         if measure.kind in (MeasureKind.ROWS, MeasureKind.VALUES):
             return f"least({share}, {self.most})"
         if measure.kind is not MeasureKind.SUM or self.most is None:
@@ -545,7 +544,7 @@ class Partials:
 
     @property
     def rows_in_group(self) -> str:
-        """The name of the number of rows of a unit in a group."""
+        """Name of the column that holds a unit's number of rows in a group."""
         return self._collect("count(*)")
 
     def _clamped_total(self, value: str, measure: Measure) -> str:
@@ -553,7 +552,7 @@ class Partials:
         return f"coalesce({self.dialect.total(clamped(self.dialect, value, low, high), max(abs(low), abs(high)))}, 0)"
 
     def levels(self, keep: str, pairs: str) -> str:
-        """The last level over ``pairs``, which selects the collected columns; ``keep`` are columns carried along."""
+        """Return the query for the last level over ``pairs``, which selects the collected columns, and ``keep``."""
         for columns in (self.centred, self.shares):
             if columns:
                 pairs = f"SELECT {', '.join([keep, *self.collected, *_carried(self.centred, columns), *_listed(columns)])} FROM {self.dialect.derived(pairs)}"  # noqa: E501
@@ -578,7 +577,7 @@ class Partials:
         return self._clamped_total(value, measure)
 
     def _share(self, measure: Measure) -> str:
-        """One unit's integer in one group, before the clamp."""
+        """Return SQL of one unit's integer in one group, before the clamp."""
         if measure.kind not in TOTALS:
             count = self._collect(self._count(measure))
             return f"CASE WHEN {count} > 0 THEN 1 ELSE 0 END" if measure.kind is MeasureKind.UNITS else count
@@ -598,13 +597,13 @@ class Partials:
         return _named(self.shares, _scaled(self.dialect, centred, count, self.most or str(measure.rows), largest), "s")
 
     def summed(self, measure: Measure) -> str:
-        """The name of the sum of the steps of a unit in a group; 0 over no values."""
+        """Return the name of the column with the sum of q(x) over a unit's rows in a group; 0 over no values."""
         steps = self._row(quantised_sql(self.dialect, measure))
         largest = max(abs(measure.low), abs(measure.high))
         return self._collect(_whole(self.dialect, self.dialect.total(steps, largest), largest))
 
     def _count(self, measure: Measure) -> str:
-        """Count the rows that count; the values of a sum over the same rows are counted instead where there is one."""
+        """Return the aggregate that counts the measure's rows, if possible over the quantised column of a sum."""
         condition = counts_sql(self.dialect, measure)
         if condition is None:
             return "count(*)"
@@ -621,17 +620,17 @@ class Partials:
 
 
 def fits_64_bits(largest: int) -> bool:
-    """Whether a sum over any number of rows, each at most that large, fits a signed 64-bit integer."""
+    """Whether a sum over at most 2^40 rows, each at most ``largest`` in size, fits a signed 64-bit integer."""
     return largest * MOST_ROWS < _BIGINT
 
 
 def _whole(d: Dialect, total: str, largest: int) -> str:
-    """A total over any number of rows, 0 over none; as BIGINT where it always fits."""
+    """Return SQL of a sum with 0 over no rows, as BIGINT if it always fits 64 bits, else in the wide type."""
     return f"CAST(coalesce({total}, 0) AS {_type(d, largest)})"
 
 
 def _about(d: Dialect, total: str, count: str, centre: int) -> str:
-    """Σ (q - centre) from Σ q and their number."""
+    """Return SQL of Σ (q - centre) from Σ q and the number of values."""
     if centre == 0:
         return total
     return f"{total} - {count} * CAST({centre} AS {_type(d, abs(centre))})"
@@ -646,7 +645,7 @@ def _carried(before: dict[str, str], columns: dict[str, str]) -> list[str]:
 
 
 def _named(columns: dict[str, str], sql: str, letter: str) -> str:
-    """The name of a column, new or known."""
+    """Return the name of the column for this SQL, adding a column if there is none."""
     for name, known in columns.items():
         if known == sql:
             return name
@@ -662,7 +661,7 @@ def _square(d: Dialect, steps: str, measure: Measure) -> str:
 
 
 def _scaled(d: Dialect, total: str, count: str, rows: str, largest: int) -> str:
-    """A total over ``count`` values brought down to ``rows`` of them: times rows/count, ties away from zero.
+    """Return SQL of a total over ``count`` values, times rows/count if count > rows, rounded half away from zero.
 
     |S|·r/n = (|S| div n)·r + (|S| mod n)·r/n, whose parts stay small.
     """
@@ -673,5 +672,5 @@ def _scaled(d: Dialect, total: str, count: str, rows: str, largest: int) -> str:
 
 
 def _type(d: Dialect, largest: int) -> str:
-    """For totals over any number of rows, each at most that large."""
+    """Return the SQL type of a sum over at most 2^40 rows, each at most ``largest`` in absolute value."""
     return "BIGINT" if fits_64_bits(largest) else d.wide

@@ -1,11 +1,11 @@
 """SQL dialect: the interface that each database implements.
 
-The shared modules spell relations, aggregates, windows, casts and functions once. Everything that a database writes or
-computes in its own way is a method here. Values live in these columns: BOOLEAN, BIGINT for INTEGER, BIGINT for DECIMAL
-(the number without its point), doubles, text, DATE, TIMESTAMP. Holding decimals as integers makes their arithmetic
-ours: overflow is a comparison, not an error.
+The shared modules write relations, aggregates, windows, casts and functions once for all databases. Everything that a
+database writes or computes in its own way is a method here. Values are stored in these column types: BOOLEAN, BIGINT
+for INTEGER, BIGINT for DECIMAL (the number without its decimal point), DOUBLE, text, DATE, TIMESTAMP. Because decimals
+are stored as integers, their overflow is a comparison that Tacit writes, not an error of the database.
 
-Everything a method returns is SQL that cannot fail for any row, unless it says otherwise.
+Every method returns SQL text; the SQL cannot fail for any row, unless the docstring says otherwise.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ if TYPE_CHECKING:
     from tacit.engines.sql.scalars import Lowering
     from tacit.query.planning.measures import Measure
 
-#: Sizes of decimals, without their point, stay below this.
+#: Exclusive bound of the absolute value of a DECIMAL without its point.
 DECIMAL_LIMIT = 10**18
 _BIGINT = 2**63 - 1
 
 
 def column(slot: int) -> str:
-    """The name of a column of a relation; analysts' names never reach the engine."""
+    """Return the name of a column of a relation; analysts' names never reach the engine."""
     return f"c{slot}"
 
 
 class Dialect(ABC):
-    """Spelling of one database.
+    """SQL dialect of one database.
 
     Class attributes:
-        lowerings: one per function of the registry.
-        forms: expressions of one line, by the method that fills in its arguments; the other methods are overridden.
-        wide: the type of whole numbers beyond 64 bits: 38 digits at least.
-        double: the type of doubles.
-        text_type: the type of texts.
-        materialized: how a WITH clause says that it is computed once.
-        longest: longer values are named once by :meth:`let` instead of being written several times.
-        ieee_doubles: whether doubles follow IEEE arithmetic, in which nothing fails.
+        lowerings: by name of a registry function, the Python function that writes its calls as SQL.
+        forms: SQL templates by name of the method that fills them in; all other methods are overridden.
+        wide: SQL type of integers beyond 64 bits: at least 38 digits.
+        double: SQL type of doubles.
+        text_type: SQL type of texts.
+        materialized: keywords that make a WITH clause be computed once.
+        longest: number of characters above which :meth:`let` names a value instead of repeating it.
+        ieee_doubles: whether doubles follow IEEE arithmetic, in which no operation fails.
         ranks_heavy_units: whether rows are ranked only for units that have too many of them.
         window_quantiles: whether :meth:`quantile` can stand over a window.
         computes_again: whether the database may compute one side of an EXISTS, or of a join without an equality, again
             for each row of the other. EXISTS is then written as a join, and the sides of such joins are materialized.
-        reads_once: whether a WITH clause that is materialized is computed once for all of its readers.
+        reads_once: whether a materialized WITH clause is computed once for all subqueries that read it.
     """
 
     lowerings: ClassVar[Mapping[str, Lowering]]
@@ -68,7 +68,7 @@ class Dialect(ABC):
     # -- writing
 
     def storage(self, kind: SqlType) -> str:
-        """The type in which values of a type are held."""
+        """Return the SQL type in which values of a type are stored."""
         match kind.kind:
             case Kind.BOOLEAN:
                 return "BOOLEAN"
@@ -85,21 +85,21 @@ class Dialect(ABC):
 
     @property
     def timestamp_type(self) -> str:
-        """The type of timestamps, which know no zone."""
+        """SQL type of timestamps without time zone."""
         return "TIMESTAMP"
 
     def quoted(self, name: str) -> str:
-        """A name of the data source as an identifier."""
+        """Return a name of the data source as a quoted identifier."""
         if "\0" in name:
             raise ValueError("a name cannot hold NUL")
         return '"' + name.replace('"', '""') + '"'
 
     @abstractmethod
     def text(self, value: str) -> str:
-        """A text constant."""
+        """Return a text constant."""
 
     def constant(self, value: Value | None, kind: SqlType) -> str:
-        """A constant, typed."""
+        """Return a typed constant."""
         if value is None:
             return f"CAST(NULL AS {self.storage(kind)})"
         if isinstance(value, bool):
@@ -112,39 +112,39 @@ class Dialect(ABC):
             return f"DATE '{value.isoformat()}'"
         if kind.kind is Kind.DOUBLE:
             return self.number(float(value))
-        # Lists of keys hold thousands of whole numbers; fractions take their time.
+        # Key lists hold thousands of integers, for which Fraction is slow.
         whole = (value if isinstance(value, int) else Fraction(value)) * 10**kind.scale
         return f"CAST({int(whole)} AS BIGINT)"
 
     def number(self, value: float) -> str:
-        """A double, exactly."""
+        """Return a constant that is exactly this double."""
         return f"CAST('{value!r}' AS {self.double})"
 
     def derived(self, query: str) -> str:
-        """A query after FROM, where nothing refers to it by name."""
+        """Return a subquery for FROM to which no expression refers by name."""
         return f"({query})"
 
     def fenced(self, query: str) -> str:
-        """A query after FROM whose columns are computed once; some planners write them out where they are read."""
+        """Return a subquery for FROM whose columns are computed once; some planners inline them where they are read."""
         return self.derived(query)
 
     def settled(self, query: str) -> str:
-        """The same query, with constant columns that no planner writes into the expressions above.
+        """Return the query, protecting its constant columns from being inlined into the expressions above it.
 
-        For planners that compute these before any row, and past the CASE that guards them.
+        For planners that evaluate inlined constants before any row, and outside the CASE that guards them.
         """
         return query
 
     def kept_apart(self, query: str) -> str:
-        """The same query, into which no planner moves an EXISTS; for planners that lose their way in a union."""
+        """Return the query so that no planner moves an EXISTS into it: some planners fail on EXISTS over a union."""
         return query
 
     @abstractmethod
     def bound(self, value: str, body: Callable[[str], str]) -> str:
-        """``body`` of a value that is computed and written once."""
+        """Return ``body`` applied to a name for ``value``, which is computed and written once."""
 
     def let(self, value: str, body: Callable[[str], str]) -> str:
-        """``body`` of a value it uses several times; long values are computed and written once."""
+        """Return ``body`` applied to ``value``; a long value is computed and written once, and passed by name."""
         if len(value) <= self.longest:
             return "(" + body(f"({value})") + ")"
         return self.bound(value, body)
@@ -152,28 +152,28 @@ class Dialect(ABC):
     # -- whole numbers
 
     def whole_type(self, largest: int) -> str:
-        """The type for whole numbers up to a size."""
+        """Return the SQL type of integers up to ``largest`` in absolute value."""
         return "BIGINT" if largest <= _BIGINT else self.wide
 
     def huge(self, value: str, factor: int = 1) -> str:
-        """A whole number in the wide type, times a power of ten."""
+        """Return an integer in the wide type, multiplied by ``factor``."""
         wide = f"CAST({value} AS {self.wide})"
         return wide if factor == 1 else f"{wide} * {factor}"
 
     @abstractmethod
     def divided(self, left: str, right: str, *, wide: bool) -> str:
-        """Of whole numbers, towards zero; ``wide`` says that the left one is of the wide type."""
+        """Return the quotient of two integers, truncated towards zero; ``wide``: whether ``left`` has the wide type."""
 
     def fit_integer(self, value: str) -> str:
-        """A wide whole number as BIGINT, NULL where it does not fit."""
+        """Return a wide integer as BIGINT, NULL where it does not fit."""
         return self.forms["fit_integer"].format(value)
 
     def whole_operation(self, operator: str, left: str, right: str) -> str:
-        """``+``, ``-`` or ``*`` of two whole numbers, as BIGINT; NULL where it does not fit."""
+        """Return ``+``, ``-`` or ``*`` of two integers as BIGINT, NULL where the result does not fit."""
         return self.fit_integer(f"({self.huge(left)}) {operator} ({self.huge(right)})")
 
     def unguarded(self) -> Self:
-        """The same dialect for whole numbers that are so small that no result can leave 64 bits.
+        """Return a copy of this dialect without overflow checks, for integers whose results always fit 64 bits.
 
         Casts to wide numbers take many times as long.
         """
@@ -182,16 +182,16 @@ class Dialect(ABC):
         return found
 
     def fit_decimal(self, value: str) -> str:
-        """A wide whole number as a DECIMAL without its point, NULL where it does not fit."""
+        """Return a wide integer as a DECIMAL without its point, NULL where it does not fit."""
         limit = DECIMAL_LIMIT - 1
         return self.let(value, lambda v: f"CASE WHEN {v} BETWEEN -{limit} AND {limit} THEN CAST({v} AS BIGINT) END")
 
     def total(self, value: str, largest: int | None = None) -> str:  # noqa: ARG002 - some need it
-        """An aggregate: the sum of any number of whole numbers of at most ``largest`` in size, or of 64 bits."""
+        """Return the SUM of any number of integers, each at most ``largest`` in size, or any BIGINT if that is None."""
         return f"sum({value})"
 
     def flag(self, condition: str, kind: str = "BIGINT") -> str:
-        """1 for true, 0 for false, NULL for NULL."""
+        """Return a condition as a number: 1 for true, 0 for false, NULL for NULL."""
         return f"CAST({condition} AS {kind})"
 
     # -- doubles
@@ -201,103 +201,109 @@ class Dialect(ABC):
         return self.forms["is_finite"].format(value)
 
     def finite(self, value: str) -> str:
-        """A DOUBLE, NULL where it is not finite, and 0.0 for -0.0."""
+        """Return a DOUBLE with NULL where it is not finite, and 0.0 for -0.0."""
         return self.let(value, lambda v: f"CASE WHEN {self.is_finite(v)} THEN {v} + {self.number(0.0)} END")
 
     def double_operation(self, operator: str, left: str, right: str) -> str:
-        """``+``, ``-``, ``*``, ``/`` or ``%`` of finite doubles, finished: NULL where it is not finite, and no -0.0."""
+        """Return ``+``, ``-``, ``*``, ``/`` or ``%`` of finite doubles.
+
+        NULL where the result is not finite, and 0.0 for -0.0.
+        """
         return self.finite(f"{left} {operator} {right}")
 
     def product(self, left: str, right: str) -> str:
-        """Of doubles, where it may be infinite, or NULL instead."""
+        """Return the product of two doubles; on overflow infinite or NULL."""
         return f"{left} * {right}"
 
     def double_to_integer(self, value: str) -> str:
-        """A double as BIGINT, half to even, NULL where it does not fit."""
+        """Return a double rounded half to even as BIGINT, NULL where it does not fit."""
         return self.forms["double_to_integer"].format(value)
 
     def double_to_wide(self, value: str) -> str:
-        """A whole double in the wide type, or NULL; exact for all below 2^64 in size."""
+        """Return an integral double in the wide type, or NULL; exact for absolute values below 2^64."""
         return self.forms["double_to_wide"].format(value)
 
     def rounded(self, value: str) -> str:
-        """A double to a whole one, half away from zero."""
+        """Return a double rounded to an integral one, half away from zero."""
         return f"round({value})"
 
     def cut(self, value: str) -> str:
-        """A double to a whole one, towards zero."""
+        """Return a double truncated towards zero."""
         return f"trunc({value})"
 
     @abstractmethod
     def double_steps(self, value: str, measure: Measure) -> str:
-        """Number of steps of a double, as :mod:`~tacit.engines.sql.bounding` says; NULL if it is not finite."""
+        """Return q(x) of a double, as defined in :mod:`~tacit.engines.sql.bounding`; NULL if it is not finite."""
 
     # -- text
 
     def matches(self, value: str, pattern: str) -> str:
-        """Whether all of a text has the form of a regular expression: sets, groups and counts only."""
+        """Whether the whole text matches a regular expression of character sets, groups and repetition counts only."""
         return self.forms["matches"].format(value, pattern)
 
     def read_integer(self, value: str) -> str:
-        """A text of the form of a number as BIGINT, half away from zero, NULL where it does not fit."""
+        """Parse a numeric text as BIGINT, rounded half away from zero, NULL where it does not fit."""
         return self.forms["read_integer"].format(value)
 
     @abstractmethod
     def read_decimal(self, value: str, scale: int) -> str:
-        """The same as a DECIMAL without its point."""
+        """Parse a numeric text as a DECIMAL without its point, rounded half away from zero, NULL if it does not fit."""
 
     def read_double(self, value: str) -> str:
-        """The same as the nearest double; NULL or infinite where there is none."""
+        """Parse a numeric text as the nearest double; NULL or infinite where there is none."""
         return self.forms["read_double"].format(value)
 
     def read_date(self, value: str) -> str:
-        """A text ``dddd-dd-dd`` as DATE, NULL where there is no such day; years from 1 on."""
+        """Parse a text ``dddd-dd-dd`` as DATE, NULL where the day does not exist; years from 1 on."""
         return self.forms["read_date"].format(value)
 
     def read_timestamp(self, value: str) -> str:
-        """A text of the form of a timestamp as TIMESTAMP, NULL where there is none; years from 1 on."""
+        """Parse a text that has the form of a timestamp as TIMESTAMP, NULL where it does not exist; years from 1 on."""
         return self.forms["read_timestamp"].format(value)
 
     def show(self, value: str, kind: SqlType) -> str:  # noqa: ARG002 - some need it
-        """A whole number, date or timestamp as text."""
+        """Return an integer, date or timestamp as text."""
         return f"CAST({value} AS {self.text_type})"
 
     def trimmed(self, value: str) -> str:
-        """Without spaces at both ends."""
+        """Return a text without the spaces at both ends."""
         return self.forms["trimmed"].format(value)
 
     # -- times
 
     def days(self, value: str) -> str:
-        """A DATE as days since 1970, BIGINT."""
+        """Return a DATE as days since 1970-01-01, BIGINT."""
         return self.forms["days"].format(value)
 
     def microseconds(self, value: str) -> str:
-        """A TIMESTAMP as microseconds since 1970, BIGINT."""
+        """Return a TIMESTAMP as microseconds since 1970-01-01, BIGINT."""
         return self.forms["microseconds"].format(value)
 
     def day_of(self, days: str) -> str:
-        """Days since 1970, within the years 1 to 9999, as DATE."""
+        """Return days since 1970-01-01, within the years 1 to 9999, as DATE."""
         return self.forms["day_of"].format(days)
 
     def moment_of(self, microseconds: str) -> str:
-        """Microseconds since 1970, within the years 1 to 9999, as TIMESTAMP."""
+        """Return microseconds since 1970-01-01, within the years 1 to 9999, as TIMESTAMP."""
         return self.forms["moment_of"].format(microseconds)
 
     @abstractmethod
     def part(self, name: str, value: str, kind: SqlType) -> str:
-        """A part of a date or timestamp as BIGINT, by the name it has in the registry."""
+        """Return a field of a date or timestamp as BIGINT, by its name in the registry."""
 
     @abstractmethod
     def truncated(self, unit: str, value: str, kind: SqlType) -> str:
-        """The start of the unit, in the same type."""
+        """Return the start of the year, month, … that contains a date or timestamp, in the same type."""
 
     @abstractmethod
     def months_later(self, value: str, months: str, kind: SqlType) -> str:
-        """Moved by at most 10,000 years of months, cut at the month's end; NULL beyond the years 1 to 9999."""
+        """Return a date or timestamp moved by at most 10,000 years of months, its day cut to the last of the month.
+
+        NULL outside the years 1 to 9999.
+        """
 
     def made_date(self, year: str, month: str, day: str) -> str:
-        """A DATE of three BIGINTs, NULL where there is no such day."""
+        """Return the DATE of a year, month and day (BIGINT), NULL where the day does not exist."""
 
         def digits(value: str, most: int) -> str:
             kind = self.text_type
@@ -308,57 +314,59 @@ class Dialect(ABC):
         return self.forms["read_day"].format(written)
 
     def last_day(self, value: str, kind: SqlType) -> str:  # noqa: ARG002 - some need it
-        """The last day of the month."""
+        """Return the last day of the month of a date or timestamp."""
         return self.forms["last_day"].format(value)
 
     # -- aggregates
 
     def collected(self, value: str, condition: str) -> str:
-        """An aggregate: the doubles for which a condition holds, as a sorted list."""
+        """Return an aggregate: the sorted list of the doubles in rows that satisfy ``condition``."""
         return self.forms["collected"].format(value, condition)
 
     def list_size(self, values: str) -> str:
-        """Length of a list."""
         return self.forms["list_size"].format(values)
 
     def list_sum(self, values: str) -> str:
-        """Their sum from the first to the last, one after the other; NULL for none, NULL or infinite for overflow."""
+        """Return the sum of a list, added in its order; NULL for an empty list, NULL or infinite on overflow."""
         return self.forms["list_sum"].format(values)
 
     def list_mean(self, values: str) -> str:
-        """Their sum divided by their number, likewise."""
+        """Return the mean of a list, its values added in its order; NULL if empty, NULL or infinite on overflow."""
         return self.forms["list_mean"].format(values)
 
     def list_squares(self, values: str, mean: str, less: int) -> str:
-        """The sum of (e - mean)·(e - mean) in that order, divided by their number less some, likewise."""
+        """Return Σ (e - mean)² over a list, added in its order, divided by (length - ``less``).
+
+        NULL for an empty list, NULL or infinite on overflow.
+        """
         return self.forms["list_squares"].format(values, mean, less)
 
     @abstractmethod
     def quantile(self, value: str, fraction: float, where: str, over: str) -> str:
-        """An aggregate: the continuous quantile of doubles; not finite or NULL where it overflows."""
+        """Return an aggregate: the continuous quantile of doubles; not finite or NULL on overflow."""
 
     def extreme(self, name: str, value: str, kind: SqlType) -> str:  # noqa: ARG002 - some need it
-        """``min`` or ``max``."""
+        """Return the aggregate ``min`` or ``max``."""
         return f"{name}({value})"
 
     # -- choosing
 
     def xor(self, left: str, right: str) -> str:
-        """Of the bits of two BIGINTs."""
+        """Return the bitwise exclusive or of two BIGINTs."""
         return self.forms["xor"].format(left, right)
 
     def hexadecimal(self, digits: str) -> str:
-        """Seven hexadecimal digits as BIGINT."""
+        """Return the value of seven hexadecimal digits as BIGINT."""
         return self.forms["hexadecimal"].format(digits)
 
     @abstractmethod
     def position(self, value: str, items: Sequence[str], kind: SqlType) -> str:
-        """The number, from 0, of a value among constants; NULL for others. NULL is found if it is among them."""
+        """Return the index, from 0, of a value among SQL constants, which may include NULL; NULL if it is absent."""
 
     def place_among(self, value: str, values: Sequence[Value | None], kind: SqlType) -> str:
-        """The same from the values themselves."""
+        """Return the index, from 0, of a value among Python values, which may include None; NULL if it is absent."""
         return self.position(value, [self.constant(item, kind) for item in values], kind)
 
     def numbered_copies(self, columns: str, count: str, source: str) -> str:
-        """A query: each row of a source, whose ``count`` is a BIGINT, as many times; ``j`` counts them from 1."""
+        """Return a query with ``count`` (BIGINT) copies of each row of ``source``, numbered from 1 in column ``j``."""
         return self.forms["numbered_copies"].format(columns, count, source)

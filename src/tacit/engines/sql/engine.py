@@ -1,8 +1,8 @@
 """Engine of a database that speaks SQL: check, explain, measure, public rows, training rows, interrupt, close.
 
 A database adds its tables, its sessions and the writer of its statements. Any failure (memory, time, a damaged file, a
-connection cut, a mistake of ours) becomes an EngineError that carries an id; a database's own words can quote data and
-go to the logger ``tacit.operator`` alone.
+lost connection, a bug in Tacit) becomes an EngineError that carries an id; a database's own message can quote data and
+goes only to the logger ``tacit.operator``.
 """
 
 from __future__ import annotations
@@ -45,17 +45,20 @@ class SqlSession(Protocol):
     """A session of one query; all its statements read one state of the data."""
 
     def rows(self, sql: str) -> list[Any]:
-        """All rows of a statement."""
+        """Return all rows of a statement."""
 
     def columns(self, sql: str, as_objects: Sequence[bool]) -> list[NDArray[Any]]:
-        """Its first columns, each as objects with None for NULL or as floats with NaN for it."""
+        """Return the first columns of a statement's result, one per flag.
+
+        A column is an array of objects with None for NULL where its flag is true, else of floats with NaN for NULL.
+        """
 
     def interrupt(self) -> object:
-        """Stop it; also statements that have not begun yet."""
+        """Stop the session; statements that have not started yet will not run."""
 
 
 class Answered(NamedTuple):
-    """Rows of a statement, and where it tells them the cells of the table of what bounding leaves out."""
+    """Result rows of a statement, with the units per cell of the bias table if it counted them."""
 
     statement: Statement
     rows: list[Any] | SpreadRows | KeyTotals
@@ -63,11 +66,11 @@ class Answered(NamedTuple):
 
 
 class ActiveSessions:
-    """Sessions at work, which can be stopped from another thread; safe to use from several threads."""
+    """Running sessions, which another thread can interrupt; safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        #: With the threads that run them.
+        #: Running sessions with the identifiers of the threads that run them.
         self._sessions: dict[SqlSession, int] = {}
 
     def __len__(self) -> int:
@@ -75,7 +78,7 @@ class ActiveSessions:
 
     @contextmanager
     def entered(self, session: SqlSession) -> Iterator[None]:
-        """Count a session as running in this block."""
+        """Register a session as running inside this block."""
         with self._lock:
             self._sessions[session] = threading.get_ident()
         try:
@@ -85,16 +88,16 @@ class ActiveSessions:
                 self._sessions.pop(session, None)
 
     def interrupt(self, thread: int | None = None) -> None:
-        """Stop all of them, or those of one thread."""
+        """Interrupt all sessions, or only those that ``thread`` runs."""
         with self._lock:
             sessions = [session for session, own in self._sessions.items() if thread in (None, own)]
-        # Outside the lock: a database may take its time, and others begin and end meanwhile.
+        # Outside the lock: an interrupt may be slow, and other sessions start and end meanwhile.
         for session in sessions:
             session.interrupt()
 
 
 class SqlEngine(Engine):
-    """Measures tables by SQL statements."""
+    """Engine that measures tables by SQL statements."""
 
     dialect: ClassVar[Dialect]
     writer: ClassVar[type[Writer]]
@@ -105,59 +108,66 @@ class SqlEngine(Engine):
         self._public = frozenset(table.name.lower() for table in catalog.tables if table.public)
         self._running = ActiveSessions()
 
-    # -- what a database adds
+    # -- methods that each database implements
 
     @property
     @abstractmethod
     def _tables(self) -> Mapping[str, StoredTable]:
-        """The tables as they are read, by lower-case name."""
+        """The stored tables by lower-case name."""
 
     @abstractmethod
     def _session(
         self, relation: RelationNode, work: MeasurementTask | None
     ) -> AbstractContextManager[tuple[SqlSession, Mapping[str, StoredTable]]]:
-        """A session that reads a relation, and the tables as it reads them; ``work`` is given for measuring."""
+        """Open a session that reads a relation, together with the stored tables it reads.
+
+        ``work`` is None where the session is not for measuring.
+        """
 
     def _answer(self, session: Any, statement: Any) -> Answered:
-        """The rows of a statement."""
+        """Run a statement."""
         return Answered(statement, session.rows(statement.sql))
 
     def _named_tables(self) -> Mapping[str, StoredTable]:
-        """The tables as people are shown them: by name."""
+        """Return the stored tables for :meth:`explain`, which shows them by their catalog names."""
         return {name: replace(stored, scan=self.dialect.quoted(name)) for name, stored in self._tables.items()}
 
     def _shown(self, statement: Any) -> str:
-        """A statement as people are shown it."""
+        """Return the text of a statement for :meth:`explain`."""
         return str(statement.sql)
 
     def _operator_words(self, relation: RelationNode) -> str:
-        """The sources of a relation, for the operator: databases do not always say which file or table failed."""
+        """Return a relation's sources for the operator's log: a database may not say which file or table failed."""
         return "; ".join(self._tables[table].scan for table in sorted(tables_of(relation)))
 
-    # -- what all of them do
+    # -- methods shared by all databases
 
     def check(self, final: FinalAggregation) -> None:
-        """Refuse what cannot be computed exactly or written at all; reads no data."""
+        """Refuse a query that cannot be computed exactly or has no SQL; reads no data."""
         for measure in final.measures:
             check_width(measure)
         check_windows(self.dialect, final.source)
         self._written(final)
 
     def check_bias(self, final: FinalAggregation, table: BiasTable) -> None:
-        """Refuse the table of what bounding leaves out only where a statement of its own has to count it."""
+        """Refuse a bias table only if it needs a separate statement that cannot be computed exactly."""
         made = self._written(final, table)
         if not any(statement.tells_bias for statement in made):
             self.check(bias_query(final, table))
 
     def _written(self, final: FinalAggregation, bias: BiasTable | None = None) -> Sequence[Statement]:
-        """The statements, written out; a statement that cannot be written is refused."""
+        """Return the statements of a query after writing their SQL.
+
+        Raises:
+            Refusal: a statement cannot be written.
+        """
         made = self.writer.of(self.dialect, final, self._tables, b"secret", bias).statements()
         for statement in made:
             _ = statement.sql
         return made
 
     def explain(self, final: FinalAggregation, bias: BiasTable | None = None) -> tuple[str, ...]:
-        """The statements for a final aggregation, for people: without the secret."""
+        """Return the statements of a final aggregation for people to read, without the key secret."""
         made = self.writer.of(self.dialect, final, self._named_tables(), b"secret", bias).statements()
         shown = tuple(map(self._shown, made))
         if bias is None or any(statement.tells_bias for statement in made):
@@ -165,7 +175,7 @@ class SqlEngine(Engine):
         return (*shown, *self.explain(bias_query(final, bias)))
 
     def measure(self, work: MeasurementTask) -> Measurements:
-        """Run the statements, all on one state of the data."""
+        """Run the statements, all of them on one state of the data."""
         self.check(work.final)
         return self._hidden(work.final.source, lambda: self._measure(work))
 
@@ -184,15 +194,15 @@ class SqlEngine(Engine):
     def _answers(
         self, session: SqlSession, final: FinalAggregation, tables: Mapping[str, StoredTable], work: MeasurementTask
     ) -> list[Answered]:
-        """The rows of all statements of a final aggregation."""
+        """Run all statements of a final aggregation."""
         table = work.bias if final is work.final else None
         planned = self.writer.of(self.dialect, final, tables, work.key_secret, table).statements()
-        # The first at last: what it asks may be known by then.
+        # The first statement runs last: the others may already have computed its result.
         answered = [self._answer(session, statement) for statement in reversed(planned)][::-1]
         return answered if table is None else [with_cells(each, final, table) for each in answered]
 
     def rows(self, relation: RelationNode, *, most: int) -> tuple[tuple[Value | None, ...], ...]:
-        """All rows of a public relation, sorted; refused where there are more than ``most``."""
+        """Return all rows of a public relation, sorted; refuse more than ``most`` rows."""
         check_public(relation, self._public)
         self.check_rows(relation)
 
@@ -213,9 +223,9 @@ class SqlEngine(Engine):
     def examples(
         self, relation: RelationNode, numbers: Sequence[int], label: int | None, key_secret: bytes
     ) -> tuple[NDArray[np.float64], NDArray[Any] | None]:
-        """One row of each unit: the numbers as float64 with NaN for NULL, and the labels with None for NULL.
+        """Read one row of each unit: features as float64 with NaN for NULL, and labels with None for NULL.
 
-        A slot of text among the numbers makes objects of all of them: floats, and texts with None for NULL.
+        If a feature is a text, all features are objects: floats, and texts with None for NULL.
         """
         self.check_examples(relation)
 
@@ -234,18 +244,17 @@ class SqlEngine(Engine):
 
     @property
     def limits(self) -> Limits:
-        """Resources of one query."""
+        """Resource limits of one query."""
         return self._limits
 
     def _seconds(self, work: MeasurementTask | None) -> float | None:
         return self._limits.seconds if work is None or work.timeout is None else work.timeout
 
     def interrupt(self) -> None:
-        """Stop all running statements."""
         self._running.interrupt()
 
     def interrupt_thread(self, thread: int) -> None:
-        """Stop the statements that a thread runs."""
+        """Interrupt the statements that a thread runs."""
         self._running.interrupt(thread)
 
     def _hidden(self, relation: RelationNode, run: Callable[[], Result]) -> Result:
@@ -253,7 +262,7 @@ class SqlEngine(Engine):
 
 
 def opaquely(run: Callable[[], Result], read: Callable[[], str]) -> Result:
-    """The result of ``run``; any failure that is not ours to tell becomes an :class:`EngineError` with an id."""
+    """Return ``run()``; turn any exception but a TacitError into an :class:`EngineError` that carries only an id."""
     try:
         return run()
     except TacitError:
@@ -261,7 +270,7 @@ def opaquely(run: Callable[[], Result], read: Callable[[], str]) -> Result:
     except Exception:
         name = uuid.uuid4().hex
         _OPERATOR.exception("engine failure %s while reading %s", name, read())
-    # Raised here so that the failure, whose words may quote data, is not chained to it.
+    # Raised outside the handler so that the failure, whose message may quote data, is not chained to it.
     raise EngineError(name)
 
 
@@ -269,7 +278,7 @@ def opaquely(run: Callable[[], Result], read: Callable[[], str]) -> Result:
 
 
 def with_cells(answered: Answered, final: FinalAggregation, table: BiasTable) -> Answered:
-    """The same with the cells of the table apart, where the statement counted them."""
+    """Split the units per cell of the bias table from the group rows, if the statement counted them."""
     statement, rows, _ = answered
     if not statement.counts_cells or not isinstance(rows, list):
         return answered
@@ -278,7 +287,7 @@ def with_cells(answered: Answered, final: FinalAggregation, table: BiasTable) ->
 
 
 def read_measurements(final: FinalAggregation, answered: Sequence[Answered]) -> Measurements:
-    """The results of the statements, in the form all engines return."""
+    """Convert the results of all statements into measurements."""
     groups = Groups(final)
     width = len(groups.columns)
     first = answered[0].rows
@@ -303,7 +312,7 @@ def read_measurements(final: FinalAggregation, answered: Sequence[Answered]) -> 
         if statement.is_spread:
             (index,) = statement.measures
             if final.measures[index].kind.traits.unites and isinstance(rows, list):
-                # One number of each group, which may be wide.
+                # One number per group, which may exceed 64 bits.
                 for row in rows:
                     arrays[index][places[tuple(row[:width])], 0] += int(row[width + 1])
             else:
@@ -311,7 +320,7 @@ def read_measurements(final: FinalAggregation, answered: Sequence[Answered]) -> 
                 _spread(final.measures[index], arrays[index], [places[key] for key in own], found)
             continue
         if isinstance(rows, KeyTotals):
-            # The very groups of the keys, in their order.
+            # The same groups as the keys, in the same order.
             units += rows.numbers[0]
             for index, totals in zip(statement.measures, rows.numbers[1:], strict=True):
                 arrays[index] += totals
@@ -320,7 +329,7 @@ def read_measurements(final: FinalAggregation, answered: Sequence[Answered]) -> 
             continue
         columns = list(zip(*rows, strict=True))
         found_places = np.fromiter(map(places.__getitem__, zip(*columns[:width], strict=True)), np.int64, len(rows))
-        # Added, not set: keys that a database tells apart and Python does not are one group.
+        # Added, not assigned: keys that differ in the database but are equal in Python are one group.
         np.add.at(units, found_places, np.fromiter(map(int, columns[width]), np.int64, len(rows)))
         for index, cells in zip(statement.measures, columns[width + 1 :], strict=True):
             _add(arrays[index], found_places, cells)
@@ -329,7 +338,7 @@ def read_measurements(final: FinalAggregation, answered: Sequence[Answered]) -> 
 
 
 def _add(array: NDArray[Any], groups: NDArray[np.int64], cells: Sequence[Any]) -> None:
-    """Add whole numbers of groups to those that an array has."""
+    """Add integers to the array entries of their groups."""
     if array.dtype != object:
         np.add.at(array, groups, np.fromiter(map(int, cells), np.int64, len(cells)))
         return
@@ -338,9 +347,9 @@ def _add(array: NDArray[Any], groups: NDArray[np.int64], cells: Sequence[Any]) -
 
 
 def _spread(measure: Measure, array: NDArray[Any], groups: Sequence[int], found: Sequence[NDArray[np.int64]]) -> None:
-    """Put places and counts of groups into an array; what comes twice is added up.
+    """Add places and counts of groups to an array.
 
-    Keys that a database tells apart and Python does not are one group.
+    Counts of equal places are added: keys that differ in the database but are equal in Python are one group.
     """
     for group, cells in zip(groups, found, strict=True):
         if measure.kind is not MeasureKind.PLACES:
@@ -355,7 +364,7 @@ def _spread(measure: Measure, array: NDArray[Any], groups: Sequence[int], found:
 
 
 def _empty(measure: Measure, groups: int) -> NDArray[Any]:
-    """Zeros: of 64 bits where no sum can leave them, else Python's integers; of PLACES, empty arrays."""
+    """Return zeros, int64 if no sum can exceed 64 bits, else Python integers; for PLACES, empty arrays."""
     if measure.kind is MeasureKind.PLACES:
         array = np.empty(groups, dtype=object)
         for group in range(groups):
@@ -371,18 +380,18 @@ def _shaped(measure: Measure, array: NDArray[Any]) -> NDArray[Any]:
     return array.reshape(len(array)) if measure.kind.traits.unites else array
 
 
-# -- Rows of public relations, for steps above the final aggregation. Nothing protected may come this way, so a relation
-# is checked node by node, and every table it reads once more against the catalog.
+# -- Rows of public relations, for steps above the final aggregation. No protected row may be returned here, so a
+# relation is checked node by node, and every table it reads once more against the catalog.
 
 
 def check_public(relation: RelationNode, public: Collection[str]) -> None:
-    """Stop at anything protected; ``public`` holds the lower-case names of the public tables."""
+    """Raise if a relation reads protected data; ``public`` holds the lower-case names of the public tables."""
     if not is_public_throughout(relation) or not tables_of(relation) <= set(public):
         raise InternalError("rows of protected tables are never read out")
 
 
 def rows_sql(d: Dialect, relation: RelationNode, most: int, tables: Mapping[str, StoredTable]) -> str:
-    """All rows, sorted by their columns, NULL last; one more than ``most`` if there are more."""
+    """Write the query for all rows, sorted by their columns with NULL last; its LIMIT is ``most`` + 1."""
     slots = range(len(relation.fields))
     inner = relation_sql(d, relation, frozenset(slots), tables)
     order = f" ORDER BY {', '.join(f'{column(slot)} NULLS LAST' for slot in slots)}" if slots else ""
@@ -392,10 +401,10 @@ def rows_sql(d: Dialect, relation: RelationNode, most: int, tables: Mapping[str,
 def public_rows(
     found: Sequence[Sequence[Any]], relation: RelationNode, most: int
 ) -> tuple[tuple[Value | None, ...], ...]:
-    """The rows of the statement, as canonical values.
+    """Return the rows of :func:`rows_sql` as canonical values.
 
     Raises:
-        Refusal: when there are more than ``most``.
+        Refusal: when there are more than ``most`` rows.
     """
     if len(found) > most:
         raise Refusal(
@@ -407,7 +416,7 @@ def public_rows(
 
 
 # -- Protected rows for a model trained in this process. At most one row of a unit is read: the first by md5 of the
-# secret, the unit and the row itself, a rule that looks at that unit's rows alone.
+# secret, the unit and the row itself, a rule that reads only that unit's rows.
 
 
 def examples_sql(
@@ -418,7 +427,7 @@ def examples_sql(
     secret: bytes,
     tables: Mapping[str, StoredTable],
 ) -> str:
-    """The statement: one row of each unit, the numbers as doubles and the label unchanged, in the order of these."""
+    """Write the query for one row of each unit: features as doubles, then the label unchanged, sorted by these."""
     unit = relation.unit
     assert unit is not None  # noqa: S101 - the rows of public tables are not asked for here
     read = [*numbers, *([] if label is None else [label])]
@@ -427,7 +436,7 @@ def examples_sql(
         kinds = [part.type for part in relation.fields]
         chooser = Chooser(secret, kinds[unit], has_row_units(relation))
         order = chooser.digest(d, "rows", column(unit), [(column(slot), kinds[slot]) for slot in read])
-        # Rows that still tie differ in doubles only, which are told apart by themselves.
+        # Rows that still tie differ only in doubles, and are ordered by these.
         ties = ", ".join(f"{column(slot)} NULLS LAST" for slot in read)
         first = f"row_number() OVER (PARTITION BY {column(unit)} ORDER BY {order}, {ties})"
         inner = f"SELECT * FROM {d.derived(f'SELECT *, {first} AS place FROM {d.derived(inner)}')} WHERE place = 1"
@@ -443,7 +452,7 @@ def examples_sql(
 
 
 def _example_type(kind: SqlType) -> SqlType:
-    """Type of a value that a model reads: text unchanged, for categories, and everything else as a double."""
+    """Return the type that a model reads: TEXT for text (categories), DOUBLE for every other type."""
     return kind if kind.kind is Kind.TEXT else DOUBLE
 
 
@@ -462,7 +471,7 @@ KeyTuple = tuple[Value | None, ...]
 def keys_in_order(
     groups: Groups, found: list[tuple[Any, ...]]
 ) -> tuple[tuple[KeyTuple, ...], dict[tuple[Any, ...], int]]:
-    """All private keys in order, and the place of each by its group columns as the database gave them."""
+    """Return all private group keys, sorted, and the index of each by its group columns as returned by the database."""
     kinds = groups.types
     if _sort_by_themselves(found, kinds):
         rows = sorted(set(found))
@@ -478,9 +487,10 @@ def keys_in_order(
 def listed_keys(
     columns: Sequence[Sequence[Any]], kinds: Sequence[SqlType], *, alone: bool
 ) -> tuple[tuple[KeyTuple, ...] | None, dict[tuple[Any, ...], int]]:
-    """The same of groups in order, with few objects; None where Python sees another order, and no places if ``alone``.
+    """Return the keys of groups that are sorted already, and the index of each, creating few objects.
 
-    There may be as many keys as rows, and what they cost is then most of a query.
+    The keys are None where Python's order differs from the database's. There is no index if there is one key column and
+    ``alone`` is true. There may be as many keys as rows, and converting them is then most of a query's time.
     """
     bodies = [list(each) for each in columns]
     for body, kind in zip(bodies, kinds, strict=True):
@@ -494,7 +504,7 @@ def listed_keys(
         if not all(map(lt, ordered, islice(ordered, 1, None))):
             return None, {}
     except TypeError:
-        # Some NULL stands beside another value of its key.
+        # A key column holds both NULL and another value.
         return None, {}
     if stored and all(kind.kind is not Kind.DECIMAL for kind in kinds):
         keys = stored
@@ -507,7 +517,7 @@ def listed_keys(
     return tuple(keys), {row: place for place, row in enumerate(stored)}
 
 
-#: The types of stored values that sort as what they stand for; decimals come without their point.
+#: Python types of stored values whose order is that of the values; decimals are stored without their point.
 _STORED = {
     Kind.INTEGER: int,
     Kind.DECIMAL: int,
@@ -519,7 +529,7 @@ _STORED = {
 
 
 def _sort_by_themselves(found: list[tuple[Any, ...]], kinds: Sequence[SqlType]) -> bool:
-    """Whether keys as a database gave them sort as their values do; there may be many, so all are looked at at once."""
+    """Whether stored keys sort as the values they stand for; whole columns are checked, since keys may be many."""
     columns = zip(*found, strict=True)
     return bool(found) and all(
         set(map(type, column)) == {_STORED.get(kind.kind)} for column, kind in zip(columns, kinds, strict=True)
@@ -527,12 +537,12 @@ def _sort_by_themselves(found: list[tuple[Any, ...]], kinds: Sequence[SqlType]) 
 
 
 def value_of(cell: Any, kind: SqlType) -> Value | None:
-    """A stored value as the canonical Python value of its type."""
+    """Return a stored value as the canonical Python value of its type."""
     if cell is None:
         return None
     if kind.kind is Kind.DECIMAL:
         whole, rest = divmod(int(cell), 10**kind.scale)
-        # Reducing a fraction takes longer than anything else that is done to a key.
+        # Reducing a fraction takes longer than the rest of the work on a key.
         return Fraction(int(cell), 10**kind.scale) if rest else Fraction(whole)
     if isinstance(cell, (bool, int, float, str, dt.date)):
         return cell

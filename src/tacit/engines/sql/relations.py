@@ -1,15 +1,15 @@
-"""Relations as SQL: one SELECT per node, with the columns that are needed above and no others.
+"""Relations as SQL: one SELECT per node, with only the columns that the nodes above it need.
 
-A relation's columns are called c0, c1, … by slot. Conditions of joins see the left side as l and the right one as r.
+A relation's columns are named c0, c1, … by slot. In join conditions the left side is l and the right side is r.
 
-Aggregates inside one unit's group are functions of the multiset of values, independent of order and threads. Whole and
-decimal numbers are summed as integers. Doubles are collected, sorted, and added up from the smallest to the largest,
-one after the other; a parallel sum would depend on how rows were dealt to threads. Variances take the mean first and
-then the squared distances, in the same order.
+Aggregates inside one unit's group are functions of the multiset of values, independent of order and threads. Integers
+and decimals are summed as integers. Doubles are collected, sorted, and summed sequentially from the smallest to the
+largest; a parallel sum would depend on how rows were distributed to threads. Variances compute the mean first and then
+the squared distances from it, in the same order.
 
-The order of a window is completed by all columns of the source, so that rows which still tie are equal and it does
-not matter which comes first. Sums of doubles over a whole partition are computed as an aggregate and joined back; a
-running one cannot be made independent of the database's own partitioning and is refused before any data is read.
+The ORDER BY of a window ends with all columns of the source, so that rows which still tie are equal and their order
+does not matter. Sums of doubles over a whole partition are computed as an aggregate and joined back; a running sum of
+doubles would depend on the database's own partitioning and is refused before any data is read.
 """
 
 from __future__ import annotations
@@ -52,14 +52,15 @@ from tacit.query.types import DOUBLE, Kind
 
 @dataclass(frozen=True)
 class StoredTable:
-    """A source in the engine's words.
+    """SQL that reads one stored table.
 
     Args:
-        index: its place in the catalog, a part of the numbers of its rows.
-        scan: what stands after FROM.
-        columns: the total expression of each declared column by lower-case name.
-        row: an expression for the number of a row, the same in every scan of one statement; None where there is none.
-        doubles: columns stored as doubles, as they are: possibly not finite. Only for readers that see to that.
+        index: index of the table in the catalog, part of its row numbers.
+        scan: SQL to put after FROM.
+        columns: SQL expression of each declared column by lower-case name; it cannot fail for any row.
+        row: SQL expression of a row's number, the same in every scan of one statement; None if rows have no number.
+        doubles: SQL of stored doubles by column name, unchecked: they may be infinite or NaN, and the reader must
+            handle these.
     """
 
     index: int
@@ -71,29 +72,29 @@ class StoredTable:
 
 @dataclass(frozen=True, slots=True)
 class CountedUnits(UnitAggregate):
-    """One row per unit that ``scan`` holds already: a database may count rows in another way.
+    """One row per unit with its number of rows, from a relation ``scan`` in which the database counted them already.
 
     Args:
-        scan: what stands after FROM.
-        held: its columns, by slot.
+        scan: SQL to put after FROM.
+        held: its columns by slot.
     """
 
     scan: str
     held: Mapping[int, str]
 
 
-#: Variances and deviations: how much less than n they divide by, and whether the root is taken.
+#: Variances and standard deviations: d of the divisor n - d, and whether the square root is taken.
 SPREADS = {"var_pop": (0, False), "var_samp": (1, False), "stddev_pop": (0, True), "stddev_samp": (1, True)}
 
 
 def is_listed(call: UnitCall) -> bool:
-    """Whether the values must be collected and sorted first."""
+    """Whether the aggregate needs its values collected in a sorted list first."""
     double = call.argument is not None and call.argument.type.kind is Kind.DOUBLE
     return call.function in SPREADS or (double and call.function in ("sum", "avg"))
 
 
 def aggregate_sql(d: Dialect, node: UnitAggregate, needed: frozenset[int], below: str) -> str:
-    """One row per distinct keys: the keys, then the calls. ``below`` selects what they read."""
+    """Write the query for one row per distinct keys: the keys, then the calls. ``below`` selects what they read."""
     keys = [scalar_sql(d, key) for key in node.keys]
     wanted = [(len(keys) + i, call) for i, call in enumerate(node.calls) if len(keys) + i in needed]
     first = [f"{key} AS g{i}" for i, key in enumerate(keys)]
@@ -101,10 +102,10 @@ def aggregate_sql(d: Dialect, node: UnitAggregate, needed: frozenset[int], below
     means = [f"{d.list_mean(f'a{slot}')} AS m{slot}" for slot, call in wanted if call.function in SPREADS]
     third = [f"g{slot} AS {column(slot)}" for slot in sorted(needed) if slot < len(keys)]
     third += [f"{finished(d, call, f'a{slot}', f'm{slot}')} AS {column(slot)}" for slot, call in wanted]
-    # Without keys there is one row, also where none of its columns is needed.
+    # Without keys there is one row, even if none of its columns is needed.
     grouped = f"SELECT {', '.join(first) or 'count(*) AS nothing'} FROM {d.derived(below)}"
     if keys:
-        # By name: a constant key would be taken for the number of a column.
+        # By name: SQL reads an integer constant in GROUP BY as the number of a column.
         grouped += f" GROUP BY {', '.join(f'g{i}' for i in range(len(keys)))}"
     if means:
         grouped = f"SELECT *, {', '.join(means)} FROM {d.derived(grouped)}"
@@ -112,7 +113,7 @@ def aggregate_sql(d: Dialect, node: UnitAggregate, needed: frozenset[int], below
 
 
 def call_sql(d: Dialect, call: UnitCall, over: str = "") -> str:
-    """The aggregate that a call starts from; lists for those that need sorted values."""
+    """Return the aggregate that a call is computed from; a sorted list for calls that need one."""
     where = "" if call.where is None else f" FILTER (WHERE {condition_sql(d, call.where)})"
     if call.argument is None:
         return f"count(*){where}{over}"
@@ -139,7 +140,7 @@ def call_sql(d: Dialect, call: UnitCall, over: str = "") -> str:
 
 
 def finished(d: Dialect, call: UnitCall, value: str, mean: str) -> str:
-    """The result of a call from the name of its aggregate, and for spreads from the name of the mean."""
+    """Return SQL of a call's result from the name of its aggregate and, for variances, the name of the mean."""
     if is_listed(call):
         return d.finite(_of_list(d, call, value, mean))
     if call.function in ("count_rows", "count", "count_distinct"):
@@ -176,7 +177,7 @@ _SO_FAR = "BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
 
 
 def check_windows(d: Dialect, node: RelationNode) -> None:
-    """Refuse running sums of doubles, and running quantiles where the database has none, anywhere in a relation."""
+    """Refuse, anywhere in a relation, running sums of doubles, and running quantiles if the database has none."""
     for part in walk_relations(node):
         for call in part.calls if isinstance(part, UnitWindow) else ():
             _check(d, call)
@@ -194,7 +195,7 @@ def _check(d: Dialect, call: WindowCall) -> None:
 
 
 def window_sql(d: Dialect, node: UnitWindow, needed: frozenset[int], below: str) -> str:
-    """The columns of the source, then one per window; ``below`` selects every column of the source."""
+    """Write the query for the source's columns, then one per window; ``below`` selects every source column."""
     width = len(node.source.fields)
     calls = {width + i: call for i, call in enumerate(node.calls) if width + i in needed}
     joined = {slot: call for slot, call in calls.items() if _is_joined(d, call)}
@@ -223,7 +224,7 @@ def _as_call(call: WindowCall) -> UnitCall:
 
 
 def _joined(d: Dialect, slot: int, call: WindowCall, node: UnitWindow) -> str:
-    """The aggregate of each partition, beside the rows of the partition."""
+    """Return the JOIN that adds the aggregate of each partition to the rows of the partition."""
     count = len(call.partition)
     group = UnitAggregate((), None, None, 1, 1, 1, node.source, call.partition, (_as_call(call),))
     inner = aggregate_sql(d, group, frozenset(range(count + 1)), "SELECT * FROM source")
@@ -239,7 +240,7 @@ def _over(d: Dialect, call: WindowCall, node: UnitWindow) -> str:
     given = [_term(d, key) for key in call.order]
     ties = [f"{column(slot)} NULLS LAST" for slot in _tie_breakers(node)]
     if call.function in _RANKS:
-        # Ties are what a rank is about.
+        # No tie-breaker: tied rows must get equal ranks.
         return f"CAST({call.function}() OVER ({partition}{_ordered(given)}) AS BIGINT)"
     total = _ordered([*given, *ties])
     if call.function == "row_number":
@@ -262,7 +263,7 @@ def _finished(d: Dialect, call: WindowCall, value: str) -> str:
 
 
 def _tie_breakers(node: UnitWindow) -> list[int]:
-    """Every column but the unit, which is the same within a partition."""
+    """Return the slots of all columns but the unit, which is constant within a partition."""
     return [slot for slot in range(len(node.source.fields)) if slot != node.source.unit]
 
 
@@ -280,27 +281,27 @@ Tables = Mapping[str, StoredTable]
 
 
 def slots_of(expressions: Iterable[Expression | None]) -> Slots:
-    """The slots that expressions read."""
+    """Return the slots that expressions read."""
     return frozenset(ref.slot for node in expressions if node is not None for ref in references(node))
 
 
 def has_row_units(node: RelationNode) -> bool:
-    """Whether units are numbers of rows somewhere below; such numbers depend on other rows and must decide nothing."""
+    """Whether units are row numbers in some scan below; these depend on other rows, so no choice may read them."""
     return any(scan.unit_source == ROW for scan in scans(node))
 
 
 def has_union(node: RelationNode) -> bool:
-    """Whether rows of several relations are put together somewhere below."""
+    """Whether the relation contains a UNION ALL."""
     return any(isinstance(part, UnionAll) for part in walk_relations(node))
 
 
 def tables_of(node: RelationNode) -> set[str]:
-    """The tables that a relation reads, by lower-case name."""
+    """Return the lower-case names of the tables that a relation reads."""
     return {name.lower() for name in scanned(node)}
 
 
 def relation_sql(d: Dialect, node: RelationNode, needed: Slots, tables: Tables, secret: bytes = b"") -> str:
-    """A SELECT whose columns are those of ``needed``; ``secret`` decides which rows of a unit come first."""
+    """Write a SELECT with the columns in ``needed``; ``secret`` decides which rows of a unit come first."""
     match node:
         case Scan():
             return _scan(node, needed, tables)
@@ -315,7 +316,7 @@ def relation_sql(d: Dialect, node: RelationNode, needed: Slots, tables: Tables, 
         case ProjectColumns():
             wanted = {slot: node.expressions[slot] for slot in needed}
             below = relation_sql(d, node.source, slots_of(wanted.values()), tables, secret)
-            # Computed columns must not be written out in the levels that read them, one after the other.
+            # Computed columns must not be inlined into every level that reads them.
             plain = all(isinstance(e, (Reference, Literal)) for e in wanted.values())
             below = d.derived(below) if plain else d.fenced(below)
             listed = f"SELECT {_listed({s: scalar_sql(d, e) for s, e in wanted.items()})} FROM {below}"
@@ -344,7 +345,7 @@ def _columns(needed: Slots) -> str:
 
 
 def _listed(columns: Mapping[int, str]) -> str:
-    """A select list; a relation of which nothing is needed but its rows still has a column."""
+    """Return a select list by slot; it has a column even if no column is needed."""
     return ", ".join(f"{sql} AS {column(slot)}" for slot, sql in sorted(columns.items())) or "1 AS nothing"
 
 
@@ -369,7 +370,7 @@ def _scan(node: Scan, needed: Slots, tables: Tables) -> str:
                 f"The rows of {node.table} have no address, as those of a view; ask COUNT, SUM or AVG of it alone, or"
                 " declare a unit column.",
             )
-        # A population has one such table, so that numbers of two never meet; the catalog sees to it.
+        # The catalog allows one such table per population, so row numbers of two tables are never compared.
         inner.append(f"{stored.row} AS {column(node.unit)}")
         columns[node.unit] = f"t.{column(node.unit)}"
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
@@ -377,7 +378,7 @@ def _scan(node: Scan, needed: Slots, tables: Tables) -> str:
 
 
 def _path(node: Scan, inner: list[str], tables: Tables) -> tuple[str, str]:
-    """Joins along the foreign keys, and the unit at their end; adds the first key to the columns read."""
+    """Return the joins along the foreign keys and SQL of the unit at their end; adds the first key to ``inner``."""
     stored = tables[node.table.lower()]
     inner.append(f"{stored.columns[node.path[0].column.lower()]} AS k0")
     joins, here = "", "t.k0"
@@ -392,7 +393,7 @@ def _path(node: Scan, inner: list[str], tables: Tables) -> tuple[str, str]:
 
 
 def _constants(d: Dialect, node: Constants, needed: Slots) -> str:
-    """One relation, however many rows: as a union of single rows, planners take longer than the rows are worth."""
+    """Write one VALUES relation: planners handle a union of single rows slowly."""
     kinds = {slot: node.fields[slot].type for slot in sorted(needed)}
     if not node.rows:
         return f"SELECT {_listed({slot: d.constant(None, kind) for slot, kind in kinds.items()})} WHERE FALSE"
@@ -402,7 +403,7 @@ def _constants(d: Dialect, node: Constants, needed: Slots) -> str:
 
 
 def _first_rows(d: Dialect, node: FirstRows, needed: Slots, below: str, secret: bytes) -> str:
-    """The first rows of each unit by a keyed hash of all columns, and then by the columns themselves."""
+    """Write the query for the first rows of each unit, ordered by a keyed hash of all columns, then by the columns."""
     unit = node.unit
     if unit is None:
         raise InternalError("only units have first rows")
@@ -415,8 +416,8 @@ def _first_rows(d: Dialect, node: FirstRows, needed: Slots, below: str, secret: 
     if not d.ranks_heavy_units:
         seated = f"SELECT *, {seat} FROM {d.derived(below)}"
         return f"SELECT {_columns(needed)} FROM {d.derived(seated)} WHERE seat <= {node.most}"
-    # Few units have too many rows, and ranking is the longest part. Rows are numbered in any order, once. Both joins
-    # look every row up, whether or not any unit has too many: see :func:`_with_nobody`.
+    # Few units have too many rows, and ranking is the slowest step, so only their rows are ranked. Rows are numbered
+    # once, in any order. Both joins look up every row, whether or not a unit has too many: see :func:`_with_nobody`.
     own = column(unit)
     counted = f"SELECT {own} FROM numbered GROUP BY {own} HAVING count(*) > {node.most}"
     heavy = _with_nobody(d, counted, [own])
@@ -432,7 +433,7 @@ def _first_rows(d: Dialect, node: FirstRows, needed: Slots, below: str, secret: 
     return f"WITH {named} SELECT {_columns(needed)} FROM {d.derived(kept)}"
 
 
-#: Whether a numbered row of a FULL JOIN has a match, and whether it has none; never NULL.
+#: SQL conditions: a numbered row of a FULL JOIN has a match, or has none; never NULL.
 _MATCHED = "coalesce(l.number IS NOT NULL AND r.h, FALSE)"
 _UNMATCHED = "coalesce(l.number IS NOT NULL AND r.h IS NULL, FALSE)"
 
@@ -468,15 +469,15 @@ def _join(d: Dialect, node: Join, needed: Slots, tables: Tables, secret: bytes) 
     kind = node.kind.value.upper()
     before, sources = "", [f"({side})" for side in sides]
     if d.computes_again and not matching(node.condition, left).is_looked_up:
-        # Without an equality one side is gone through for each row of the other.
+        # Without an equality the database scans one side for each row of the other side.
         before = f"WITH {', '.join(f'j{i} {d.materialized} ({side})' for i, side in enumerate(sides))} "
         sources = ["j0", "j1"]
     joined = f"{sources[0]} AS l {kind} JOIN {sources[1]} AS r ON {condition_sql(d, node.condition, name)}"
     return f"{before}SELECT {_listed(columns)} FROM {joined}"
 
 
-#: Whether a row of a FULL JOIN belongs to a join of another kind. Each reads both sides and is never NULL, so that no
-#: planner can tell from it that one side is needed only where the other one has a match.
+#: By kind of join, the condition under which a row of a FULL JOIN belongs to it. Each condition reads both sides and is
+#: never NULL, so that no planner can infer that one side is needed only where the other side has a match.
 _KEPT = {
     JoinKind.INNER: "coalesce(l.h AND r.h, FALSE)",
     JoinKind.LEFT: "coalesce(l.h, NOT r.h)",
@@ -486,15 +487,15 @@ _KEPT = {
 
 
 def _named_side(d: Dialect, side: str, slots: Slots) -> str:
-    """One side of a join whose sides are both computed whole, as its own columns, the flag `h` and a row of nobody."""
+    """Return one side of a join of protected relations, with the flag ``h`` and the row of :func:`_with_nobody`."""
     return _with_nobody(d, side, [column(slot) for slot in sorted(slots)] or ["nothing"])
 
 
 def _with_nobody(d: Dialect, side: str, columns: list[str]) -> str:
-    """The rows of a relation with a flag that is true, and one row of NULLs with a flag that is NULL.
+    """Return a relation's rows with a flag ``h`` that is true, and one row of NULLs whose flag is NULL.
 
-    A hash table that is empty is not looked up: with the row of nobody each row of the other side is hashed, whether
-    or not a person has a row here. Keys that are NULL match nothing, and a flag that is NULL keeps no row.
+    A database does not probe an empty hash table. With the additional row, each row of the other side is hashed,
+    whether or not a person has a row here. NULL keys match nothing, and a NULL flag keeps no row.
     """
     nobody = ", ".join("NULL" for _ in range(len(columns) + 1))
     return f"(SELECT {', '.join(columns)}, TRUE AS h FROM {d.derived(side)} UNION ALL SELECT {nobody})"
@@ -503,17 +504,17 @@ def _with_nobody(d: Dialect, side: str, columns: list[str]) -> str:
 def _both_read(
     d: Dialect, columns: Mapping[int, str], sides: tuple[str, str], kind: JoinKind, condition: Expression, width: int
 ) -> str:
-    """A join of protected relations that computes both of them whole, whatever either holds.
+    """Write a join of protected relations that computes both sides completely, whatever rows they hold.
 
-    Databases skip one side of a join where the other side is empty, and with it every expression over its rows: one
-    person's row would decide about work on the rows of all. A FULL JOIN needs both. Its rows are those of the
-    wanted kind where `h` says so; the columns are guarded likewise, because a condition above that rejects NULL would
-    make it an INNER JOIN again. Both sides come from :func:`_with_nobody`.
+    Databases skip one side of a join if the other side is empty, and so every expression over its rows: one person's
+    row would decide about work on the rows of all. A FULL JOIN needs both sides. Conditions on the flags ``h`` select
+    the rows of the wanted kind of join; they also guard the columns, because a planner turns the FULL JOIN into an
+    INNER JOIN if a condition above rejects NULL. Both sides come from :func:`_with_nobody`.
     """
     name, kept = _sides(width), _KEPT[kind]
     matched, where = [condition], kept
     if kind is JoinKind.INNER:
-        # Only equalities are looked up; the rest is a condition on pairs.
+        # Equalities are the join condition; the other conjuncts filter the matched pairs.
         parts = list(conjuncts(condition))
         matched = [part for part in parts if equated(part, width) is not None]
         beside = [condition_sql(d, part, name) for part in parts if equated(part, width) is None]
@@ -546,7 +547,7 @@ def _mark(d: Dialect, node: ExistsColumn, needed: Slots, tables: Tables, secret:
         keys, on = _keys_met(d, found, inner)
         met = f"(SELECT *, TRUE AS h FROM {d.derived(keys)})"
         return f"SELECT {_listed(columns)} FROM {rows} LEFT JOIN {met} AS r ON {on}"
-    # Rows are numbered, once for both readers, so that those with a match are found by their numbers.
+    # Rows are numbered once for both readers, so that those with a match are found by number.
     numbered = f"l {d.materialized} (SELECT *, row_number() OVER () AS place FROM {d.derived(source)})"
     met = f"SELECT DISTINCT l.place, TRUE AS h FROM l JOIN ({inner}) AS r ON {condition_sql(d, node.condition, name)}"
     return f"WITH {numbered} SELECT {_listed(columns)} FROM l LEFT JOIN ({met}) AS r ON r.place = l.place"
@@ -559,10 +560,11 @@ def _marked_by_unit(
     condition: Expression,
     width: int,
 ) -> str:
-    """A mark by a protected relation; both relations are computed whole, as :func:`_both_read` says.
+    """Write the query that marks rows with a match in a protected relation; both relations are computed completely.
 
-    Where more than equalities ties the two, rows are numbered, so that those with a match are found by their numbers.
-    A database that may number rows again for each reader has its own EXISTS, kept from becoming a semi-join.
+    See :func:`_both_read` for the reason. If the condition has more than equalities between the two relations, rows are
+    numbered, so that those with a match are found by number. A database that may number rows again for each reader gets
+    an EXISTS, in a form that is not planned as a semi-join.
     """
     name, found = _sides(width), matching(condition, width)
     kept = _KEPT[JoinKind.LEFT]
@@ -588,7 +590,7 @@ def _marked_by_unit(
 
 
 def _keys_met(d: Dialect, found: Matching, inner: str) -> tuple[str, str]:
-    """The different keys of the other side, and the condition that joins them, as r, to a row."""
+    """Return a query for the distinct keys of the right relation, and the condition that joins them, as ``r``."""
     keys = ", ".join(f"{scalar_sql(d, part)} AS k{i}" for i, part in enumerate(found.right))
     where = " AND ".join(condition_sql(d, part) for part in found.beside)
     distinct = f"SELECT DISTINCT {keys} FROM {d.derived(inner)}{f' WHERE {where}' if where else ''}"

@@ -2,18 +2,18 @@
 
 A cast gives NULL for values that cannot be read or do not fit.
 
-A proven range of numbers follows from an expression alone, whatever the data holds. Inside it nothing can overflow, and
-no check is written. Declared bounds are no proof, since data may lie outside; CLAMP, constants, and sums and products
-of these are.
+A proven range of an expression is an interval that its value lies in for any data. If the range fits the type, no
+overflow check is written. Declared bounds prove no range, since data may lie outside; CLAMP, constants, and sums and
+products of these do.
 
-A range is in the numbers as they are held: whole numbers, decimals without their point, doubles. Sums and products of
-whole numbers take their least and largest values at ends of the ranges of their parts; so do those of doubles, because
-rounding to the nearest never changes an order. NULL is in every range.
+The ends of a range are numbers as they are stored: integers, decimals without their point, doubles. The extremes of a
+sum or product of integers are at ends of the ranges of its operands; the same holds for doubles, because rounding to
+the nearest is monotone. NULL is in every range.
 
-A lowering gets the dialect, the call and the SQL of its arguments and returns SQL that cannot raise for any row and
-gives the value that the registry's Python meaning gives: what could fail is tried, computed in a wider type and
-compared, or guarded by CASE, whose branches are evaluated for the rows they apply to only. ``COMMON`` holds those that
-need nothing but standard SQL and the methods of a dialect; text is every database's own.
+A lowering takes the dialect, the call and the SQL of its arguments. It returns SQL that cannot raise for any row and
+gives the same value as the registry's Python function: operations that could fail are TRY_CAST, computed in a wider
+type and compared, or guarded by CASE, whose branches are evaluated only for the rows they apply to. ``COMMON`` holds
+the lowerings that need only standard SQL and the methods of a dialect; each database has its own for texts.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ Lowering = Callable[["Dialect", Call, Args], str]
 
 
 def plain(template: str) -> Lowering:
-    """A lowering that only puts its arguments into a template with ``{0}``, ``{1}`` and so on."""
+    """Return a lowering that puts its arguments into a template with ``{0}``, ``{1}`` and so on."""
     return lambda d, node, args: template.format(*args)  # noqa: ARG005
 
 
 def joined(template: str, separator: str) -> Lowering:
-    """A lowering that puts all of its arguments, with a separator between them, into a template."""
+    """Return a lowering that puts all of its arguments, joined by a separator, into a template."""
     return lambda d, node, args: template.format(separator.join(args))  # noqa: ARG005
 
 
 def patterned(template: str) -> Lowering:
-    """A lowering with a regular expression as its second argument, for libraries that name a letter by its number."""
+    """Return a lowering whose second argument is a regular expression, for libraries with numeric letter escapes."""
     return lambda d, node, args: template.format(args[0], _pattern(d, node), *args[2:])
 
 
@@ -64,14 +64,14 @@ def _pattern(d: Dialect, node: Call) -> str:
 
 @cache
 def letter_table(name: str) -> tuple[str, str]:
-    """The letters beyond ASCII that ``upper`` or ``lower`` changes, and what they become."""
+    """Return the characters beyond ASCII that ``upper`` or ``lower`` changes, and what each becomes."""
     compute = REGISTRY[name].evaluate
     changed = {char: new for char in map(chr, range(128, sys.maxunicode + 1)) if (new := compute(char)) != char}
     return "".join(changed), "".join(map(str, changed.values()))
 
 
 def whole_argument(node: Call, index: int) -> int:
-    """An argument that the registry makes sure is a whole-number constant; 0 where it is left out."""
+    """Return an argument that the registry has checked is an integer constant; 0 if it is omitted."""
     if index >= len(node.args):
         return 0
     arg = node.args[index]
@@ -81,7 +81,7 @@ def whole_argument(node: Call, index: int) -> int:
 
 
 def text_argument(node: Call, index: int) -> str:
-    """An argument that the registry makes sure is a text constant."""
+    """Return an argument that the registry has checked is a text constant."""
     arg = node.args[index]
     if not isinstance(arg, Literal) or not isinstance(arg.value, str):
         raise TypeError(f"argument {index} of {node.function} is not a constant text")
@@ -89,7 +89,7 @@ def text_argument(node: Call, index: int) -> str:
 
 
 def word_argument(node: Call, index: int) -> str:
-    """The same in small letters."""
+    """Return a text constant argument in lower case."""
     return text_argument(node, index).lower()
 
 
@@ -123,7 +123,7 @@ _TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 
 
 def cast_sql(d: Dialect, value: str, source: SqlType, target: SqlType) -> str:
-    """``value``, which has type ``source``, as ``target``."""
+    """Return SQL that casts ``value`` from type ``source`` to type ``target``."""
     if source == target:
         return value
     if source.kind is Kind.NULL:
@@ -146,7 +146,7 @@ def cast_sql(d: Dialect, value: str, source: SqlType, target: SqlType) -> str:
 
 
 def rounded_quotient(d: Dialect, value: str, divisor: int, *, wide: bool) -> str:
-    """``value`` / ``divisor``, ties away from zero; both whole, and twice the value within range."""
+    """Return SQL of ``value`` / ``divisor`` rounded half away from zero; both integers, and 2·value within range."""
     if divisor == 1:
         return value
     half = divisor // 2
@@ -160,7 +160,7 @@ def rounded_quotient(d: Dialect, value: str, divisor: int, *, wide: bool) -> str
 
 
 def _reading(d: Dialect, value: str, pattern: str, read: Callable[[str], str]) -> str:
-    """``read`` of the text without spaces around it, where it has the form."""
+    """Return SQL that applies ``read`` to the trimmed text if it matches ``pattern``, else NULL."""
     return d.let(d.trimmed(value), lambda v: f"CASE WHEN {d.matches(v, pattern)} THEN {read(v)} END")
 
 
@@ -237,7 +237,7 @@ def _to_timestamp(d: Dialect, value: str, source: SqlType) -> str:
 
 
 def scalar_sql(d: Dialect, node: Expression, name: Callable[[int], str] = column) -> str:
-    """An expression over columns that ``name`` spells."""
+    """Return SQL of an expression; ``name`` gives the SQL of the column in a slot."""
     match node:
         case Reference():
             return name(node.slot)
@@ -262,7 +262,7 @@ def scalar_sql(d: Dialect, node: Expression, name: Callable[[int], str] = column
 def _converted(d: Dialect, node: Cast, value: str) -> str:
     source, target = node.operand.type, node.type
     if source != target and proven_range(node) is not None:
-        # Neither too large nor beyond what doubles hold.
+        # The proven range rules out overflow and inexact doubles.
         if target.kind is Kind.DECIMAL:
             return value if target.scale == source.scale else f"(({value}) * {10 ** (target.scale - source.scale)})"
         whole = f"CAST({value} AS {d.double})"
@@ -271,15 +271,15 @@ def _converted(d: Dialect, node: Cast, value: str) -> str:
 
 
 def condition_sql(d: Dialect, node: Expression, name: Callable[[int], str] = column) -> str:
-    """The same where a truth value must stand: NULL without a type is not one everywhere."""
+    """Return SQL of a condition; one of type NULL becomes a BOOLEAN NULL, as some databases refuse an untyped NULL."""
     return d.constant(None, BOOLEAN) if node.type.kind is Kind.NULL else scalar_sql(d, node, name)
 
 
-#: Ends; whole numbers are exact, whatever their size.
+#: Lower and upper end of an interval; ends of integer ranges are Python integers, and so exact.
 ProvenRange = tuple[float, float]
 
 _BIGINT: Final = 2**63 - 1
-#: Whole numbers up to here are doubles exactly.
+#: Integers up to this size are exact as doubles.
 EXACT_DOUBLES: Final = 2**53
 _OPERATIONS: Final[dict[str, Callable[[float, float], float]]] = {
     "add": lambda x, y: x + y,
@@ -289,7 +289,7 @@ _OPERATIONS: Final[dict[str, Callable[[float, float], float]]] = {
 
 
 def proven_range(node: Expression) -> ProvenRange | None:
-    """The least and the largest number that an expression can be; None where that is not known, or may not fit."""
+    """Return the interval that a numeric expression lies in; None if it is unknown or exceeds the type."""
     match node:
         case Literal() if node.type.is_numeric and node.value is not None:
             value = _held(node)
@@ -305,7 +305,7 @@ def proven_range(node: Expression) -> ProvenRange | None:
 
 
 def lies_within(found: ProvenRange | None, low: float, high: float) -> bool:
-    """Whether a range is known and has nothing outside two numbers."""
+    """Whether a range is known and contained in [low, high]."""
     return found is not None and low <= found[0] and found[1] <= high
 
 
@@ -323,7 +323,7 @@ def _cast_range(node: Cast) -> ProvenRange | None:
         return None
     unit = 10**source.scale
     if node.type.kind is Kind.DOUBLE and lies_within(found, -EXACT_DOUBLES, EXACT_DOUBLES):
-        # The nearest doubles, as the one division of two exact ones gives them.
+        # Correctly rounded: one division of two exact doubles.
         return found[0] / unit, found[1] / unit
     if node.type.kind is Kind.DECIMAL and node.type.scale >= source.scale:
         return _fitting([end * 10 ** (node.type.scale - source.scale) for end in found], node.type)
@@ -334,13 +334,13 @@ def _clamp_range(node: Call) -> ProvenRange | None:
     low, high = (proven_range(arg) for arg in node.args[1:])
     if low is None or high is None or any(arg.type != node.type for arg in node.args):
         return None
-    # The upper end is taken last, and wins where the ends are in the wrong order.
+    # The upper bound is applied last, and wins if the bounds are in the wrong order.
     return min(low[0], high[0]), high[1]
 
 
 def _arithmetic_range(node: Call) -> ProvenRange | None:
     sides = []
-    # The shorter parts of a long sum stand on the right; where one of them is not known the rest is not looked at.
+    # The right operand of a long sum is the shorter one; if its range is unknown, the left one is not examined.
     for arg in reversed(node.args):
         found = proven_range(arg)
         if found is None or (arg.type.kind is Kind.DOUBLE) != (node.type.kind is Kind.DOUBLE):
@@ -436,12 +436,12 @@ def _size(d: Dialect, node: Call, args: Args) -> str:
 
 
 def _is_own_size(node: Call) -> bool:
-    """Whether the result fits as its argument does: decimals have as many digits on both sides of 0."""
+    """Whether the result always fits its type: a DECIMAL of the argument's type, whose range is symmetric about 0."""
     return node.type.kind is Kind.DECIMAL and node.args[0].type == node.type
 
 
 def _towards(direction: str) -> Lowering:
-    """FLOOR and CEIL, to whole numbers."""
+    """Return the lowering of FLOOR or CEIL, whose result is an integer."""
 
     def lower(d: Dialect, node: Call, args: Args) -> str:
         kind = node.args[0].type
@@ -450,7 +450,7 @@ def _towards(direction: str) -> Lowering:
         if kind.scale == 0:
             return args[0]
         unit = 10**kind.scale
-        # Whole-number division cuts towards zero; a rest of the other sign means one step further.
+        # Integer division truncates towards zero; a remainder of the other sign means one step further.
         step, test = ("- 1", "<") if direction == "floor" else ("+ 1", ">")
         return d.let(
             args[0],
@@ -499,7 +499,7 @@ def _digits_of_double(d: Dialect, node: Call, value: str, digits: int, *, cut: b
 
 
 def library(template: str, domain: str | None = None) -> Lowering:
-    """A function of doubles; outside its domain it is not asked."""
+    """Return the lowering of a function of doubles; outside ``domain`` it gives NULL and is not evaluated."""
 
     def lower(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
         if domain is None:
@@ -551,26 +551,26 @@ DAY = 86_400_000_000
 _MICROSECONDS = (_DAYS[0] * DAY, (_DAYS[1] + 1) * DAY - 1)
 #: The beginning of the year 1.
 FIRST_MICROSECOND = _MICROSECONDS[0]
-#: Further than any date can move and stay a date.
+#: More than any date can be moved by and stay within the years 1 to 9999.
 _FAR_DAYS, _FAR_MONTHS = 4_000_000, 120_000
 _SIZES = {"day": DAY, "hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000}
 _MONTHS = {"year": 12, "quarter": 3, "month": 1}
 
 
 def from_days(d: Dialect, value: str) -> str:
-    """Days since 1970 as DATE."""
+    """Return SQL of the DATE that is a number of days since 1970-01-01; NULL outside the years 1 to 9999."""
     low, high = _DAYS
     return d.let(value, lambda v: f"CASE WHEN {v} BETWEEN {low} AND {high} THEN {d.day_of(v)} END")
 
 
 def from_microseconds(d: Dialect, value: str) -> str:
-    """Microseconds since 1970 as TIMESTAMP."""
+    """Return SQL of the TIMESTAMP at microseconds since 1970-01-01; NULL outside the years 1 to 9999."""
     low, high = _MICROSECONDS
     return d.let(value, lambda v: f"CASE WHEN {v} BETWEEN {low} AND {high} THEN {d.moment_of(v)} END")
 
 
 def within_years(d: Dialect, value: str, kind: SqlType) -> str:
-    """NULL for infinities and beyond the years 1 to 9999."""
+    """Return SQL of a date or timestamp, NULL if it is infinite or outside the years 1 to 9999."""
     ends = (dt.date.min, dt.date.max) if kind == DATE else (dt.datetime.min, dt.datetime.max)
     low, high = (d.constant(end, kind) for end in ends)
     return d.let(value, lambda v: f"CASE WHEN {v} BETWEEN {low} AND {high} THEN {v} END")
@@ -601,7 +601,7 @@ def _difference(d: Dialect, node: Call, args: Args) -> str:
         return f"({' - '.join(months)})"
     if kind == DATE:
         return f"(({d.days(second)} - {d.days(first)}) * {DAY // _SIZES[unit]})"
-    # Counted from the year 1 on numbers are not negative, and whole-number division is a floor.
+    # Relative to the year 1 no number is negative, and integer division is a floor.
     ends = (
         d.divided(f"({d.microseconds(side)} + {-FIRST_MICROSECOND})", str(_SIZES[unit]), wide=False)
         for side in (second, first)
@@ -630,7 +630,7 @@ def _add_seconds(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001 - o
 
 
 def _epoch(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
-    # A DECIMAL of six digits is held without its point, so seconds and microseconds are one number.
+    # A DECIMAL with six decimal digits is stored without its point, so its seconds are stored as microseconds.
     return d.microseconds(args[0])
 
 
@@ -638,7 +638,7 @@ def _bucket(d: Dialect, node: Call, args: Args) -> str:
     width, origin = whole_argument(node, 0), whole_argument(node, 1)
     on_days = node.type == DATE
     first = _DAYS[0] if on_days else FIRST_MICROSECOND
-    # Counted from before the year 1 numbers are not negative, and whole-number division is a floor.
+    # Relative to a time before the year 1 no number is negative, and integer division is a floor.
     begin = origin + (first - origin) // width * width
     since = f"({d.days(args[2]) if on_days else d.microseconds(args[2])} - ({begin}))"
     start = f"{d.divided(since, str(width), wide=False)} * {width} + ({begin})"

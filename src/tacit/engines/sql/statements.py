@@ -1,27 +1,27 @@
-"""Measuring statements: rows, bounded per unit, summed per group.
+"""SQL statements that measure a query: rows, bounded per unit, summed per group.
 
-One statement takes all measures that are sums (counts and totals); each DISTINCT, LEAVES, PLACES and CATEGORIES has one
-of its own. The groups a unit keeps are the same in all of them, because the choice depends on the unit's rows and the
-secret alone.
+One statement computes all measures that are sums (counts and totals); each DISTINCT, LEAVES, PLACES and CATEGORIES has
+a separate statement. The groups a unit keeps are the same in all statements, because the choice depends only on the
+unit's rows and the secret.
 
-Sums first collect each unit's rows in each group, by the keys as they are; then groups outside the public list are
-dropped, each unit keeps its first few groups, and what it has in them is added up. So a group's number and its place
-in the unit's order are computed once per pair (unit, group), and only pairs are ever sorted. A database that can do
-better on rows overrides :meth:`Writer.kept` and :meth:`Writer.sums`.
+The statement of sums first aggregates each unit's rows in each group, by the key columns; then groups that are not on
+the public list are dropped, each unit keeps at most ``max_groups`` groups, and its aggregates in these are summed per
+group. So a group's number and its position in the unit's order are computed once per pair (unit, group), and only
+pairs are sorted. A database that can do better on rows overrides :meth:`Writer.kept` and :meth:`Writer.sums`.
 
-The sums of a query and the table of what bounding leaves out of it are one statement (:class:`CellWriter`).
-Both need the same pairs (unit, group), and collecting these from rows is nearly all the work. So the aggregates of
-:class:`~tacit.query.planning.bias.LossStages` are collected beside those of the sums; windows over a
-unit's pairs add up what it loses in all of them; and the first pair of each unit carries the number of its cell::
+The sums of a query and its bias table are one statement (:class:`CellWriter`). Both need the same pairs (unit, group),
+and collecting these from rows is nearly all the work. So the aggregates of
+:class:`~tacit.query.planning.bias.LossStages` are collected together with those of the sums; windows over a unit's
+pairs sum its bias over all of them; and the first pair of each unit carries the index of the unit's cell::
 
-    rows     unit, keys or group, what measures and losses read
-    pairs    a row per unit and group, with the groups that are not on the public list
-    windows  the place of each pair in the unit's order, and sums over all pairs of the unit
-    groups   sums of kept pairs by group and cell; pairs that are not first of their unit have NULL for a cell
+    rows     unit, keys or group, columns that the measures and the bias table read
+    pairs    one row per unit and group, including groups that are not on the public list
+    windows  the position of each pair in the unit's order, and sums over all pairs of the unit
+    groups   sums of kept pairs by group and cell; the cell is NULL in pairs that are not the first of their unit
 
-A group comes back in several rows, one for each cell, and its sums are the sums of these; a cell's count is the
-number of units in its rows. What is computed for the table is what the statement of
-:func:`~tacit.query.planning.bias.bias_query` computes, expression by expression.
+A group has several result rows, one for each cell, and its sums are the sums over these; a cell's count is the
+number of units in its rows. The expressions for the bias table are those of the statement of
+:func:`~tacit.query.planning.bias.bias_query`.
 """
 
 from __future__ import annotations
@@ -70,16 +70,16 @@ SPREAD = tuple(kind for kind in MeasureKind if kind.traits.own_statement)
 
 @dataclass(frozen=True)
 class Statement:
-    """SQL, and which measures its columns are.
+    """SQL of one statement, and the measures that its columns hold.
 
     Rows are the group columns, then for sums ``units`` and one column per measure, and for a spread measure ``place``
-    and ``n``. A statement that counts cells has ``cell`` as its last column: see :mod:`.bias_cells`.
+    and ``n``. A statement that counts cells has ``cell`` as its last column: see :class:`CellWriter`.
 
     Args:
-        write: the SQL; called when it is wanted, since a database may have another way.
-        measures: their places in the final aggregation.
+        write: writes the SQL; called only if it is needed, since a database may have another form of the statement.
+        measures: indexes of the measures in the final aggregation.
         is_spread: whether it is the statement of a spread measure.
-        counts_cells: whether it counts the cells of the table of what bounding leaves out as well.
+        counts_cells: whether it also counts the units in each cell of the bias table.
     """
 
     write: Callable[[], str]
@@ -98,16 +98,16 @@ class Statement:
 
     @property
     def tells_bias(self) -> bool:
-        """Whether its rows tell the table of what bounding leaves out as well."""
+        """Whether its rows also hold the cells of the bias table."""
         return self.counts_cells
 
 
 class SpreadRows(NamedTuple):
-    """Rows of the statement of places or categories as arrays.
+    """Rows of the statement of places or categories, as arrays.
 
     Args:
         keys: group columns of each group that occurs.
-        found: of each, two columns: places, each once and ascending, and their counts.
+        found: for each group an array of two columns: distinct places, ascending, and their counts.
     """
 
     keys: Sequence[tuple[Any, ...]]
@@ -115,7 +115,7 @@ class SpreadRows(NamedTuple):
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[Any]], width: int) -> SpreadRows:
-        """The same of rows whose first ``width`` columns tell groups apart."""
+        """Convert rows whose first ``width`` columns are the group columns."""
         known: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
         for row in rows:
             if row[width] is not None:
@@ -124,24 +124,24 @@ class SpreadRows(NamedTuple):
 
 
 class KeyTotals(NamedTuple):
-    """Rows of the statement of sums as columns, of groups that differ and stand in the order of their keys, NULL last.
+    """Columns of the statement of sums, one row per group, sorted by group key with NULL last.
 
     Args:
         keys: one column per key.
-        numbers: units of each group, then one total per measure.
+        numbers: number of units per group, then one total per measure.
     """
 
     keys: Sequence[Sequence[Any]]
     numbers: Sequence[NDArray[np.int64]]
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """The same one by one."""
+        """Return the rows as tuples."""
         return list(zip(*self.keys, *(column.tolist() for column in self.numbers), strict=True))
 
 
 @dataclass(frozen=True)
 class Named:
-    """WITH clauses, and the name of the last of them."""
+    """WITH clauses, and the name of the last one."""
 
     text: str
     name: str
@@ -149,17 +149,17 @@ class Named:
 
 @dataclass(frozen=True)
 class Writer:
-    """Writes the statements of one final aggregation.
+    """Writer of the statements of one final aggregation.
 
     Args:
         d: the dialect.
         final: the aggregation.
-        tables: as they are read.
+        tables: the stored tables by lower-case name.
         chooser: decides which groups a unit keeps.
-        groups: of the aggregation.
-        unit: the slot of the unit.
-        bias: the table of what bounding leaves out, where a statement may be able to tell it as well.
-        has_others: whether pairs of a unit and a group are collected, with those whose group is not on the public list.
+        groups: group keys of the aggregation.
+        unit: slot of the unit.
+        bias: the bias table that a statement may be able to count as well; None for no table.
+        has_others: whether pairs (unit, group) include groups that are not on the public list.
     """
 
     d: Dialect
@@ -180,7 +180,7 @@ class Writer:
         secret: bytes,
         bias: BiasTable | None = None,
     ) -> Self:
-        """The writer for a final aggregation."""
+        """Make the writer of a final aggregation."""
         unit = final.source.unit
         if unit is None:
             raise InternalError("a final aggregation needs an owned source")
@@ -188,18 +188,18 @@ class Writer:
         return cls(d, final, tables, chooser, Groups(final), unit, bias)
 
     def statements(self) -> tuple[Statement, ...]:
-        """All statements of a query."""
+        """Return all statements of a query."""
         return self.others() if self.tells_units else (self.first(), *self.others())
 
     @property
     def tells_units(self) -> bool:
-        """Whether counts of places tell how many units a group has, so that nothing is summed: every row is one."""
+        """Whether the counts of places also give each group's number of units, because every row is a unit."""
         kinds = [measure.kind for measure in self.final.measures]
         return self.alone and self.groups.is_public and all(kind in SPREAD and not kind.traits.unites for kind in kinds)
 
     @property
     def alone(self) -> bool:
-        """Whether every row is a unit of its own: one row, one group, nothing to choose."""
+        """Whether every row is a separate unit, with one group and no choice to make."""
         return self.final.source.row_units and not self.has_others
 
     @property
@@ -209,21 +209,20 @@ class Writer:
 
     @property
     def summed(self) -> tuple[int, ...]:
-        """The measures of the first statement."""
+        """Indexes of the measures of the first statement."""
         return tuple(i for i, measure in enumerate(self.final.measures) if measure.kind not in SPREAD)
 
     def first(self) -> Statement:
-        """The statement of all sums."""
         measures = [self.final.measures[i] for i in self.summed]
         return Statement(partial(self.sums, measures), self.summed, is_spread=False)
 
     def others(self) -> tuple[Statement, ...]:
-        """One statement for each spread measure."""
+        """Return one statement for each spread measure."""
         spread = [i for i, measure in enumerate(self.final.measures) if measure.kind in SPREAD]
         return tuple(Statement(partial(self.spread, self.final.measures[i]), (i,), is_spread=True) for i in spread)
 
     def sums(self, measures: list[Measure]) -> str:
-        """Group columns, ``units``, and one total per measure."""
+        """Write the query for the group columns, ``units``, and one total per measure."""
         partials = self.partials(measures)
         totals = [f"{partials.total(measure)} AS v{i}" for i, measure in enumerate(measures)]
         read = slots_of(e for measure in measures for e in (measure.argument, measure.where))
@@ -238,7 +237,7 @@ class Writer:
         return f"SELECT {names}, {listed} FROM {last} GROUP BY {names}"
 
     def in_all(self, partials: Partials, pairs: str) -> str:
-        """The last level over pairs (unit, group), each with its share of the rows that count in all groups."""
+        """Write the last level over pairs (unit, group), dividing ``max_rows_total`` among the groups of each unit."""
         names, total = ", ".join(self.groups.columns), self.final.max_total
         if total is None or partials.most is None:
             return partials.levels(names, pairs)
@@ -256,7 +255,7 @@ class Writer:
         return partials.levels(f"{names}, {partials.most}", f"SELECT {listed} FROM {self.d.derived(pairs)}")
 
     def partials(self, measures: list[Measure]) -> Partials:
-        """Columns shared by sums."""
+        """Return the columns shared by the sums of some measures."""
         if self.alone or self.final.max_total is None:
             return Partials(self.d, self.alone, tuple(measures))
         found = Partials(self.d, False, tuple(measures), most="b")
@@ -264,7 +263,7 @@ class Writer:
         return found
 
     def _pairs(self, partials: Partials, read: frozenset[int]) -> str:
-        """One row per unit and group that counts: ``u``, group columns and what is collected."""
+        """Write the query for one row per pair (unit, group): ``u``, group columns and collected aggregates."""
         keys = {f"k{i}": scalar_sql(self.d, key.expression) for i, key in enumerate(self.final.keys)}
         rows = self._select({"u": f"c{self.unit}", **keys, **partials.rows}, read, unit=True)
         collected = "".join(f", {sql} AS {name}" for name, sql in partials.collected.items())
@@ -277,13 +276,16 @@ class Writer:
         return self.in_public_groups(coded, "") if keys and not self.has_others else coded
 
     def in_public_groups(self, coded: str, seen: str) -> str:  # noqa: ARG002 - some planners need it
-        """Rows of ``coded`` whose group ``g`` is on the public list; their column ``seen``, a count, is never 0."""
+        """Return rows of ``coded`` whose group ``g`` is on the public list.
+
+        Its column ``seen``, a count, is never 0.
+        """
         return f"SELECT * FROM {self.d.fenced(coded)} WHERE g IS NOT NULL"
 
     def reading_loosely(self, measures: list[Measure], others: frozenset[int] = frozenset()) -> Self:
-        """The same for sums alone, of doubles as they are stored: quantising drops what is not finite.
+        """Return a writer that reads stored doubles unchecked where only sums read them: q(x) drops non-finite ones.
 
-        ``others`` are the slots that something else reads.
+        ``others`` are the slots that other expressions read.
         """
         used = slots_of(key.expression for key in self.final.keys) | {self.unit} | others
         used |= slots_of(measure.where for measure in measures)
@@ -302,7 +304,7 @@ class Writer:
         return replace(self, tables={**self.tables, below.table.lower(): replace(stored, columns=columns)})
 
     def spread(self, measure: Measure) -> str:
-        """Group columns, ``place`` (0 for distinct values, else the leaf or category), and ``n``."""
+        """Write the query for group columns, ``place`` (0 for distinct values, else leaf or category), and ``n``."""
         if measure.kind is MeasureKind.DISTINCT_SUM:
             return self._distinct_sum(measure)
         value, kind = self._value(measure)
@@ -321,7 +323,7 @@ class Writer:
         return f"{rows.text} {self._counted(source, measure.rows)}"
 
     def _value(self, measure: Measure) -> tuple[str, SqlType]:
-        """The value that a spread measure reads in a row, NULL where the row does not count."""
+        """Return SQL and type of the value that a spread measure reads in a row, NULL where the row does not count."""
         argument = measure.argument
         if argument is None:
             raise InternalError("a spread measure needs a value")
@@ -334,7 +336,7 @@ class Writer:
         return category_sql(self.d, measure, value), argument.type
 
     def _of_rows(self, columns: Mapping[str, str], read: frozenset[int], listed: str) -> str:
-        """Row units are grouped by the keys as they are, and groups outside the public list dropped afterwards."""
+        """Write the query for row units: group by the key columns, then drop groups that are not on the public list."""
         if not self.groups.is_public or not self.final.keys:
             names = ", ".join(self.groups.columns)
             return f"SELECT {names}, {listed} FROM {self.d.derived(self.rows(columns, read))} GROUP BY {names}"
@@ -347,7 +349,7 @@ class Writer:
         return self.in_public_groups(coded, "units")
 
     def _select(self, columns: Mapping[str, str], read: frozenset[int], *, unit: bool) -> str:
-        """Columns by name over all rows of the source; ``read`` are the slots they read besides keys and unit."""
+        """Select named columns over all rows of the source; ``read`` are the slots they read, besides keys and unit."""
         slots = read | slots_of(key.expression for key in self.final.keys)
         wanted = slots | ({self.unit} if unit else set())
         below = relation_sql(self.d, self.final.source, wanted, self.tables, self.chooser.secret)
@@ -355,19 +357,19 @@ class Writer:
         return f"SELECT {listed or '1 AS nothing'} FROM {self.d.derived(below)}"
 
     def rows(self, columns: Mapping[str, str], read: frozenset[int]) -> str:
-        """Rows in a group that counts, with unit, group and columns."""
+        """Select the rows whose group is private or on the public list, with unit, group and further columns."""
         rows = self.all_rows(columns, read)
         if not self.groups.is_public or not self.final.keys:
             return rows
         return f"SELECT * FROM {self.d.fenced(rows)} WHERE g IS NOT NULL"
 
     def all_rows(self, columns: Mapping[str, str], read: frozenset[int]) -> str:
-        """The same with rows whose group is not on the public list; for them it is NULL."""
+        """Select all rows, with NULL for a group that is not on the public list."""
         unit = {} if self.alone else {"u": f"c{self.unit}"}
         return self._select({**unit, **self.groups.expressions(self.d), **columns}, read, unit=not self.alone)
 
     def kept(self, columns: Mapping[str, str], read: frozenset[int]) -> Named:
-        """Rows in the groups their unit keeps."""
+        """Select the rows in the groups that their unit keeps."""
         rows = self.rows(columns, read)
         if self.must_choose:
             seat = f"dense_rank() OVER (PARTITION BY u ORDER BY {self.order()})"
@@ -376,7 +378,7 @@ class Writer:
         return Named(f"WITH r AS ({rows})", "r")
 
     def order(self) -> str:
-        """The order in which a unit keeps its groups; over ``u`` and the group columns."""
+        """Return the ORDER BY terms by which a unit keeps its groups, over ``u`` and the group columns."""
         if self.groups.is_public:
             return self.chooser.place(self.chooser.parameters(self.d, "u"), "g", self.groups.count)
         names = self.groups.columns
@@ -385,15 +387,15 @@ class Writer:
 
     @property
     def pair_columns(self) -> tuple[str, ...]:
-        """The columns of a pair (unit, group), beside what is collected."""
+        """Names of the columns of a pair (unit, group), without the collected aggregates."""
         return ("u", *self.groups.columns)
 
     def pair_order(self) -> str:
-        """The order in which a unit keeps its groups; over the columns of pairs."""
+        """Return the ORDER BY terms by which a unit keeps its groups, over the columns of pairs."""
         return self.order()
 
     def chosen(self, pairs: str) -> str:
-        """At most ``max_groups`` of each unit's pairs (unit, group)."""
+        """Select at most ``max_groups`` pairs (unit, group) of each unit."""
         seat = f"row_number() OVER (PARTITION BY u ORDER BY {self.pair_order()})"
         seated = f"SELECT *, {seat} AS seat FROM {self.d.derived(pairs)}"
         return f"SELECT * FROM {self.d.derived(seated)} WHERE seat <= {self.final.max_groups}"
@@ -407,7 +409,10 @@ class Writer:
         return f"SELECT {names}, 0 AS place, count(DISTINCT x) AS n FROM {kept} WHERE seat2 <= {most} GROUP BY {names}"
 
     def _distinct_sum(self, measure: Measure) -> str:
-        """The sum of the steps of distinct values, of which the same are kept as for their number."""
+        """Write the query for the sum of q(x) over distinct values.
+
+        Each unit keeps the same values as for their count.
+        """
         value, kind = self._value(measure)
         read, names = slots_of([measure.argument, measure.where]), ", ".join(self.groups.columns)
         columns = {"x": value, "y": quantised_sql(self.d, measure)}
@@ -426,7 +431,7 @@ class Writer:
         return summed if rows is None else f"{rows.text} {summed}"
 
     def _counted(self, source: str, most: int) -> str:
-        """Counts per place, of at most ``most`` values of a unit in a group; units with no more need no choice."""
+        """Write the query for counts per place, of at most ``most`` values per unit and group."""
         names = ", ".join(self.groups.columns)
         per_place = f"SELECT u, {names}, x, count(*) AS n FROM {source} GROUP BY u, {names}, x"
         totals = f"SELECT *, sum(n) OVER (PARTITION BY u, {names}) AS total FROM {self.d.derived(per_place)}"
@@ -443,40 +448,40 @@ class Writer:
 # Sums of a query and the table of its bias, in one statement ----------------------------------------------------------
 
 
-#: Numbers that are computed with in 64 bits.
+#: Largest integer for which :meth:`CellWriter._small` computes in 64 bits without checks.
 _SMALL = 2**24
 
 
 @dataclass(frozen=True)
 class CellWriter(Writer):
-    """Writes the statement of sums so that it counts the cells of the table as well, where it can."""
+    """Writer whose statement of sums also counts the units per cell of the bias table, where it can."""
 
     def first(self) -> Statement:
-        """The statement of all sums, and of the cells if a table is asked for."""
+        """Return the statement of all sums, and of the cells if a bias table is requested."""
         table = self.bias
         if table is None or self.final.max_total is not None or not lists_exactly(self.final, table):
             return super().first()
         stages = loss_stages(self.final, table)
         if any(call.function == "count_distinct" or is_listed(call) for call in stages.calls):
-            # More than one pass over a unit's rows.
+            # These need more than one pass over a unit's rows.
             return super().first()
         measures = [self.final.measures[i] for i in self.summed]
         write = partial(self._sums_and_cells, measures, stages, table)
         return Statement(write, self.summed, is_spread=False, counts_cells=True)
 
     def _sums_and_cells(self, measures: list[Measure], stages: LossStages, table: BiasTable) -> str:
-        """Group columns, ``units``, one total per measure, and ``cell``."""
+        """Write the query for group columns, ``units``, one total per measure, and ``cell``."""
         d = self.d
         partials = Partials(d, False, tuple(measures))
         totals = [f"{partials.total(measure)} AS v{i}" for i, measure in enumerate(measures)]
         carried = [*partials.collected]
-        # Wide sums are NULL in the table where 64 bits do not do, and are made again.
+        # In the bias table a sum that exceeds 64 bits is NULL, so wide sums are computed separately.
         narrow = [m for m in measures if m.kind is MeasureKind.SUM and fits_64_bits(max(abs(m.low), abs(m.high)))]
         summed = {measure: partials.summed(measure) for measure in narrow if totals_steps(measure)}
         finals, more = [], {}
         for i, (call, measure) in enumerate(zip(stages.calls, stages.totals, strict=True)):
             if measure is not None and measure in summed:
-                # The same sum as that of the query, which is 0 over no values.
+                # The query's sum is 0 over no values; the bias table needs NULL.
                 finals.append(f"CASE WHEN a{i - 1} > 0 THEN {summed[measure]} END")
                 continue
             more[f"a{i}"] = call_sql(d, call)
@@ -494,17 +499,17 @@ class CellWriter(Writer):
         return f"SELECT {listed} FROM {last} GROUP BY {names}, cell"
 
     def _named(self, pairs: str, carried: list[str], finals: list[str]) -> str:
-        """Pairs with the results of the calls, called by their slots."""
+        """Select pairs with the results of the calls, in columns named by slot."""
         first = 1 + len(self.final.keys)
         named = [f"{sql} AS {column(first + i)}" for i, sql in enumerate(finals)]
         return f"SELECT {_list(self.pair_columns, carried, named)} FROM {self.d.derived(pairs)}"
 
     def _celled(self, pairs: str, carried: list[str], stages: LossStages, table: BiasTable) -> str:
-        """Pairs that are kept or first of their unit: group columns, what is carried, and the cell of the first."""
+        """Select pairs that are kept or first of their unit, with group and carried columns, and the cell if first."""
         d = self.d
         kept = (*self.groups.columns, *carried)
         if not self.final.keys:
-            # One group: a pair is a unit.
+            # There is one group, so each pair is one unit.
             losses = [f"{self._small(part)} AS {column(i)}" for i, part in enumerate(stages.pair)]
             found, is_first, where = f"SELECT {_list(kept, losses)} FROM {d.derived(pairs)}", "TRUE", ""
         else:
@@ -521,29 +526,29 @@ class CellWriter(Writer):
         return f"SELECT {_list(kept, [cell])} FROM {d.fenced(found)}"
 
     def _windows(self, pairs: str, kept: Sequence[str], stages: LossStages, table: BiasTable) -> str:
-        """Of each pair its place in the unit's order, and the columns that the losses of its unit are computed from."""
+        """Select for each pair its position in the unit's order, and the unit's sums that its bias is computed from."""
         unit, listed = "OVER (PARTITION BY u)", KEYS in table.causes
         parts = [f"CASE WHEN g IS NOT NULL THEN s{i} END" if listed else f"s{i}" for i in range(len(stages.pair))]
-        # No more than 2^40 rows, each with less than 2^8 parts: sums of 64 bits do.
+        # At most 2^40 rows, each with less than 2^8 parts: sums fit 64 bits.
         sums = [f"CAST(coalesce(sum({part}) {unit}, 0) AS BIGINT)" for part in parts]
         counts = [f"CAST(count(*) {unit} AS BIGINT)"]
         if listed:
             counts = [f"CAST(count(*) {unit} - count(g) {unit} AS BIGINT)", f"CAST(count(g) {unit} AS BIGINT)"]
         order = self.pair_order() if self.must_choose else "g"
-        # Pairs outside the public list, which have no place, come after all others.
+        # Pairs whose group is not on the public list have position NULL and come last.
         order = f"{order} NULLS LAST" if self.groups.is_public else order
         seat = f"row_number() OVER (PARTITION BY u ORDER BY {order}) AS seat"
         numbered = [f"{sql} AS {column(i)}" for i, sql in enumerate([*sums, *counts])]
         return f"SELECT {_list(kept, [seat], numbered)} FROM {self.d.derived(pairs)}"
 
     def _is_kept(self) -> str:
-        """Whether a pair adds to its group."""
+        """Return the condition under which a pair contributes to its group."""
         parts = ["g IS NOT NULL"] if self.groups.is_public else []
         parts += [f"seat <= {self.final.max_groups}"] if self.must_choose else []
         return f"({' AND '.join(parts)})"
 
     def _small(self, part: Expression) -> str:
-        """An expression, quicker where the numbers that it reads are small, as they nearly always are.
+        """Write an expression with an unchecked, faster branch for small integers, which are nearly all.
 
         Numbers from 0 to 2^24 are multiplied by one another at most once and by constants below 2^12 at most once; of
         such products, below 2^60, three at most are added or subtracted.
@@ -556,7 +561,7 @@ class CellWriter(Writer):
         return f"CASE WHEN {small} THEN {quick} ELSE {exact} END"
 
     def _cell(self, stages: LossStages, table: BiasTable) -> str:
-        """The number of the cell."""
+        """Write the index of the unit's cell."""
         *flags, bucket = stages.cell
         parts, weight = [self._small(bucket)], table.buckets
         for flag in reversed(flags):
@@ -572,13 +577,13 @@ def _list(*columns: Sequence[str]) -> str:
 def cells_and_rows(
     rows: Sequence[Sequence[Any]], table: BiasTable, groups: Groups
 ) -> tuple[list[int], list[Sequence[Any]]]:
-    """The number of units in each cell, and the rows of groups, of which one group may have several."""
+    """Return the number of units in each cell, and the rows of groups; one group may have several rows."""
     cells, width = [0] * table.cells, len(groups.columns)
     found: list[Sequence[Any]] = []
     for *row, cell in rows:
         if cell is not None:
             cells[int(cell)] += int(row[width])
-        # A private group may have NULL for a key; outside the public list there is no group.
+        # A private key may be NULL; a public group number of NULL means that the group is not on the public list.
         if not groups.is_public or row[0] is not None:
             found.append(row)
     return cells, found

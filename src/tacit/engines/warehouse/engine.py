@@ -1,15 +1,16 @@
-"""Engine without data: writes the statements of queries, and reads the integers that came back.
+"""Engine without data: writes the statement that measures queries, and reads the integers that a warehouse returns.
 
-DuckDB, PostgreSQL and Spark (Databricks) have dialects of their own. For others a statement is written in few, total
-operations (:class:`Portable`), read back as a tree on an allow-list, and each operation that databases spell or round
-differently is replaced by name; SQLGlot prints the rest. What a session must do right for the integers to be exact is
-*tried* by queries whose results come back with the counts: division, wide sums, casts, the order of texts, days, bits
-and the hash. A database that was never run here is trusted as far as its trials go.
+DuckDB, PostgreSQL and Spark (Databricks) have their own dialects. For other databases a statement is written in few
+operations that cannot fail (:class:`Portable`) and parsed to a syntax tree, whose nodes must be on an allow-list. Each
+operation that databases name or round differently is replaced by the database's own; SQLGlot prints the rest. *Trials*
+are queries whose results are returned with the counts. They test what must be right for the integers to be exact:
+division, wide sums, casts, the order of texts, dates, bit operations and the hash. For a database that was never run
+here, correctness is assured only as far as its trials test it.
 
-One statement measures everything. Its rows are ``statistic`` (a digest of the aggregation, or ``trial``), ``part`` (the
-number of a statement or a trial), ``g`` (the number of a group), ``place`` (of a spread measure) and whole numbers
-``n0``, ``n1``, … as text, so that no client rounds them. Groups are numbered, and must be declared: a statement that
-leaves the house holds no private key and brings none back.
+One statement measures everything. Its columns are ``statistic`` (a digest of the aggregation, or ``trial``), ``part``
+(the number of a statement or a trial), ``g`` (the number of a group), ``place`` (of a spread measure) and integers
+``n0``, ``n1``, … as text, so that no client rounds them. Groups are numbered, and must be public: neither the statement
+nor its result contains a private group key.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode, scanned
 from tacit.query.types import DATE, INTEGER, Kind, SqlType, Value
 
-#: Dialects that are printed by SQLGlot, and those that are written as they are.
+#: Dialects that SQLGlot prints, and all dialects.
 PRINTED: Final = ("snowflake", "bigquery", "trino", "clickhouse")
 DIALECTS: Final = ("duckdb", "postgresql", "spark", "databricks", *PRINTED)
 _LARGEST_DOUBLE: Final = "1.7976931348623157e308"
@@ -47,12 +48,12 @@ _BIGINT: Final = 2**63
 
 
 class Portable(DuckDB):
-    """Operations that every database has, and marks for those that each spells in its own way."""
+    """Dialect of operations that every database has, with markers for those that differ between databases."""
 
     forms: ClassVar[Mapping[str, str]] = {
         **DuckDB.forms,
         "fit_integer": f"(CASE WHEN {{0}} BETWEEN {-_BIGINT} AND {_BIGINT - 1} THEN CAST({{0}} AS BIGINT) END)",
-        # NaN is beyond everything, or compares as nothing.
+        # NaN compares larger than every number, or all its comparisons are false.
         "is_finite": f"(abs({{0}}) <= CAST('{_LARGEST_DOUBLE}' AS DOUBLE))",
         "xor": "TACIT_XOR({0}, {1})",
         "hexadecimal": "TACIT_HEX({0})",
@@ -60,32 +61,32 @@ class Portable(DuckDB):
     longest = 10**9
 
     def number(self, value: float) -> str:
-        """A cast of its digits."""
+        """Cast the digits."""
         return f"CAST('{value!r}' AS DOUBLE)"
 
     def bound(self, value: str, body: Callable[[str], str]) -> str:  # noqa: ARG002 - no value is longer
-        """Nothing is so long."""
+        """Raise: no value is long enough to be named."""
         raise InternalError("a portable statement names no value")
 
     def whole_type(self, largest: int) -> str:
-        """64 bits, or the wide type."""
+        """Return BIGINT, or the wide type."""
         return "BIGINT" if largest < _BIGINT else self.wide
 
     def divided(self, left: str, right: str, *, wide: bool) -> str:  # noqa: ARG002 - the same mark for both
-        """Towards zero."""
+        """Return a marker for division towards zero."""
         return f"TACIT_DIV({left}, {right})"
 
     def total(self, value: str, largest: int | None = None) -> str:  # noqa: ARG002 - sums of 64 bits wrap in some
-        """In the wide type."""
+        """Sum in the wide type."""
         return f"sum({self.huge(f'({value})')})"
 
     def position(self, value: str, items: Sequence[str], kind: SqlType) -> str:  # noqa: ARG002 - typed by themselves
-        """One comparison after the other."""
+        """Compare the value with one constant after the other."""
         tests = [f"{value} IS NULL" if item.startswith("CAST(NULL") else f"{value} = {item}" for item in items]
         return f"(CASE {' '.join(f'WHEN {test} THEN {place}' for place, test in enumerate(tests))} END)"
 
     def place_among(self, value: str, values: Sequence[Value | None], kind: SqlType) -> str:
-        """The same from the values themselves."""
+        """Use :meth:`position`."""
         return self.position(value, [self.constant(item, kind) for item in values], kind)
 
 
@@ -93,10 +94,10 @@ _PORTABLE: Final = Portable()
 
 
 def writer_of(dialect: str) -> tuple[Dialect, type[Writer]]:
-    """The dialect of a database, and the writer of its statements.
+    """Return the dialect of a database, and the writer of its statements.
 
     Raises:
-        InputError: there is none of this name.
+        InputError: there is no dialect of this name.
     """
     match dialect:
         case "duckdb":
@@ -119,10 +120,10 @@ def writer_of(dialect: str) -> tuple[Dialect, type[Writer]]:
 
 
 def printed(sql: str, dialect: str) -> str:
-    """A statement in the words of a database.
+    """Return a statement in the SQL dialect of a database.
 
     Raises:
-        Refusal: it needs an operation that is not known to mean the same there.
+        Refusal: the statement needs an operation that is not known to mean the same in that database.
     """
     if dialect not in PRINTED:
         return sql
@@ -135,7 +136,7 @@ def printed(sql: str, dialect: str) -> str:
                 f"{type(node).__name__.upper()} is not written for {dialect}; ask for counts, sums and averages over "
                 "plain columns, or copy the table to Parquet and use DuckDB.",
             )
-    # The deepest first, so that what is replaced holds what was replaced in it.
+    # The deepest nodes first, so that a replacement contains the replacements of its children.
     for node in reversed(list(tree.walk(bfs=True))):
         other = _respelled(node, dialect)
         if other is not node:
@@ -190,7 +191,7 @@ def _marked(name: str, of: list[Any], dialect: str) -> Any:
         return _call("intDiv", left, right)
     if dialect == "bigquery":
         return _call("DIV", left, right)
-    # What is left when the rest is taken away is divided exactly, whatever the scale of a quotient.
+    # (x - x mod y) / y is exact, whatever the scale of a quotient.
     rest = exp.Paren(this=exp.Sub(this=left.copy(), expression=exp.Mod(this=left.copy(), expression=right.copy())))
     return exp.Paren(this=exp.Div(this=rest, expression=right, typed=True, safe=False))
 
@@ -230,13 +231,13 @@ _ALLOWED: Final = (
 
 
 def trials(d: Dialect = _PORTABLE) -> list[tuple[str, str]]:
-    """Queries of one column ``n`` that a session must pass, each with the text of its result."""
+    """Return queries of one column ``n`` that test a session, each with the text of its correct result."""
 
     def whole(number: int) -> str:
         return f"CAST({number} AS BIGINT)"
 
     def of(expression: str, *columns: str) -> str:
-        # Read from rows, so that nothing is folded by a planner with other rules.
+        # Computed over rows, so that no planner folds the constants by other rules.
         rows = " UNION ALL ".join(f"SELECT {column} AS x" for column in columns)
         return f"SELECT {expression} AS n FROM {d.derived(rows)}"
 
@@ -269,18 +270,18 @@ _WHOLE: Final = re.compile(r"-?[0-9]{1,38}\Z")
 
 @dataclass(frozen=True)
 class Counts:
-    """Integers that came back: rows by statistic and part; their trials have passed."""
+    """Integers returned by a warehouse: result rows by statistic and part, after its trials have passed."""
 
     rows: Mapping[tuple[str, int], Sequence[tuple[int, int | None, tuple[int, ...]]]]
 
 
 class WarehouseEngine(Engine):
-    """Tables that somebody else reads.
+    """Engine for tables that a warehouse measures, by a statement that somebody else runs.
 
     Args:
-        catalog: the tables, whose types are all declared.
+        catalog: the tables, with all types declared.
         sources: their names in the warehouse.
-        counts: integers that came back; None until then.
+        counts: integers that the warehouse returned; None before that.
     """
 
     def __init__(self, catalog: Catalog, sources: Mapping[str, SourceLike], counts: Counts | None = None) -> None:
@@ -289,11 +290,11 @@ class WarehouseEngine(Engine):
         self._counts = counts
 
     def with_counts(self, counts: Counts) -> WarehouseEngine:
-        """The same with integers that came back."""
+        """Return an engine with the integers that the warehouse returned."""
         return WarehouseEngine(self._catalog, self._sources, counts)
 
     def check(self, final: FinalAggregation) -> None:
-        """Refuse what cannot be measured in one go, or would bring keys back."""
+        """Refuse what cannot be measured by one statement, or would return private group keys."""
         if final.seeks_limits or final.seeks_bounds:
             raise Refusal(
                 "unsupported",
@@ -307,11 +308,11 @@ class WarehouseEngine(Engine):
                 raise Refusal("unsupported", f"{name} cannot be measured elsewhere: it needs a unit column.")
 
     def statement(self, finals: Sequence[FinalAggregation], secret: bytes, dialect: str) -> str:
-        """The one statement of several aggregations, preceded by trials of the session.
+        """Return the one statement that measures several aggregations, preceded by trials of the session.
 
         Raises:
-            InputError: there is no such dialect.
-            Refusal: an aggregation is not written for it.
+            InputError: the dialect does not exist.
+            Refusal: the dialect does not support an aggregation.
         """
         d, _ = writer_of(dialect)
         written = [(label_of(final), self._written(final, secret, dialect)) for final in finals]
@@ -339,7 +340,7 @@ class WarehouseEngine(Engine):
     def _select(
         d: Dialect, label: str, part: int, sql: str, group: str, place: str, names: Sequence[str], width: int
     ) -> str:
-        """The rows of a statement in the columns that all have."""
+        """Select the rows of a statement in the columns common to all statements."""
         numbers = [f"CAST({name} AS {d.text_type})" for name in names]
         numbers += [f"CAST(NULL AS {d.text_type})"] * (width - len(names))
         shown = ", ".join(f"{sql} AS n{i}" for i, sql in enumerate(numbers))
@@ -350,10 +351,10 @@ class WarehouseEngine(Engine):
         )
 
     def measure(self, work: MeasurementTask) -> Measurements:
-        """The integers that came back for an aggregation.
+        """Return the measurements of an aggregation from the integers that the warehouse returned.
 
         Raises:
-            InputError: none came back for it, or not all.
+            InputError: the result has none of its integers, or not all.
         """
         if self._counts is None or work.bias is not None:
             raise InputError("measured", "this project's tables are in a warehouse: tacit measure writes what to run")
@@ -377,31 +378,31 @@ class WarehouseEngine(Engine):
         return read_measurements(final, answered)
 
     def rows(self, relation: RelationNode, *, most: int) -> tuple[tuple[Value | None, ...], ...]:  # noqa: ARG002
-        """None: nothing is read here."""
+        """Refuse: no rows are read here."""
         raise Refusal("unsupported", "Public tables of a warehouse are not read: leave them out.")
 
     def interrupt(self) -> None:
-        """Nothing runs."""
+        """Do nothing: no query runs here."""
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no connection is open."""
 
     def marks(self, table: str) -> Marks | None:
-        """A table is recognised by its name in the warehouse."""
+        """Return the table's name in the warehouse as its identifier."""
         name = f"warehouse {self._sources[table].path}"
         return Marks(name, (name,), (name,))
 
 
 def label_of(final: FinalAggregation) -> str:
-    """Name of an aggregation in the statement and in what comes back."""
+    """Return the label of an aggregation in the statement and its result."""
     return digest_of(final.text)[:16]
 
 
 def read_counts(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Counts:
-    """The integers in a table that came back, if it has all columns and its trials have passed.
+    """Parse the result of a statement, and check its trials.
 
     Raises:
-        InputError: it does not; the session computes otherwise than the statement means, and names the trial.
+        InputError: a column is missing, a value is not an integer, or a trial failed, which the message names.
     """
     places = {name.lower(): place for place, name in enumerate(names)}
     missing = [name for name in (*_COLUMNS, "n0") if name not in places]
@@ -426,7 +427,7 @@ _NUMBER: Final = re.compile(r"n[0-9]+\Z")
 
 
 def _whole(cell: Any) -> int:
-    # A CSV file is read as others write it, with an apostrophe before what a spreadsheet would take for a formula.
+    # In a CSV file a cell that a spreadsheet would take for a formula may have an apostrophe in front.
     text = str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell).removeprefix("'")
     if not _WHOLE.match(text):
         raise InputError("measured", "holds something else than whole numbers")
@@ -434,7 +435,7 @@ def _whole(cell: Any) -> int:
 
 
 def _stored(d: Dialect, number: int, table: Table, source: str) -> StoredTable:
-    """A table by its name in the warehouse, with its columns as values are held."""
+    """Return a table by its name in the warehouse, with columns in the types in which values are stored."""
     scan = ".".join(d.quoted(part) for part in source.split("."))
     columns = {column.name.lower(): _column(d, column) for column in table.columns}
     return StoredTable(number, scan, columns, None)
