@@ -6,14 +6,14 @@ Modules:
 * :mod:`.contribution` — Contribution numbers: ``max_groups`` and ``max_rows``, each a whole number or AUTO
 * :mod:`.limits` — Public limits on the size of a query
 * :mod:`.parsing` — Parsing: SQL text to a checked syntax tree
-* :mod:`.planning` — Planning: releases, noise, price and expected error of a query
+* :mod:`.planning` — Planning: releases, noise, cost and expected error of a query
 * :mod:`.postprocess` — Post-processing of released numbers: estimates, intervals and steps above the aggregation
 * :mod:`.query` — Query: the final aggregation and the steps on its released cells
-* :mod:`.refusal` — Refusal of a query, with code and words
+* :mod:`.refusal` — Refusal of a query, with code and message
 * :mod:`.relational` — Relational algebra with ownership of rows
 * :mod:`.release` — Release: exact integers become noisy ones
-* :mod:`.request` — Request: price or accuracy, account and options of a query
+* :mod:`.request` — Request: cost or accuracy, account and options of a query
 * :mod:`.resolve` — From SQL text and a catalog to a resolved query
-* :mod:`.rules` — Rewrite rules, each from a query to a query that asks the same
+* :mod:`.rules` — Rewrite rules, each from a query to an equivalent one
 * :mod:`.types` — Types of the query language, their Python values, and domains: public knowledge about values
 """

@@ -2,10 +2,10 @@
 
 ``engine`` writes statements that bound units in SQL, and runs them; ``segments`` and ``totals`` bound in memory, with
 equal results; ``database`` locks;
-``sources`` reads files totally; ``dialect`` says how DuckDB writes what ``engines/sql`` asks for.
+``sources`` reads files so that no value fails a scan; ``dialect`` says how DuckDB writes what ``engines/sql`` asks for.
 
 Modules:
-* :mod:`.csv_lines` — CSV reader by lines: a line can harm itself only
+* :mod:`.csv_lines` — CSV reader by lines: a malformed line affects no other line
 * :mod:`.database` — Locked DuckDB database over one state of the declared sources, its sessions and their timeouts
 * :mod:`.dialect` — DuckDB dialect, with text functions by code points and in the order of UTF-8 bytes
 * :mod:`.engine` — The DuckDB engine: one locked database, one cursor per query, exact integers back

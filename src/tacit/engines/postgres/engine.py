@@ -103,7 +103,7 @@ class ServerAddress:
         self.words = f"{server}/{parameters.get('dbname') or ''}".rstrip("/")
 
     def __repr__(self) -> str:
-        return f"Place({self.words!r})"
+        return f"ServerAddress({self.words!r})"
 
     def connection(self) -> dict[str, Any]:
         """Return the connection parameters, for the driver only."""

@@ -1,6 +1,6 @@
 """Post-processing of released numbers: estimates, intervals and steps above the aggregation.
 
-Everything here reads released integers, public keys and public parameters, so it costs nothing and cannot look back.
+Everything here reads released integers, public keys and public parameters, so it is free and cannot look back.
 
 Proof of the intervals: ``intervals.proof.md``.
 
