@@ -98,7 +98,7 @@ def solve_tridiagonal(diagonal: Floats, beside: Floats, right: Floats) -> Floats
     if size % 2 == 0:
         ends = (np.append(diagonal, 1.0), np.append(beside, 0.0), np.append(right, 0.0))
         return solve_tridiagonal(*ends)[:size]
-    before, after = beside[0::2], beside[1::2]  # of an eliminated unknown and its neighbours
+    before, after = beside[0::2], beside[1::2]  # of an unknown that remains: to the one before, to the one after
     outer, known = diagonal[0::2], right[0::2]
     low, high = before / outer[:-1], after / outer[1:]
     inner = solve_tridiagonal(
