@@ -206,7 +206,7 @@ class _About(StrictModel):
 class LimitsModel(StrictModel):
     """Limits of one query on the machine's resources, so that a hostile query cannot stop the curator.
 
-    ``memory`` is a size such as ``"4GB"``; by default most of the machine's, and on a server an equal share per worker.
+    ``memory`` is a size such as ``"4GB"``; by default most of the machine's, which on a server its workers share.
     ``spill`` is a folder for data that exceeds it.
     """
 
