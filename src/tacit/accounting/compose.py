@@ -169,7 +169,7 @@ def _best(plan: CompositionPlan, delta: Fraction, *, bracket: bool, changing: bo
     lower = max((answer.lower for answer in answers if answer.lower is not None), default=None)
     best = min(answers, key=lambda answer: answer.epsilon)
     if best.note:
-        # Where the best method notes a wide bracket, adding the largest pure release separately may be cheaper.
+        # A note means that the bound may be far off; then adding the largest pure release separately may be cheaper.
         best = min([best, *_apart(plan, delta, changing=changing)], key=lambda answer: answer.epsilon)
     return Composed(best.epsilon, delta, relation=plan.relation, method=best.method, lower=lower, note=best.note)
 

@@ -215,7 +215,7 @@ class ZCDPFilter(Filter):
 
     Privacy: the transcript is δ-approximately ρ-zCDP, ``guarantee.to_approx(…)`` turns it into (ε, δ).
     Sensitivity: that of the charges; all about the filter's ``relation``.
-    Error: prices are rounded up in the 18th digit, where they are irrational.
+    Error: irrational costs are rounded up in the 18th digit.
     Assumes: each (ρ_i, δ_i) is fixed before its answer is drawn.
     References: Feldman and Zrnic, "Individual privacy accounting via a Renyi filter", NeurIPS 2021 (δ = 0);
         Whitehouse, Ramdas, Rogers and Wu, "Fully-adaptive composition in differential privacy", ICML 2023.
@@ -267,7 +267,7 @@ class GDPFilter(Filter):
 
     Privacy: the transcript is μ-GDP.
     Sensitivity: that of the charges; all about the filter's ``relation``.
-    Error: prices are rounded up in the 18th digit, where they are irrational.
+    Error: irrational costs are rounded up in the 18th digit.
     Assumes: each μ_i is fixed before its answer is drawn. Continuous Gaussian noise has a μ; discrete Gaussian
         noise has none that is proven, and is refused.
     References: Smith and Thakurta, "Fully adaptive composition for Gaussian differential privacy", 2022; Koskela,
@@ -344,7 +344,7 @@ class PureOrZCDPFilter(Filter):
         most ε and adds nothing to δ; every other one ended within the zCDP rule (proof in ``filters.proof.md``).
         A charge that is not pure counts as infinite in the pure sum.
     Sensitivity: that of the charges; all about the filter's ``relation``.
-    Error: prices are rounded up in the 18th digit, where they are irrational.
+    Error: irrational costs are rounded up in the 18th digit.
     Assumes: each ε_i, ρ_i, δ_i is fixed before its answer is drawn.
     References: the zCDP rule as for :class:`ZCDPFilter`.
     """

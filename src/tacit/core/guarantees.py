@@ -46,7 +46,7 @@ from tacit.core.numbers import (
 )
 from tacit.core.relations import ADD_REMOVE, Relation, as_relation
 
-#: Largest group size k, and largest ε, for which the geometric sum is computed in closed form from e^ε.
+#: Largest group size k, and largest ε, for which the geometric sum is computed from an upper bound on e^ε alone.
 _FEW: Final = 64
 #: Renyi orders that suit tiny to large budgets.
 DEFAULT_ORDERS: tuple[Fraction, ...] = (

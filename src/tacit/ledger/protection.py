@@ -220,7 +220,7 @@ def describe_protection(kind: str, body: Mapping[str, Any]) -> str:
 
 
 class ProtectionAudit:
-    """Checks entries of kinds ``unit``, ``column`` and ``declared`` in order, for :mod:`tacit.ledger.verify`."""
+    """Audit of entries of kinds ``unit``, ``column`` and ``declared``, in order, for :mod:`tacit.ledger.verify`."""
 
     def __init__(self) -> None:
         self._units: dict[str, Mapping[str, str]] = {}

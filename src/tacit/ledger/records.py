@@ -414,7 +414,7 @@ def shortage(body: Mapping[str, Any], states: Sequence[BalanceState], limit: Fil
             f"{state.key.currency} needs {needed} and has {_down(left)} of {_down(from_grains(cap))} left{whose}"
         )
     said = f"{body['population']}: the charge does not fit: {'; '.join(parts)}"
-    # No queries are priced in Renyi accounts.
+    # Renyi accounts have no cost of a query.
     currency = None if isinstance(limit, RenyiFilter) else currency_of(limit)
     largest = None if currency is None else currency.largest_query(least, limit.guarantee)
     if largest is None:

@@ -4,8 +4,8 @@ Exact numbers of protected rows, **not private**: for the owner of the data, on 
 doctor`` and ``tacit init`` print them there with a warning, and write them nowhere. Numbers that are derived from them
 and put into a project file become public; AUTO finds such numbers privately.
 
-Tables of a database server or of Spark are not read here: their rows would leave the database. Only for the histogram
-of a column of PostgreSQL are the first rows read (:func:`brought_near`), by the role of the project.
+Tables of a database server or of Spark are not read here: their rows would leave the database. Only to show a column
+of PostgreSQL are its first rows read (:func:`brought_near`), by the role of the project.
 """
 
 # ruff: noqa: S608 - names are quoted, values are bound
@@ -46,7 +46,7 @@ _MOST_NEAR: Final = 5
 #: The errors shown are those of a count at this epsilon.
 EPSILON: Final = "1"
 _BETA: Final = Fraction(1, 20)
-#: Maximal number of rows of a database's table that are read for a histogram.
+#: Maximal number of rows of a database's table that are read to show a column.
 MOST_ROWS: Final = 50_000
 _BINS: Final = 48
 #: Maximal number of values that are listed with their counts, and of characters of each.

@@ -378,7 +378,7 @@ def lower_epsilon(total: TiltedSum, delta: float) -> float | None:
 
 
 def _scaled(value: float, total: TiltedSum) -> float:
-    """Return ln δ minus the logarithm e^{K - λ·centre} of the masses' scale after tilting back around the centre."""
+    """Return ln ``value`` - (K - λ·centre): ``value`` on the scale of the masses, tilted back around the centre."""
     scale = total.log_scale - total.tilt * total.centre
     return math.log(value) - scale if value > 0 else -math.inf
 
