@@ -2,9 +2,8 @@
 
 :func:`compose <tacit.accounting.compose.compose>` takes mechanisms, events, guarantees, and ``(item, k)`` pairs. This
 module turns them into :class:`CountedRelease` items whose ``release`` is a *leaf*: an event that is neither a
-repetition
-nor a composition, or a Renyi curve. Nested counts are multiplied, equal leaves are merged, and free releases are left
-out. The order of releases is lost on purpose: no bound of this package depends on it.
+repetition nor a composition, or a Renyi curve. Nested counts are multiplied, equal leaves are merged, and free releases
+are left out. The order of releases is lost on purpose: no bound of this package depends on it.
 
 *Parallel composition*: releases on the parts of a partition that was fixed without looking at the data. Every unit lies
 in one part. Adding or removing it changes one part, so the whole costs no more than the costliest part. Replacing a

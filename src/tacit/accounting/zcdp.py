@@ -5,8 +5,8 @@ when the second depends on the first (Bun and Steinke 2016). The sum becomes (ε
 Kamath and Steinke 2020, Proposition 12), which is smaller than ρ + 2√(ρ ln(1/δ)).
 
 Pure ε costs ε²/2, (ε, δ) costs (ε²/2, δ), Gaussians μ²/2, and the exponential mechanism ε²/8 because its privacy loss
-has range ε. Sampling is amplified only through (ε, δ): a sampled Gaussian has no
-small ρ, since its high moments are those of the Gaussian.
+has range ε. Sampling is amplified only through (ε, δ): a sampled Gaussian has no small ρ, since its high moments are
+those of the Gaussian.
 """
 
 from __future__ import annotations
@@ -98,8 +98,7 @@ def _at_best_order(epsilon: Fraction, delta: Fraction, closed: Fraction) -> Frac
     """Return the ρ for which the best Renyi order gives ε; None where floats cannot find that order.
 
     At order α the guarantee gives ε = ρα + g(α), so ρ = (ε - g(α))/α is the largest that the order allows. The orders
-    that
-    allow a given ρ are an interval, as ρα + g(α) falls and then rises; so there is one best order.
+    that allow a given ρ are an interval, as ρα + g(α) falls and then rises; so there is one best order.
     """
     e, rho, log_delta = float_nearest(epsilon), float_nearest(closed), float_nearest(log_bounds(delta)[0])
     if not (1e-290 < e < 1e290 and 1e-290 < rho < 1e290 and log_delta < 0):

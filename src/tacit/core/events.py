@@ -182,8 +182,7 @@ class SampledSumEvent(Event):
 
     Each unit is in the sample independently with probability ``rate``, and its vector has a norm of at most
     √``l2_squared``; a unit outside the sample adds nothing. This states more than the distance that the sum moves when
-    a
-    unit is replaced, and so sampling lowers the cost further (``pld.proof.md``).
+    a unit is replaced, and so sampling lowers the cost further (``pld.proof.md``).
     """
 
     rate: Fraction

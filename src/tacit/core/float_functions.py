@@ -178,8 +178,7 @@ def _upper_tail(k: Floats, n: Floats, p: Floats) -> Floats:
     """Return P(X >= k) for 1 <= k <= n above the mean: the integral of the k-th smallest uniform's density from 0 to p.
 
     Its logarithm is concave. The interval is cut where the density is negligible beside its value at p; over the rest
-    it is
-    a polynomial of low degree or nearly normal, for which Gauss-Legendre nodes are exact to the last places.
+    it is a polynomial of low degree or nearly normal, for which Gauss-Legendre nodes are exact to the last places.
     """
     slope = np.maximum((k - 1) / p - (n - k) / (1 - p), 0.0)
     bend = (k - 1) / p**2 + (n - k) / (1 - p) ** 2

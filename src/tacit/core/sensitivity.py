@@ -16,9 +16,9 @@ bounded total        l1 = t, l2 = √(t·b)              l1 = 2t, l2 = √(2t·r
 ==================== ================================ =====================================================
 
 Contributions are vectors with one coordinate per group, in which a person appears in at most m groups with values in
-[lo, hi]; b = max(|lo|, |hi|), r = hi - lo.
-In a bounded total their absolute values add up to at most t instead. :func:`measure_sensitivity` finds the same numbers
-for *any* function by evaluating all neighbours over a small universe; the tests of the table use it.
+[lo, hi]; b = max(|lo|, |hi|), r = hi - lo. In a bounded total their absolute values add up to at most t instead.
+:func:`measure_sensitivity` finds the same numbers for *any* function by evaluating all neighbours over a small
+universe; the tests of the table use it.
 """
 
 from __future__ import annotations
@@ -123,10 +123,10 @@ def bounded_mean(
 ) -> Sensitivity:
     """Return the sensitivity of a sum of one value per person in [L, U], divided by a *public* number ``n``.
 
-    Replace-one: every neighbour has the same ``n`` people, this is their mean, and it moves by (U - L)/n; for bits
-    by 1/n. Add/remove: ``n`` cannot be both public and the true size, since neighbours differ in size. The sum
-    over the fixed number is bounded, by max(|L|, |U|)/n. The mean over the *true* size moves by up to
-    (U - L)/2 between one person and two, whatever n was hoped for: release a noisy sum and a noisy count instead.
+    Replace-one: every neighbour has the same ``n`` people, this is their mean, and it moves by (U - L)/n; for bits by
+    1/n. Add/remove: ``n`` cannot be both public and the true size, since neighbours differ in size. The sum over the
+    fixed number is bounded, by max(|L|, |U|)/n. The mean over the *true* size moves by up to (U - L)/2 between one
+    person and two, whatever n was hoped for: release a noisy sum and a noisy count instead.
     """
     people = check_count(n, "n")
     return bounded_sum(bounds=bounds, relation=relation).scaled(Fraction(1, people))

@@ -1,8 +1,7 @@
 """Untrusted text in files and on screens: no spreadsheet formula, no escape sequence.
 
 A group key or a column name may be any text. A spreadsheet evaluates a cell that begins with ``=``, and a terminal
-obeys
-control characters, so text is made harmless before it is written to a file or a screen.
+obeys control characters, so text is made harmless before it is written to a file or a screen.
 """
 
 from __future__ import annotations

@@ -59,8 +59,7 @@ def entries_of(
     """Iterate over all entries in order, with the contents of those of the given kinds, and ``None`` for the rest.
 
     Nearly all entries are charges. So an entry is parsed only if its text holds the name of a kind, which every entry
-    of
-    the kind does; an entry of another kind whose query happens to hold that text is left out after parsing.
+    of the kind does; an entry of another kind whose query happens to hold that text is left out after parsing.
     """
     signs = [f'"kind":"{kind}"' for kind in kinds]
     for entry in reader.entries(after=after):
@@ -105,10 +104,8 @@ class Journal:
         """Have the anchor remember an entry, in one history with every entry that it remembered before.
 
         When several processes share a ledger, an entry that the anchor remembers is in this ledger, too. It is not when
-        a copy
-        of the ledger is in use at the same time, or when an old copy was put in place under a running process: each
-        copy would
-        spend the remaining budget once more.
+        a copy of the ledger is in use at the same time, or when an old copy was put in place under a running process:
+        each copy would spend the remaining budget once more.
         """
         try:
             self.anchor.advance(head, newest or RecentHeads(head), self._holds)

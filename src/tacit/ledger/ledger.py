@@ -258,8 +258,7 @@ class Ledger(Closing):
 
         A permanent entry records the adoption, the operator, the reason, and the anchor's mark. Where the anchor proves
         that entries are missing, every account is charged its whole remaining budget (:mod:`tacit.ledger.opening`).
-        Where
-        the ledger was deleted, a new one is created, with ``public_key`` and ``key_check`` as in :meth:`open`.
+        Where the ledger was deleted, a new one is created, with ``public_key`` and ``key_check`` as in :meth:`open`.
         """
         words = {"reason": check_text(reason, "reason"), "operator": check_text(operator, "operator")}
         with storage_errors():
@@ -389,8 +388,7 @@ class Ledger(Closing):
 
         Raises:
             InputError: the account exists with other terms. Rule and relation are fixed; :meth:`change_caps` changes
-                caps,
-                and leaves a permanent entry.
+                caps, and leaves a permanent entry.
         """
         name, terms = plain_name(population, "population"), terms_of(limit)
         with self.journal.working():
@@ -443,8 +441,7 @@ class Ledger(Closing):
         Args:
             population: the account.
             caps: by currency of the account's filter, such as ``{"epsilon": "1"}``; currencies not named have no cap
-                but
-                the account's. ``None`` removes the quota.
+                but the account's. ``None`` removes the quota.
             analyst: the analyst to limit; or
             project: the project to limit.
             operator: the operator who decided.

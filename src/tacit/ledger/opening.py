@@ -204,8 +204,7 @@ def check_anchor(reader: Reader, anchor: Anchor, ledger: str, place: str) -> Non
     """Compare a ledger with its anchor.
 
     The reader must not be a snapshot: while other processes work, the anchor that is read here may remember entries
-    that
-    are newer than a snapshot.
+    that are newer than a snapshot.
 
     Raises:
         RollbackError: the ledger is older than its anchor, or is another ledger, or the anchor has no mark of it.

@@ -229,8 +229,7 @@ class Appended(NamedTuple):
     """The step was carried out, and is durable.
 
     ``newest`` is the newest durable entry that the store knows of, this one or a later one, with recent heads that
-    reach
-    back to this one and some entries further.
+    reach back to this one and some entries further.
     """
 
     head: Head

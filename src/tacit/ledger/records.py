@@ -163,8 +163,7 @@ class Record:
     """One charge of the history.
 
     ``committed`` is the number of its outcome's entry, ``None`` while there is no outcome. ``typed`` is the epsilon
-    that
-    the analyst typed, such as ``epsilon 0.5``, where the account counts another currency.
+    that the analyst typed, such as ``epsilon 0.5``, where the account counts another currency.
     """
 
     seq: int

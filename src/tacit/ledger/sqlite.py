@@ -308,8 +308,7 @@ def _readable(path: Path) -> Iterator[str]:
     """Yield a URI by which SQLite reads a file without changing it, also on a read-only medium.
 
     A reader needs a small second file for a database with a log. Where that file cannot be made, the database is read
-    alone
-    if there is no log; with one, a copy of both is read, because the newest entries may be only in the log.
+    alone if there is no log; with one, a copy of both is read, because the newest entries may be only in the log.
     """
     log = path.with_name(f"{path.name}-wal")
     if os.access(path.parent, os.W_OK):

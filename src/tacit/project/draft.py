@@ -496,8 +496,7 @@ def postgres_tables(
 
     Raises:
         InputError: the database cannot be reached, or a table does not exist; or no table is named, and the message
-            lists
-            the existing ones.
+            lists the existing ones.
     """
     wanted = [*((name, False) for name in names), *((name, True) for name in public)]
     try:

@@ -88,8 +88,7 @@ class ColumnModel(StrictModel):
     """Declarations of the owner about a column; see :class:`tacit.query.catalog.Column`.
 
     ``source`` is the column's name in the source, if queries use another name. ``date_format`` is for a date or
-    timestamp
-    in CSV, such as ``"%d.%m.%Y"``.
+    timestamp in CSV, such as ``"%d.%m.%Y"``.
     """
 
     source: str | None = None
@@ -111,18 +110,14 @@ class TableModel(StrictModel):
     ``main`` and ``dbo`` are always accepted.
 
     ``version`` is for tables of a database: a text that the owner changes when earlier answers are to be replaced by
-    new
-    ones, at a new cost. The version of a file is a digest of its content.
+    new ones, at a new cost. The version of a file is a digest of its content.
 
     ``delimiter``, ``encoding``, ``decimal_mark``, ``thousands_mark``, ``date_format`` and ``null_values`` state the
-    format
-    of a CSV source; see :class:`tacit.engines.files.CsvFormat`.
+    format of a CSV source; see :class:`tacit.engines.files.CsvFormat`.
 
     ``max_groups`` and ``max_rows`` hold for queries that state no number: each is a number, or ``"auto"``, by which it
-    is
-    found privately within the cost of a query; this is also the default. ``max_groups_limit`` and ``max_rows_limit``
-    are
-    upper limits for queries, and without them any number may be stated.
+    is found privately within the cost of a query; this is also the default. ``max_groups_limit`` and ``max_rows_limit``
+    are upper limits for queries, and without them any number may be stated.
     """
 
     source: str
@@ -227,10 +222,8 @@ class OpenIDModel(StrictModel):
     """An identity provider of a server.
 
     ``client_secret`` is a place, ``env:NAME`` or ``file:/run/secrets/name``, never the secret itself. ``name_claim``
-    holds
-    a person's name, ``groups_claim`` lists their groups; either may be a path such as ``realm_access.roles``. A
-    person's
-    role is that of the first group in the file that they belong to.
+    holds a person's name, ``groups_claim`` lists their groups; either may be a path such as ``realm_access.roles``. A
+    person's role is that of the first group in the file that they belong to.
     """
 
     issuer: str = Field(pattern=r"^https?://[^?#\s]+$")
@@ -265,8 +258,7 @@ class Project:
     """A project ready to be opened: public metadata, the source of each table, budgets, and places of ledger and keys.
 
     ``ledger``, ``anchor`` and ``key`` are places; None without a project file that states them. A file or frame that
-    its
-    owner opens without a project file has only the machine's limits.
+    its owner opens without a project file has only the machine's limits.
     """
 
     name: str
@@ -453,8 +445,7 @@ def declared_type(said: ColumnModel) -> str | None:
     """Return the type that categories or bounds imply, for sources that state no types; None if they imply none.
 
     Between numeric bounds there may be fractions, so they imply DOUBLE; state ``integer``, or ``decimal`` and a step,
-    for
-    whole numbers and amounts.
+    for whole numbers and amounts.
     """
     if said.categories is not None:
         listed = said.categories

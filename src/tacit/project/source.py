@@ -625,8 +625,7 @@ class SourceBinder:
 
         Raises:
             InputError: a source belongs to another population, which the message names, or another column identified
-                its
-                people before. Units and columns are compared before anything is written.
+                its people before. Units and columns are compared before anything is written.
         """
         found = {table.name: self.fingerprint(table) for table in self._catalog.tables}
         self._units.check((table, found[table.name]) for table in self._catalog.tables)
@@ -847,8 +846,7 @@ def shape_of(source: Source, where: str) -> Shape:
 
     The type of a column, and that it can identify a person, is checked when the project is opened. A CSV file whose
     columns were swapped, or a Parquet file whose ids have become doubles, would be read by checks made for another
-    file.
-    Engines compare the columns of frames and databases.
+    file. Engines compare the columns of frames and databases.
 
     Raises:
         InputError: a file cannot be read.
