@@ -1,7 +1,7 @@
 """Calibration: the smallest noise whose composition meets a target (ε, δ).
 
-*Privacy.* The scale that is returned has been composed by the method asked for, and its ε was at most the target. The
-search only decides how little noise is wasted, never whether the guarantee holds.
+*Privacy.* The releases at the returned scale have been composed by the chosen method, and ε was at most the target. The
+search only decides how close to the smallest scale it is, never whether the guarantee holds.
 
 *Error.* The next smaller scale that was tried, at most ``tolerance`` below in relative terms, missed the target.
 """
@@ -36,7 +36,7 @@ def calibrate(
     start: Number = 1,
     tolerance: float = 1e-5,
 ) -> Fraction:
-    """The smallest ``scale`` such that ``build(scale)`` composes to at most (ε, δ).
+    """Return the smallest ``scale`` such that ``build(scale)`` composes to at most (ε, δ).
 
     Args:
         build: the planned releases as a function of the scale of noise; more noise must not cost more.
@@ -44,7 +44,7 @@ def calibrate(
         delta: the target δ.
         method: as in :func:`~tacit.accounting.compose.compose`.
         start: a first guess; a good one saves a few evaluations.
-        tolerance: how much larger than necessary the scale may be, relatively.
+        tolerance: relative amount by which the scale may exceed the smallest one.
     """
     target, d = exact_positive(epsilon, "epsilon"), exact_probability(delta, "delta", zero=True)
     if method not in METHODS:
@@ -53,7 +53,7 @@ def calibrate(
         raise InputError("tolerance", f"must lie in (0, 1), got {tolerance}")
 
     def excess(scale: Fraction) -> float:
-        """ln(ε/target): at most zero exactly when the target is met."""
+        """Return ln(ε/target): at most zero exactly when the target is met."""
         spent = compose_plan(read_plan(build(scale)), d, method, bracket=False).epsilon
         if spent <= target:
             return min(_log(spent / target), 0.0) if spent else -math.inf
@@ -73,7 +73,7 @@ def calibrate_gaussian(
     relation: Relation | str = ADD_REMOVE,
     tolerance: float = 1e-5,
 ) -> Fraction:
-    """The σ of ``count`` Gaussian releases, each on a secret Poisson sample of ``rate``, for (ε, δ) in all.
+    """Return the σ of ``count`` Gaussian releases, each on a secret Poisson sample of ``rate``, for (ε, δ) in total.
 
     >>> round(float(calibrate_gaussian(count=1, epsilon=1, delta="1e-6", method="pld")), 3)
     4.225
@@ -85,7 +85,7 @@ def calibrate_gaussian(
     def build(sigma: Fraction) -> list[tuple[Release, int]]:
         return [(_sampled(GaussianEvent(sigma, moved, relation=which), q), k)]
 
-    # Classical calibration of a sample that is always hit by chance alone: a guess, nothing more.
+    # The classical formula with σ scaled by the rate: only a first guess.
     guess = float_nearest(moved) * math.sqrt(float_nearest(k * q * q) * -2 * _log(d)) / float_nearest(target)
     return calibrate(build, epsilon=target, delta=d, method=method, start=max(guess, 1e-9), tolerance=tolerance)
 
@@ -101,7 +101,7 @@ def calibrate_laplace(
     relation: Relation | str = ADD_REMOVE,
     tolerance: float = 1e-5,
 ) -> Fraction:
-    """The scale of ``count`` Laplace releases, each on a secret Poisson sample of ``rate``, for (ε, δ) in all."""
+    """Return the scale of ``count`` Laplace releases for (ε, δ) in all, each on a secret Poisson sample of ``rate``."""
     k, which = check_count(count, "count"), as_relation(relation)
     moved, q = exact_positive(l1_sensitivity, "l1_sensitivity"), _rate(rate)
     target, d = exact_positive(epsilon, "epsilon"), exact_probability(delta, "delta", zero=True)
@@ -117,12 +117,12 @@ def calibrate_laplace(
 
 
 def _search(excess: Callable[[Fraction], float], start: Fraction, tolerance: float) -> Fraction:
-    """Regula falsi in the logarithms of scale and ε, where the relation is nearly a straight line."""
+    """Search by regula falsi in the logarithms of scale and ε, where the relation is nearly linear."""
     high, high_excess = _rounded(min(max(float_nearest(start), _SMALLEST), _LARGEST)), 0.0
     low: Fraction | None = None
     low_excess = 0.0
     value = excess(high)
-    # First a bracket: ε falls about as one over the scale, so the excess itself says how far to go.
+    # First a bracket: ε falls about as one over the scale, so the excess itself is the length of the step.
     for _ in range(_EVALUATIONS):
         if value <= 0 and low is not None:
             high_excess = value
@@ -161,7 +161,7 @@ def _close_in(
         if right - left <= tolerance:
             break
         share = low_excess / (low_excess - high_excess) if math.isfinite(high_excess) and stuck < 3 else 0.5
-        # A little beyond the crossing, so that the next point is likely to close the bracket from the safe side.
+        # A little beyond the estimated root, so that the next scale probably meets the target.
         share = min(max(share + 0.3 * tolerance / (right - left), 0.02), 0.98)
         middle = _rounded(math.exp(left + share * (right - left)))
         if not low < middle < high:

@@ -1,12 +1,12 @@
 """``compose``: the guarantee of several releases taken together.
 
 =========== ============================================= ============================================================
-method      says                                          good for
+method      bound                                         good for
 =========== ============================================= ============================================================
-basic       Σε, Σδ                                        few releases, or ε large; needs no δ when all are pure
+basic       Σε, Σδ                                        few releases, or large ε; needs no δ when all are pure
 advanced    √(2 ln(1/δ') Σε²) + Σε(e^ε-1), or basic       teaching, and comparison with the literature
 simple      √(2 ln(1/δ') Σε²) + Σε², each ε < 1, or basic the short form that textbooks quote
-optimal     the exact answer for equal (ε, δ)             k equal releases of which nothing else is known
+optimal     the exact ε for equal (ε, δ)                  k equal releases of which nothing else is known
 zcdp        Σρ, converted once                            Gaussians; cheap and simple
 rdp         Σε(α), converted at the best order            sampled Gaussians, very many releases
 pld         the privacy loss distribution itself          everything: certified to a fraction of a percent
@@ -14,7 +14,7 @@ best        the smallest of all that apply
 =========== ============================================= ============================================================
 
 All are theorems about releases whose *parameters* are fixed beforehand (the releases themselves may depend on earlier
-answers). They price planned batches. A running account whose next query is chosen by an analyst needs a filter:
+answers). They give the cost of planned batches. An account whose next query is chosen by an analyst needs a filter:
 :mod:`tacit.accounting.filters`.
 """
 
@@ -39,7 +39,7 @@ from tacit.core.errors import AccountingError, InputError
 from tacit.core.events import ApproxEvent, PureEvent
 from tacit.core.numbers import Number, exact_probability
 
-#: Labels of events of selections that are known only to be ε-DP.
+#: Labels of the events of selection mechanisms that are known only to be ε-DP.
 _SELECTIONS: Final = ("noisy_max", "permute_and_flip", "sparse_vector")
 
 
@@ -50,11 +50,11 @@ def compose(
     method: str = "best",
     neighbours: str = "fixed",
 ) -> Composed:
-    """The (ε, δ) guarantee of all ``releases`` together, ε rounded up.
+    """Return the (ε, δ) guarantee of all ``releases`` together, ε rounded up.
 
     Args:
         releases: mechanisms, events or guarantees; ``(item, k)`` stands for k releases of it.
-        delta: the δ of the answer. It may be left out where no release needs one: then the answer is the basic sum.
+        delta: the δ of the result. It may be left out if no release needs one: then the result is the basic sum.
         method: ``basic``, ``advanced``, ``simple``, ``optimal``, ``zcdp``, ``rdp``, ``pld`` or ``best``.
         neighbours: ``"fixed"`` for one pair of databases, the same for all releases, as when a unit is in the data or
             not. ``"changing"`` lets the pair be named anew for every release, so that the unit may be in the first
@@ -63,7 +63,7 @@ def compose(
 
     Privacy:
         Everything a person can learn from all releases together, however adaptively each was chosen within its stated
-        parameters, is (ε, δ)-DP under the relation that all of them share. One release by itself never costs more than
+        parameters, is (ε, δ)-DP under the relation that all of them share. A single release never costs more than
         it states.
 
     Assumes:
@@ -88,7 +88,7 @@ def compose(
 
 
 def _is_selection(release: object) -> bool:
-    """Whether a release is, or holds, a selection whose event states no more than its ε."""
+    """Return whether a release is, or contains, a selection whose event states only its ε."""
     if isinstance(release, tuple):
         release = release[0]
     event = getattr(release, "event", release)
@@ -101,9 +101,9 @@ def _is_selection(release: object) -> bool:
 def compose_plan(
     plan: CompositionPlan, delta: Fraction | None, method: str, *, bracket: bool = True, changing: bool = False
 ) -> Composed:
-    """As :func:`compose`, for a plan that has been read already; without ``bracket`` no lower bound is sought."""
+    """Compose a plan that has been read already, as :func:`compose`; without ``bracket`` give no lower bound."""
     if not delta:
-        # Without room for failure every method is the sum.
+        # At δ = 0 every method is the sum.
         return compose_basic(plan, delta)
     if method == "best":
         return _best(plan, delta, bracket=bracket, changing=changing)
@@ -113,12 +113,12 @@ def compose_plan(
 
 
 def _at_most_stated(plan: CompositionPlan, delta: Fraction, answer: Composed, method: str) -> Composed:
-    """``answer``, or the sum of what the releases state where that is smaller.
+    """Return ``answer``, or the sum of the guarantees that the releases state where that is smaller.
 
-    A single release is never said to cost more than it states, by whatever method. Of several, the methods that stand
-    for one theorem alone say what that theorem says.
+    By every method a single release costs at most the guarantee it states. Of several releases, the methods
+    ``optimal``, ``zcdp`` and ``rdp`` return the bound of their theorem alone.
     """
-    # One mechanism may be several releases to accountants (the k choices of a top-k); it is still one that was listed.
+    # One listed mechanism may be several releases to accountants (the k choices of a top-k).
     whole = len(plan.stated) == plan.stated[0].count == 1 if plan.stated else False
     once = plan.count == 1 or (whole and isinstance(plan.stated[0].release, ApproxEvent))
     stated = stated_sum(plan) if once or method not in ("optimal", "zcdp", "rdp") else None
@@ -159,7 +159,7 @@ def _best(plan: CompositionPlan, delta: Fraction, *, bracket: bool, changing: bo
         except AccountingError as refusal:
             refusals.append(refusal)
         except ArithmeticError:
-            # Numbers so large or so small that a method's floats gave up; the others are theorems all the same.
+            # Numbers too large or too small for this method's floats; the other methods remain valid.
             refusals.append(AccountingError(f"the numbers are too large or too small for method={method!r}"))
     stated = stated_sum(plan)
     if stated is not None and stated[1] <= delta:
@@ -169,13 +169,13 @@ def _best(plan: CompositionPlan, delta: Fraction, *, bracket: bool, changing: bo
     lower = max((answer.lower for answer in answers if answer.lower is not None), default=None)
     best = min(answers, key=lambda answer: answer.epsilon)
     if best.note:
-        # Where the best method says that it may be far off, a large pure release may be cheaper beside the others.
+        # A note means that the bound may be far off; then adding the largest pure release separately may be cheaper.
         best = min([best, *_apart(plan, delta, changing=changing)], key=lambda answer: answer.epsilon)
     return Composed(best.epsilon, delta, relation=plan.relation, method=best.method, lower=lower, note=best.note)
 
 
 def _apart(plan: CompositionPlan, delta: Fraction, *, changing: bool) -> Iterator[Composed]:
-    """The largest pure release by basic composition with all others, if there are others: ε₁ + ε₂ at the δ of those."""
+    """Yield ε₁ + ε₂: the largest pure release by basic composition, plus the best composition of the other releases."""
     pure = [(item.count * pair[0], item) for item in plan.items if (pair := stated_pair(item.release)) and not pair[1]]
     if pure and len(plan.items) > 1:
         epsilon, largest = max(pure, key=lambda priced: priced[0])

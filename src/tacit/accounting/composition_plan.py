@@ -1,20 +1,20 @@
-"""Plan to compose in normal form, single releases with their repetitions; and the result of a composition.
+"""Normal form of a plan to compose: single releases with their repetitions; and the result of a composition.
 
-:func:`compose <tacit.accounting.compose.compose>` takes mechanisms, events, guarantees, and ``(item, k)`` pairs. Here
-they become :class:`CountedRelease` items whose ``release`` is a *leaf*: an event that is neither a repetition nor a
-composition, or a Renyi curve. Nested counts are multiplied, equal leaves are merged, and what costs nothing is left
-out. The order of releases is lost on purpose: no bound of this package depends on it.
+:func:`compose <tacit.accounting.compose.compose>` takes mechanisms, events, guarantees, and ``(item, k)`` pairs. This
+module turns them into :class:`CountedRelease` items whose ``release`` is a *leaf*: an event that is neither a
+repetition nor a composition, or a Renyi curve. Nested counts are multiplied, equal leaves are merged, and free releases
+are left out. The order of releases is lost on purpose: no bound of this package depends on it.
 
 *Parallel composition*: releases on the parts of a partition that was fixed without looking at the data. Every unit lies
 in one part. Adding or removing it changes one part, so the whole costs no more than the costliest part. Replacing a
-unit may take it out of one part and put another into a second one, so two parts change and the whole costs two of the
-costliest. In both cases each part's event must be true of the *whole* database under the stated relation, that is, also
-for a unit that enters or leaves the part; a mechanism whose event was worked out for parts of fixed size (the exact
-count of a part costs nothing when no unit can enter it) must not stand here.
+unit may take it out of one part and put another into a second one, so two parts change and the whole costs at most
+twice the costliest part. In both cases each part's event must be true of the *whole* database under the stated
+relation, that is, also for a unit that enters or leaves the part; a mechanism whose event was derived for parts of
+fixed size (the exact count of a part is free when no unit can enter it) must not be used here.
 
-*Which part is costliest* is clear when all are of one kind that is ordered by one number. Otherwise the parts stay
-together in one event, and each accountant takes the largest of what it knows: (max ε, max δ), max ρ, or the largest
-Renyi divergence order by order. All are valid, because the pair of neighbours touches one part whichever it is.
+*Which part is costliest* is known when all are of one kind that is ordered by one number. Otherwise the parts stay
+together in one event, and each accountant takes the maximum in its own terms: (max ε, max δ), max ρ, or the largest
+Renyi divergence order by order. All are valid, because the pair of neighbours touches one part, whichever it is.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _Leaves: TypeAlias = tuple[tuple[Event | RDP, int], ...]
 
 
 def worst_part(event: ParallelEvent, leaves: Callable[[Event], _Leaves]) -> _Leaves | ParallelEvent:
-    """The leaves of a part that is at least as costly as every other, or the event itself where none is known."""
+    """Return the leaves of a part that costs at least as much as every other part, or the event if none is known."""
     parts = list(dict.fromkeys(leaves(part) for part in event.events))
     if len(parts) <= 1:
         return parts[0] if parts else ()
@@ -66,7 +66,7 @@ def worst_part(event: ParallelEvent, leaves: Callable[[Event], _Leaves]) -> _Lea
 
 
 def _strength(release: Event | RDP) -> Fraction | None:
-    """A number that orders releases of one kind from harmless to costly, at every ε and δ alike."""
+    """Return a number that orders the cost of releases of one kind, at every ε and δ alike; None if unknown."""
     match release:
         case PureEvent() | ExponentialEvent():
             return release.epsilon
@@ -81,13 +81,13 @@ def _strength(release: Event | RDP) -> Fraction | None:
 
 
 def _kind(release: Event | RDP) -> object:
-    # Discrete Laplace is ordered by its scale once the shift is the same: more noise is less noise with noise added.
+    # Discrete Laplace of one shift is ordered by its scale: a larger scale is a smaller one plus independent noise.
     if isinstance(release, DiscreteLaplaceEvent):
         return DiscreteLaplaceEvent, release.l1_sensitivity
     return type(release)
 
 
-#: One thing that may stand in a list to be composed.
+#: An item of a list to compose.
 Release = Event | Guarantee | HasEvent | HasGuarantee
 
 #: A single release in normal form.
@@ -96,7 +96,7 @@ Leaf = Event | RDP
 
 @dataclass(frozen=True)
 class CountedRelease:
-    """A leaf and how often it is released."""
+    """A leaf and the number of its releases."""
 
     release: Leaf
     count: int
@@ -104,13 +104,13 @@ class CountedRelease:
 
 @dataclass(frozen=True)
 class CompositionPlan:
-    """Everything that is to be composed, and the neighbouring relation that all of it speaks of.
+    """The releases to compose, and the neighbouring relation of all of them.
 
     Attributes:
-        items: the leaves, each with how often it is released.
+        items: the leaves, each with the number of its releases.
         relation: which databases are neighbours.
-        stated: the same releases as they were listed, a mechanism by the (ε, δ) that it promises where it promises one.
-            Its event and its promise are both true of it, and either may be the better one.
+        stated: the same releases as they were listed; a mechanism by the (ε, δ) that it states, if it states one. Its
+            event and its guarantee are both true of it, and either may give the smaller cost.
     """
 
     items: tuple[CountedRelease, ...]
@@ -119,12 +119,12 @@ class CompositionPlan:
 
     @property
     def count(self) -> int:
-        """Number of releases in all."""
+        """Total number of releases."""
         return sum(item.count for item in self.items)
 
 
 def read_plan(releases: Release | Iterable[Release | tuple[Release, int]]) -> CompositionPlan:
-    """The plan that ``releases`` describes; refuses a mixture of neighbouring relations."""
+    """Return the plan that ``releases`` describe; refuse a mixture of neighbouring relations."""
     listed = [releases] if isinstance(releases, Release) else _listed(releases)
     counts: dict[Leaf, int] = {}
     stated: list[CountedRelease] = []
@@ -142,7 +142,7 @@ def read_plan(releases: Release | Iterable[Release | tuple[Release, int]]) -> Co
 
 
 def _promised(item: object, relation: Relation) -> ApproxEvent | None:
-    """The (ε, δ) that a mechanism promises, beside its event."""
+    """Return the event of the (ε, δ) that a mechanism states in addition to its event; None if it states none."""
     if isinstance(item, Event | Guarantee) or not isinstance(item, HasEvent) or not isinstance(item, HasGuarantee):
         return None
     promise = item.guarantee
@@ -152,7 +152,7 @@ def _promised(item: object, relation: Relation) -> ApproxEvent | None:
 
 
 def _listed(releases: object) -> list[object]:
-    # A set would hold equal releases once, and a mapping would hide its numbers: both would cost too little.
+    # A set holds equal releases once, and iterating a mapping drops its numbers: the cost would be too small.
     if not isinstance(releases, Iterable) or isinstance(releases, str | bytes | Set | Mapping):
         raise InputError("releases", f"must be a list of mechanisms, events or guarantees, not {_name(releases)}")
     try:
@@ -170,7 +170,7 @@ def _counted(entry: object) -> tuple[object, int]:
 
 
 def _described(item: object) -> Leaf:
-    """The event of a mechanism, or the event that says exactly what a guarantee says."""
+    """Return the event of a mechanism, or the event that states exactly a guarantee."""
     if isinstance(item, Event):
         return item
     if isinstance(item, HasEvent):
@@ -211,14 +211,14 @@ def _leaves(item: Leaf, count: int) -> Iterable[tuple[Leaf, int]]:
         case PureEvent(epsilon=epsilon) if epsilon == 0:
             return
         case PureEvent():
-            # The label is for people; two releases that differ in it alone cost the same.
+            # The label is for people; releases that differ only in it cost the same.
             yield replace(item, mechanism=""), count
         case _ if not _is_free(item):
             yield item, count
 
 
 def _is_free(item: Leaf) -> bool:
-    """Whether a release says nothing about any unit."""
+    """Return whether the output of a release does not depend on any unit."""
     match item:
         case LaplaceEvent() | DiscreteLaplaceEvent():
             return item.l1_sensitivity == 0
@@ -244,7 +244,7 @@ def _sampled(item: PoissonSampledEvent, count: int) -> Iterable[tuple[Leaf, int]
         yield from ((leaf, times * count) for leaf, times in inner)
         return
     if len(inner) > 1 or inner[0][1] > 1:
-        # One sample serves several releases: they are one mechanism, run on that sample.
+        # Several releases on one sample are one mechanism on that sample.
         parts: Sequence[Event] = [RepeatedEvent(leaf, times, relation=item.relation) for leaf, times in inner]
         together = ComposedEvent(tuple(parts), relation=item.relation)
         yield PoissonSampledEvent(item.rate, together, relation=item.relation), count
@@ -272,15 +272,15 @@ def _name(value: object) -> str:
 
 
 class Composed(ApproxDP):
-    """The (ε, δ) guarantee of everything that was composed.
+    """The (ε, δ) guarantee of a composition.
 
-    It is an :class:`~tacit.core.guarantees.ApproxDP` and can be used as one; ``epsilon`` is what is charged.
+    It is an :class:`~tacit.core.guarantees.ApproxDP` and can be used as one; ``epsilon`` is the amount charged.
 
     Attributes:
-        method: the theorem that gave ε. With ``method="best"``, the one that won.
+        method: the theorem that gave ε; with ``method="best"``, the one with the smallest ε.
         lower: a proven lower bound on the smallest ε that holds for every mechanism that fits the events: some of
-            them attain it. ``None`` where none is known that does.
-        note: what a reader should know, such as that another method was used instead; empty when there is nothing.
+            them attain it. ``None`` where no such mechanism is known.
+        note: a remark, such as that another method was used instead; empty when there is none.
     """
 
     method: str
@@ -305,7 +305,7 @@ class Composed(ApproxDP):
 
     @property
     def upper(self) -> Fraction:
-        """Upper end of the bracket, equal to ``epsilon``, which is charged."""
+        """Upper end of the bracket; equal to ``epsilon``, the amount charged."""
         return self.epsilon
 
     def __repr__(self) -> str:

@@ -1,11 +1,11 @@
 """Currencies of accounts: pure, approx, zcdp and gdp, one object each.
 
 A currency joins a kind of guarantee to the filter that adds it up: the numbers that state the guarantee, the amounts
-that an account is charged for it, the price of a charge, the event that says no more than the guarantee, and the words
-for people. All other packages ask the object and name no currency themselves, so that another one is added here.
+that an account is charged for it, the cost of a charge, the event that states only the guarantee, and the text
+for people. All other packages use this object and name no currency, so that a new currency is added here alone.
 
 ======== ============ ==================== ================= =============================================
-kind     guarantee    numbers              amounts           prices of a query may be stated in
+kind     guarantee    numbers              amounts           the cost of a query may be stated in
 ======== ============ ==================== ================= =============================================
 pure     PureDP       epsilon              epsilon           epsilon
 approx   ApproxDP     epsilon, delta       epsilon, delta    epsilon
@@ -29,12 +29,12 @@ from tacit.core.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
 from tacit.core.numbers import format_up, sqrt_bounds
 from tacit.core.relations import ADD_REMOVE, Relation
 
-#: A guarantee that accounts are charged in.
+#: The kinds of guarantee that accounts are charged in.
 AccountGuarantee = PureDP | ApproxDP | ZCDP | GDP
 CurrencyKind = Literal["pure", "approx", "zcdp", "gdp"]
-#: Letters of numbers and amounts, by name.
+#: Greek letters of numbers and amounts, by name.
 SYMBOLS: Final = {"epsilon": "ε", "delta": "δ", "rho": "ρ", "mu": "μ", "mu squared": "μ²"}
-#: δ at which a guarantee without one is shown as (ε, δ).
+#: The δ at which a guarantee without a δ is shown as (ε, δ).
 _SHOWN_DELTA: Final = Fraction(1, 10**6)
 
 
@@ -43,13 +43,13 @@ class Currency(ABC):
 
     Attributes:
         kind: its name in a project file.
-        concept: the notion of privacy, for people.
+        concept: the name of the privacy definition, for people.
         numbers: the parameters that state a guarantee, the main one first.
-        optional: those of them that are shown only where they are not zero.
-        amounts: the lines of an account.
-        prices: the numbers in which a query may state its price.
+        optional: the parameters among them that are shown only if positive.
+        amounts: the currencies that an account of this kind adds up.
+        prices: the numbers in which a query may state its cost.
         budgets: the sets of numbers by which a project file may state an account.
-        relaxed: whether the guarantee is not an (ε, δ) itself, and is shown as one besides.
+        relaxed: whether the guarantee is not an (ε, δ) itself, so that its (ε, δ) is shown as well.
     """
 
     kind: ClassVar[CurrencyKind]
@@ -67,83 +67,85 @@ class Currency(ABC):
 
     @property
     def has_delta(self) -> bool:
-        """Whether charges may spend a δ."""
         return "delta" in self.amounts
 
     def guarantee(self, numbers: Mapping[str, Any], relation: Relation = ADD_REMOVE) -> AccountGuarantee:
-        """The guarantee that numbers state."""
+        """Return the guarantee with these numbers."""
         stated: AccountGuarantee = self.guarantee_type(**numbers, relation=relation)
         return stated
 
     def numbers_of(self, guarantee: Any) -> dict[str, Fraction]:
-        """The numbers that state a guarantee."""
+        """Return the numbers that state a guarantee."""
         return {name: getattr(guarantee, name) for name in self.numbers}
 
     def amounts_of(self, guarantee: Any) -> dict[str, Fraction]:
-        """The charge to an account for a guarantee."""
+        """Return the amounts that an account is charged for a guarantee."""
         return self.numbers_of(guarantee)
 
     def from_amounts(self, amounts: Mapping[str, Fraction], relation: Relation = ADD_REMOVE) -> AccountGuarantee:
-        """The guarantee of charges that add up to ``amounts``."""
+        """Return the guarantee of charges that add up to ``amounts``."""
         return self.guarantee(amounts, relation)
 
     def nothing(self, relation: Relation = ADD_REMOVE) -> AccountGuarantee:
-        """The guarantee that costs nothing."""
+        """Return the guarantee of a release that does not depend on data."""
         return self.guarantee(dict.fromkeys(self.numbers, 0), relation)
 
     def cost(self, charge: Charge, relation: Relation) -> dict[str, Fraction]:
-        """The amounts that a charge costs, rounded up.
+        """Return the amounts that a charge costs, rounded up.
 
         Raises:
-            AccountingError: no theorem gives it a price in this currency.
+            AccountingError: no theorem gives it a cost in this currency.
         """
         return dict(zip(self.amounts, type(self)._price(charge, relation), strict=False))
 
     def price(self, charge: Charge, relation: Relation) -> AccountGuarantee:
-        """The guarantee that costs exactly as much as a charge."""
+        """Return the guarantee that costs exactly as much as a charge."""
         return self.from_amounts(self.cost(charge, relation), relation)
 
     def covers(self, guarantee: Any, cost: Mapping[str, Fraction]) -> bool:
-        """Whether amounts are within those of a guarantee."""
+        """Return whether amounts are at most those of a guarantee."""
         return all(
             amount <= cap for amount, cap in zip(cost.values(), self.amounts_of(guarantee).values(), strict=True)
         )
 
     @abstractmethod
     def event(self, guarantee: Any, mechanism: str = "") -> Event:
-        """The event of a release of which the guarantee is all that is known."""
+        """Return the event of a release of which only the guarantee is known."""
 
     def filter(self, numbers: Mapping[str, Any], relation: Relation | str = ADD_REMOVE) -> Filter:
-        """The empty filter of an account that its budget states; one of :attr:`budgets`."""
+        """Return the filter of an account, nothing spent, from the numbers of its budget; see :attr:`budgets`."""
         empty: Filter = self.filter_type(**numbers, relation=relation)
         return empty
 
     def caps(self, epsilon: Fraction, delta: Fraction, own_delta: Fraction) -> dict[str, Fraction]:  # noqa: ARG002
-        """The caps whose charges together are (ε, δ)-DP; ``own_delta`` is what the account keeps for charges."""
+        """Return caps under which all charges together are (ε, δ)-DP.
+
+        ``own_delta`` is the part of δ that the account reserves for charges with a positive δ.
+        """
         stated = {"epsilon": epsilon, "delta": delta}
         return {name: stated[name] for name in self.amounts}
 
     def as_pair(self, guarantee: Any) -> ApproxDP:
-        """(ε, δ) for people: at the δ it has, or at one in a million where it needs one."""
+        """Return the guarantee as (ε, δ) for people: at its own δ, or at one in a million if it has none."""
         pair: ApproxDP = guarantee.to_approx(_SHOWN_DELTA)
         return pair
 
     def largest_query(self, left: Mapping[str, Fraction], account: Any) -> ApproxDP | None:  # noqa: ARG002
-        """(ε, δ) of the dearest query that amounts still pay for; None where accounts count ε itself.
+        """Return the (ε, δ) of the largest query that remaining amounts pay for; None where accounts count ε itself.
 
         Args:
-            left: amounts, by name.
-            account: guarantee of the account, which knows the δ that queries have by default.
+            left: remaining amounts, by name.
+            account: guarantee of the account, which determines the default δ of queries.
         """
         return None
 
     def shown(self, guarantee: Any) -> dict[str, Fraction]:
-        """The numbers to show of a guarantee."""
+        """Return the numbers of a guarantee that are shown to people."""
         found = self.numbers_of(guarantee)
         return {name: value for name, value in found.items() if value or name not in self.optional}
 
     def text(self, amounts: Mapping[str, Fraction]) -> str:
-        """Amounts in words, such as ``rho 0.5, delta 1e-06``; zeros only of the main one."""
+        """Return text such as ``rho 0.5, delta 1e-06``; only the main amount is shown when it is zero."""
         return ", ".join(
             f"{name} {format_up(amount)}" for name, amount in amounts.items() if amount or name == self.amounts[0]
         )
@@ -194,7 +196,7 @@ class _ZCDP(Currency):
     def filter(self, numbers: Mapping[str, Any], relation: Relation | str = ADD_REMOVE) -> Filter:
         if "epsilon" not in numbers:
             return super().filter(numbers, relation)
-        # Half of delta pays for the conversion, the other half for queries that choose groups privately.
+        # Half of delta is used by the conversion, half by queries that select groups privately.
         return ZCDPFilter.for_target(**numbers, own_delta=Fraction(numbers["delta"]) / 2, relation=relation)
 
     def caps(self, epsilon: Fraction, delta: Fraction, own_delta: Fraction) -> dict[str, Fraction]:
@@ -203,7 +205,7 @@ class _ZCDP(Currency):
         return {"rho": share.rho, **({"delta": part} if own_delta else {})}
 
     def largest_query(self, left: Mapping[str, Fraction], account: ZCDP) -> ApproxDP | None:
-        # A query is noise of the Gaussian law, whose ε is below that of any release of the same ρ. Half of an
+        # A query adds Gaussian noise, whose ε is below that of other releases of the same ρ. Half of an
         # account's δ is its own (``filter``); a query may have all of it.
         rho = left.get("rho")
         return GDP(sqrt_bounds(2 * rho)[0]).to_approx(2 * account.delta or _SHOWN_DELTA) if rho else None
@@ -229,7 +231,7 @@ class _GDP(Currency):
         return GDP(sqrt_bounds(amounts["mu squared"])[1], relation=relation)
 
     def event(self, guarantee: GDP, mechanism: str = "") -> Event:  # noqa: ARG002 - Gaussian events have no label
-        # μ-GDP says: no easier to tell apart than Gaussian noise of σ = 1 on a value that moves by μ.
+        # μ-GDP: telling neighbours apart is no easier than with Gaussian noise of σ = 1 on a value that moves by μ.
         return GaussianEvent(Fraction(1), guarantee.mu, relation=guarantee.relation)
 
     def filter(self, numbers: Mapping[str, Any], relation: Relation | str = ADD_REMOVE) -> Filter:
@@ -257,10 +259,10 @@ _BY_TYPE: Final[dict[type, Currency]] = {
 
 
 def currency_named(kind: str) -> Currency:
-    """The currency of a kind of account.
+    """Return the currency of a kind of account.
 
     Raises:
-        InputError: there is none of that name.
+        InputError: no currency has this name.
     """
     if kind not in CURRENCIES:
         raise InputError("account", f"must be one of {', '.join(CURRENCIES)}, got {kind!r}")
@@ -268,7 +270,7 @@ def currency_named(kind: str) -> Currency:
 
 
 def currency_of(stated: Guarantee | Filter) -> Currency:
-    """The currency of a guarantee or of a filter.
+    """Return the currency of a guarantee or of a filter.
 
     Raises:
         InputError: accounts are not charged in it.
@@ -280,7 +282,7 @@ def currency_of(stated: Guarantee | Filter) -> Currency:
 
 
 def implied_currency(stated: Set[str]) -> Currency:
-    """The currency that numbers of a budget imply, where none is named."""
+    """Return the currency that the numbers of a budget imply where none is named."""
     if "mu" in stated:
         return GAUSSIAN
     return ZERO_CONCENTRATED if stated & {"delta", "rho"} else PURE

@@ -1,7 +1,7 @@
 """Privacy filters: stopping rules that stay valid when every query depends on earlier answers.
 
-An analyst may choose not only the next query but also its privacy parameters after seeing all earlier answers.
-Composition theorems for parameters fixed beforehand do not cover that; the rules here do. Each filter adds up one
+An analyst may choose both the next query and its privacy parameters after seeing all earlier answers.
+Composition theorems for parameters fixed beforehand do not cover that; these filters do. Each filter adds up one
 currency and admits a charge when the sum stays within the cap; whatever the analyst does, and whenever the
 interaction ends, the whole transcript has the guarantee :attr:`Filter.guarantee`.
 
@@ -16,21 +16,21 @@ filter                      admits while                              the whole 
 :class:`PureOrZCDPFilter`   the pure rule or the zCDP rule            (ε, δ)-DP
 ==========================  ========================================  ==============================================
 
-There is no filter that composes a privacy loss distribution or an optimal-composition curve: "the exact curve still
+No filter composes a privacy loss distribution or an optimal-composition curve: "the exact curve still
 fits" is not a valid stop. ``docs/composition.md`` has a two-query counterexample with exact numbers.
 
 *Concurrency.* Queries that overlap, each answered once, are covered by all filters: charges are taken in some order
-under a lock, and an answer that is shown late might have been drawn at its charge. Charges that are themselves
-interactive streams and stay open beside others are covered by PureFilter, ApproxFilter, RenyiFilter, GDPFilter and
+under a lock, and an answer that is shown late might have been drawn when it was charged. Charges that are themselves
+interactive streams and run concurrently are covered by PureFilter, ApproxFilter, RenyiFilter, GDPFilter and
 ZCDPFilter with δ = 0; by ZCDPFilter with δ > 0 and PureOrZCDPFilter if every charge with a δ of its own is answered at
 once, as all of Tacit's are. ``filters.proof.md``, section 9, and ``docs/composition.md`` have argument and theorems.
 
-*Arithmetic.* Prices and totals are rationals. A price that is irrational has been rounded up; a total whose exact
+*Arithmetic.* Costs and totals are rationals. An irrational cost has been rounded up; a total whose exact
 form grows too long is rounded up; caps found by search are rounded down. A sum that reaches its cap exactly fits.
 
 *State.* A filter changes only in :meth:`Filter.charge`, under a lock, and in one step: it admits the whole charge or
-raises :class:`BudgetError` and is as it was. It lives in memory; the ledger makes charges durable. It cannot be copied
-or pickled, and a forked process cannot charge it: a second one would have the same budget again.
+raises :class:`BudgetError` and is unchanged. It lives in memory; the ledger makes charges durable. It cannot be copied
+or pickled, and a forked process cannot charge it: a copy would have the same budget again.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _Amounts = tuple[Extended, ...]
 
 
 class Line(NamedTuple):
-    """One currency of a filter: its cap, and what the charges so far add up to."""
+    """One currency of a filter: its cap, and the sum of the charges so far."""
 
     currency: str
     cap: Fraction
@@ -78,19 +78,19 @@ class Line(NamedTuple):
 
     @property
     def left(self) -> Fraction:
-        """Amount that still fits; zero when the currency no longer counts."""
+        """Remaining budget; zero when the spent amount is infinite."""
         return max(self.cap - self.spent, Fraction(0)) if isinstance(self.spent, Fraction) else Fraction(0)
 
     @property
     def share(self) -> Extended:
-        """The part of the cap that is used."""
+        """Spent amount as a fraction of the cap; infinite when the spent amount is."""
         if isinstance(self.spent, float):
             return math.inf
         return self.spent / self.cap if self.cap else Fraction(0)
 
 
 class Filter(ABC):
-    """A running total that admits charges while they fit; see the module for what each kind proves."""
+    """A running total that admits charges while they fit; see the module for the guarantee of each filter."""
 
     _price: ClassVar[Callable[[Charge, Relation], Spend]]
 
@@ -107,20 +107,24 @@ class Filter(ABC):
         """Guarantee of the whole transcript, however the queries were chosen and whenever it ends."""
 
     def price(self, charge: Charge) -> tuple[Extended, ...]:
-        """The charge in the currencies of :attr:`lines`, rounded up; :class:`AccountingError` where there is none."""
+        """Return the cost of a charge in the currencies of :attr:`lines`, rounded up.
+
+        Raises:
+            AccountingError: no theorem gives it a cost in these currencies.
+        """
         return tuple(type(self)._price(charge, self.relation))[: len(self._caps)]
 
     @property
     def lines(self) -> tuple[Line, ...]:
-        """Cap and consumption of each currency."""
+        """Cap and spent amount of each currency."""
         return self._lines(self._spent)
 
     def allows(self, charge: Charge, count: int = 1) -> bool:
-        """Whether ``charge``, ``count`` times over, would be admitted now. Changes nothing."""
+        """Return whether ``count`` charges like ``charge`` would be admitted now; change nothing."""
         return self._fits(self._after(self._spent, self.price(charge), check_count(count, "count")))
 
     def charge(self, charge: Charge, count: int = 1) -> None:
-        """Admit ``charge``, ``count`` times over, or raise :class:`BudgetError` and leave everything as it was."""
+        """Admit ``count`` charges like ``charge``, or raise :class:`BudgetError` and change nothing."""
         price = self.price(charge)
         times = check_count(count, "count")
         if os.getpid() != self._pid:
@@ -132,7 +136,7 @@ class Filter(ABC):
             self._spent = after
 
     def how_many(self, charge: Charge) -> int | None:
-        """Number of further charges like this one that fit; ``None`` when it is free and any number does."""
+        """Return the number of further charges like this one that fit; ``None`` for a free charge."""
         price = self.price(charge)
         return _fewest(_times(line.left, cost) for line, cost in zip(self.lines, price, strict=True))
 
@@ -211,7 +215,7 @@ class ZCDPFilter(Filter):
 
     Privacy: the transcript is δ-approximately ρ-zCDP, ``guarantee.to_approx(…)`` turns it into (ε, δ).
     Sensitivity: that of the charges; all about the filter's ``relation``.
-    Error: prices are rounded up in the 18th digit, where they are irrational.
+    Error: irrational costs are rounded up in the 18th digit.
     Assumes: each (ρ_i, δ_i) is fixed before its answer is drawn.
     References: Feldman and Zrnic, "Individual privacy accounting via a Renyi filter", NeurIPS 2021 (δ = 0);
         Whitehouse, Ramdas, Rogers and Wu, "Fully-adaptive composition in differential privacy", ICML 2023.
@@ -234,9 +238,9 @@ class ZCDPFilter(Filter):
         conversion: str = "tight",
         relation: Relation | str = ADD_REMOVE,
     ) -> ZCDPFilter:
-        """The filter with the largest ρ whose transcript is (``epsilon``, ``delta``)-DP.
+        """Return the filter with the largest ρ whose transcript is (``epsilon``, ``delta``)-DP.
 
-        ``own_delta`` is the part of δ set aside for charges that have one of their own. ``conversion`` is "tight"
+        ``own_delta`` is the part of δ set aside for charges with a positive δ. ``conversion`` is "tight"
         (over all Renyi orders) or "basic", ε = ρ + 2√(ρ ln(1/δ)), with which the rule for pure charges is that of
         Whitehouse et al.: Σε²/2 + √(2 ln(1/δ) Σε²) <= ε.
         """
@@ -263,7 +267,7 @@ class GDPFilter(Filter):
 
     Privacy: the transcript is μ-GDP.
     Sensitivity: that of the charges; all about the filter's ``relation``.
-    Error: prices are rounded up in the 18th digit, where they are irrational.
+    Error: irrational costs are rounded up in the 18th digit.
     Assumes: each μ_i is fixed before its answer is drawn. Continuous Gaussian noise has a μ; discrete Gaussian
         noise has none that is proven, and is refused.
     References: Smith and Thakurta, "Fully adaptive composition for Gaussian differential privacy", 2022; Koskela,
@@ -278,7 +282,7 @@ class GDPFilter(Filter):
 
     @classmethod
     def for_target(cls, *, epsilon: Number, delta: Number, relation: Relation | str = ADD_REMOVE) -> GDPFilter:
-        """The filter with the largest μ whose transcript is (``epsilon``, ``delta``)-DP."""
+        """Return the filter with the largest μ whose transcript is (``epsilon``, ``delta``)-DP."""
         wanted, slack = exact_nonnegative(epsilon, "epsilon"), exact_probability(delta, "delta")
         return cls(mu=_largest(lambda mu: gaussian_delta_bounds(wanted, mu)[1] <= slack), relation=relation)
 
@@ -309,7 +313,7 @@ class RenyiFilter(Filter):
     def for_target(
         cls, *, alpha: Number, epsilon: Number, delta: Number, relation: Relation | str = ADD_REMOVE
     ) -> RenyiFilter:
-        """The filter at order ``alpha`` with the largest cap whose transcript is (``epsilon``, ``delta``)-DP."""
+        """Return the filter at order ``alpha`` with the largest cap whose transcript is (``epsilon``, ``delta``)-DP."""
         order, wanted = exact(alpha, "alpha"), exact_nonnegative(epsilon, "epsilon")
         slack = exact_probability(delta, "delta")
         if order <= 1 or renyi_epsilon_up(order, Fraction(0), slack) > wanted:
@@ -322,11 +326,11 @@ class RenyiFilter(Filter):
 
     @property
     def guarantee(self) -> RDP:
-        """The Renyi bound of the whole transcript, at this order alone."""
+        """The Renyi bound of the whole transcript, at order ``alpha`` only."""
         return RDP.at(self.alpha, self.epsilon, relation=self.relation)
 
     def price(self, charge: Charge) -> tuple[Extended, ...]:
-        """The Renyi divergence of the charge at this order."""
+        """Return the Renyi divergence of the charge at order ``alpha``."""
         return (renyi_price(charge, self.relation, self.alpha).amount,)
 
 
@@ -340,7 +344,7 @@ class PureOrZCDPFilter(Filter):
         most ε and adds nothing to δ; every other one ended within the zCDP rule (proof in ``filters.proof.md``).
         A charge that is not pure counts as infinite in the pure sum.
     Sensitivity: that of the charges; all about the filter's ``relation``.
-    Error: prices are rounded up in the 18th digit, where they are irrational.
+    Error: irrational costs are rounded up in the 18th digit.
     Assumes: each ε_i, ρ_i, δ_i is fixed before its answer is drawn.
     References: the zCDP rule as for :class:`ZCDPFilter`.
     """
@@ -359,7 +363,7 @@ class PureOrZCDPFilter(Filter):
         return ApproxDP(self.epsilon, self.delta, relation=self.relation)
 
     def price(self, charge: Charge) -> tuple[Extended, ...]:
-        """The ε (infinite unless the charge is pure), ρ and δ of the charge."""
+        """Return the ε (infinite unless the charge is pure), ρ and δ of the charge."""
         pure: Extended
         try:
             pure = pure_price(charge, self.relation).amount
@@ -368,7 +372,7 @@ class PureOrZCDPFilter(Filter):
         return (pure, *zcdp_price(charge, self.relation))
 
     def how_many(self, charge: Charge) -> int | None:
-        """Number of further charges like this one that fit under the rule that admits more of them."""
+        """Return the number of further charges like this one that fit under the rule that admits more of them."""
         epsilon, rho, delta = self.price(charge)
         lines = self.lines
         pure = _times(lines[0].left, epsilon) if lines[0].spent <= lines[0].cap else 0
@@ -399,7 +403,7 @@ def _fewest(counts: Iterable[int | None]) -> int | None:
 
 
 def _largest(holds: Callable[[Fraction], bool]) -> Fraction:
-    """The largest value, to 12 digits and rounded down, of a condition that fails from some value on."""
+    """Return the largest value that satisfies a condition which fails from there on, to 12 digits, rounded down."""
     high = Fraction(1)
     while holds(high):
         high *= 2
@@ -416,7 +420,7 @@ def _largest(holds: Callable[[Fraction], bool]) -> Fraction:
 
 
 def _basic_rho_down(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """The ρ with ρ + 2√(ρ ln(1/δ)) = ε, rounded down: (ε / (√(ln(1/δ) + ε) + √ln(1/δ)))²."""
+    """Return the ρ with ρ + 2√(ρ ln(1/δ)) = ε, rounded down: (ε / (√(ln(1/δ) + ε) + √ln(1/δ)))²."""
     tail = log_bounds(1 / delta)[1]
     return round_down((epsilon / (sqrt_bounds(tail + epsilon)[1] + sqrt_bounds(tail)[1])) ** 2)
 

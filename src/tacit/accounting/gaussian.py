@@ -19,7 +19,7 @@ _LOG_ROOT_TAU = math.log(2 * math.pi) / 2
 
 
 def gaussian_epsilon_high(mu: Fraction, delta: Fraction) -> Fraction:
-    """An ε with δ(ε) <= ``delta``, evaluated and found to hold."""
+    """Return an ε for which δ(ε) <= ``delta`` has been checked."""
     if mu > LARGEST_MU:
         return concentrated_epsilon_up(mu, delta)
     guess = _solve(mu, delta)
@@ -34,8 +34,8 @@ def gaussian_epsilon_high(mu: Fraction, delta: Fraction) -> Fraction:
 
 
 def gaussian_epsilon_low(mu: Fraction, delta: Fraction) -> Fraction:
-    """An ε with δ(ε) >= ``delta``, evaluated and found so; or zero."""
-    # Such a release promises too little for its exact amount to matter.
+    """Return an ε for which δ(ε) >= ``delta`` has been checked, or zero."""
+    # With such a large μ the guarantee is too weak for its exact ε to matter.
     guess = None if mu > LARGEST_MU else _solve(mu, delta)
     if guess is None:
         return Fraction(0)
@@ -48,7 +48,7 @@ def gaussian_epsilon_low(mu: Fraction, delta: Fraction) -> Fraction:
 
 
 def log_gaussian_delta(epsilon: float, mu: float) -> float:
-    """The logarithm of δ(ε) in floats: an estimate for searches, never a bound.
+    """Return the logarithm of δ(ε) in floats: an estimate for searches, never a bound.
 
     With a = ε/μ - μ/2 and r(x) = Φ(-x)/φ(x) falling, δ(ε) = φ(a)·(r(a) - r(a+μ)), because e^ε φ(a+μ) = φ(a).
     """
@@ -66,11 +66,11 @@ def log_gaussian_delta(epsilon: float, mu: float) -> float:
 
 
 def _solve(mu: Fraction, delta: Fraction) -> float | None:
-    """A float near the solution; ``None`` where zero is proven to be it."""
+    """Return a float near the solution; ``None`` if ε = 0 is proven to be the solution."""
     if mu == 0:
         return None
     m, log_delta = float_nearest(mu), math.log(delta.numerator) - math.log(delta.denominator)
-    # Where the estimate is not plainly above δ at zero, zero itself is tried, in earnest.
+    # Where the estimate at zero is not clearly above δ, zero itself is checked with enclosures.
     if log_gaussian_delta(0.0, m) < log_delta + 1e-3 and gaussian_delta_bounds(Fraction(0), mu)[1] <= delta:
         return None
     low, high = 0.0, m * m / 2 + m * math.sqrt(max(-2 * log_delta, 1.0)) + m

@@ -3,9 +3,9 @@
 *Basic: the ε add up, and so do the δ.* If the i-th release is (ε_i, δ_i)-DP, all together are (Σε_i, Σδ_i)-DP, whatever
 the releases are and however each depends on the answers before it (Dwork, Kenthapadi, McSherry, Mironov and Naor 2006).
 
-A Gaussian, zCDP or Renyi release states no pair of its own. It is given an equal share of the δ that the others leave.
+A Gaussian, zCDP or Renyi release states no pair. It is given an equal share of the δ that the other releases leave.
 
-*Assumes.* One relation; parameters that were fixed beforehand (for parameters chosen on the way the same sum is also
+*Assumes.* One relation; parameters that were fixed beforehand (for parameters chosen adaptively the same sum is also
 valid, see :mod:`tacit.accounting.filters`).
 
 *Advanced: many small ε cost about the square root of their number.* If each of k releases is (ε_i, δ_i)-DP, then for
@@ -16,15 +16,15 @@ every δ' > 0 all together are (ε', Σδ_i + δ')-DP with
 which for equal ε is √(2k ln(1/δ'))·ε + kε(e^ε - 1) (Dwork, Rothblum and Vadhan 2010). For ε < 1 there is a
 shorter form with kε² as the last term, ``method="simple"``; see :func:`simple_epsilon`.
 
-The theorem can say *more* than basic composition does: ten releases of 0.1 at δ' = 1e-6 come out as 1.77 instead of 1.
-Both are true, so ``method="advanced"`` answers with the smaller and its ``method`` says which it was.
+The theorem can give a *larger* ε than basic composition: ten releases of 0.1 at δ' = 1e-6 cost 1.77 instead of 1.
+Both are true, so ``method="advanced"`` returns the smaller one, and the ``method`` of the result names it.
 
 *Assumes.* ε_i and δ_i fixed beforehand; the releases themselves may be adaptive.
 
 References: Dwork, Rothblum, Vadhan, "Boosting and differential privacy" (2010), Theorem III.3.
 
 *Optimal: exact for equal (ε, δ) releases, by Kairouz, Oh and Viswanath.* The worst (ε, δ)-DP release is randomized
-response: with probability δ it gives everything away, otherwise it tells the truth with odds e^ε. All k together are
+response: with probability δ it reveals everything, otherwise it tells the truth with odds e^ε. All k together are
 (ε_g, δ_g)-DP exactly when
 
     δ_g >= 1 - (1-δ)^k (1 - δ_k(ε_g)),
@@ -33,8 +33,8 @@ response: with probability δ it gives everything away, otherwise it tells the t
 so no accountant that knows only (ε, δ) and k can do better. For *different* pairs the exact answer is #P-hard (Murtagh
 and Vadhan 2016); use ``method="pld"``, which brackets it.
 
-``lower`` is the other side of the same computation. It is a statement about releases of which nothing else is known; an
-event that says more (Laplace noise, the exponential mechanism) need not attain it, and there it is left out.
+``lower`` is the lower bound of the same computation. It holds for releases of which nothing else is known; an
+event that states more (Laplace noise, the exponential mechanism) need not attain it, and there it is left out.
 
 *Error.* The k+1 terms are added in floats with proven relative error; ε is rounded outward by it, about 1e-12 for a
 thousand releases and 1e-9 for a million.
@@ -78,7 +78,7 @@ Pair = tuple[Fraction, Fraction]
 
 
 def compose_basic(plan: CompositionPlan, delta: Fraction | None) -> Composed:
-    """The sum of all ε and of all δ; what is left of ``delta`` is divided among releases that state no δ."""
+    """Return the sum of all ε and of all δ; releases that state no δ get equal shares of the rest of ``delta``."""
     pairs = pairs_at(plan, delta)
     epsilon = sum((count * e for (e, _), count in pairs), Fraction(0))
     spent = sum((count * d for (_, d), count in pairs), Fraction(0))
@@ -86,7 +86,7 @@ def compose_basic(plan: CompositionPlan, delta: Fraction | None) -> Composed:
 
 
 def pairs_at(plan: CompositionPlan, delta: Fraction | None) -> list[tuple[Pair, int]]:
-    """An (ε, δ) for every item of the plan, with its count; the δ together do not exceed ``delta``."""
+    """Return an (ε, δ) for every item of the plan, with its count; the sum of all δ is at most ``delta``."""
     stated = [(item, stated_pair(item.release)) for item in plan.items]
     spent = sum((item.count * pair[1] for item, pair in stated if pair is not None), Fraction(0))
     sharing = sum(item.count for item, pair in stated if pair is None)
@@ -102,7 +102,7 @@ def pairs_at(plan: CompositionPlan, delta: Fraction | None) -> list[tuple[Pair, 
 
 
 def stated_pair(release: Leaf) -> Pair | None:
-    """The (ε, δ) that a release has without further choice, or ``None``."""
+    """Return the (ε, δ) that a release has without a choice of δ, or ``None``."""
     match release:
         case RDP():
             return None
@@ -118,7 +118,7 @@ def stated_pair(release: Leaf) -> Pair | None:
 
 
 def stated_sum(plan: CompositionPlan) -> Pair | None:
-    """The sums of ε and δ of what the releases of a plan state, as they were listed; ``None`` if one states none."""
+    """Return the sums of the stated ε and δ of a plan's releases as listed; ``None`` if a release states none."""
     epsilon = delta = Fraction(0)
     for item in plan.stated:
         pair = _sum(item.release)
@@ -146,7 +146,7 @@ def _sampled(release: PoissonSampledEvent, inside: Pair | None) -> Pair | None:
 
 
 def _pair_at(release: Leaf, delta: Fraction) -> Pair:
-    """The smallest ε known for a release that states none, at ``delta``."""
+    """Return the smallest known ε at ``delta``, with its δ, for a release that states no pair."""
     match release:
         case RDP():
             return release.to_approx(delta).epsilon, delta
@@ -173,19 +173,19 @@ _LARGEST = 10**5
 
 
 def compose_advanced(plan: CompositionPlan, delta: Fraction) -> Composed:
-    """The smaller of advanced and basic composition; ``method`` names the one that was smaller."""
+    """Return the smaller of advanced and basic composition; ``method`` of the result names it."""
     return _smaller(plan, delta, "advanced", advanced_epsilon)
 
 
 def compose_simple(plan: CompositionPlan, delta: Fraction) -> Composed:
-    """The smaller of the simple form √(2 ln(1/δ')Σε²) + Σε², for ε below 1, and basic composition."""
+    """Return the smaller of √(2 ln(1/δ')Σε²) + Σε², for each ε below 1, and basic composition."""
     return _smaller(plan, delta, "simple", simple_epsilon)
 
 
 def _smaller(plan: CompositionPlan, delta: Fraction, method: str, theorem: Callable[..., Fraction]) -> Composed:
     basic = compose_basic(plan, delta)
     stated = all(stated_pair(item.release) is not None for item in plan.items)
-    # Releases that need a δ of their own get half of it, the theorem the other half.
+    # Releases that state no δ get half of it, the theorem the other half.
     pairs = pairs_at(plan, delta if stated else delta / 2)
     slack = delta - sum((count * d for (_, d), count in pairs), Fraction(0))
     if slack > 0:
@@ -198,7 +198,7 @@ def _smaller(plan: CompositionPlan, delta: Fraction, method: str, theorem: Calla
 
 
 def advanced_epsilon(epsilons: Iterable[tuple[Number, int]], *, delta: Number) -> Fraction:
-    """ε' for releases given as ``(epsilon, how often)``, at the extra ``delta`` δ', rounded up.
+    """Return ε' for releases given as ``(epsilon, count)``, at the extra ``delta`` δ', rounded up.
 
     >>> round(float(advanced_epsilon([("0.1", 100)], delta="1e-6")), 12)
     6.308230950513
@@ -217,7 +217,7 @@ def advanced_epsilon(epsilons: Iterable[tuple[Number, int]], *, delta: Number) -
 
 
 def simple_epsilon(epsilons: Iterable[tuple[Number, int]], *, delta: Number) -> Fraction:
-    """√(2 ln(1/δ')Σε²) + Σε² for releases given as ``(epsilon, how often)``, each ε below 1, rounded up.
+    """Return √(2 ln(1/δ')Σε²) + Σε² for releases given as ``(epsilon, count)``, each ε below 1, rounded up.
 
     It does not follow from the theorem above, since e^ε - 1 > ε, but it is true: the worst (ε, δ)-DP release is
     randomized response, whose expected loss is ε·tanh(ε/2) <= ε²/2, and the root term bounds the deviation from it.
@@ -236,13 +236,13 @@ def simple_epsilon(epsilons: Iterable[tuple[Number, int]], *, delta: Number) -> 
 
 
 _LARGEST_COUNT = 10**7
-#: Above this the losses leave the range of floats; the plain sum says as much.
+#: Above this ε the losses leave the range of floats, and the plain sum is as good.
 _LARGEST_EPSILON = 10**6
 _UNIT = 2.0**-53
 
 
 def compose_optimal(plan: CompositionPlan, delta: Fraction) -> Composed:
-    """The exact ε of k equal (ε, δ) releases; refuses releases that differ or state no pair."""
+    """Return the exact ε of k equal (ε, δ) releases; refuse releases that differ or state no pair."""
     pairs = {stated_pair(item.release) for item in plan.items}
     if len(pairs) > 1 or None in pairs:
         raise AccountingError(
@@ -255,7 +255,7 @@ def compose_optimal(plan: CompositionPlan, delta: Fraction) -> Composed:
     if plan.count > _LARGEST_COUNT:
         raise AccountingError(f"optimal composition adds up one term per release, up to {_LARGEST_COUNT} of them")
     low, high = optimal_epsilon_bounds(epsilon=epsilon, delta_each=each, count=plan.count, delta=delta)
-    # Only of releases about which nothing but (ε, δ) is known does the worst one with that pair speak.
+    # The worst (ε, δ) release attains the lower bound, so it holds only if nothing else is known of the releases.
     generic = all(isinstance(item.release, PureEvent | ApproxEvent) for item in plan.items)
     return Composed(high, delta, relation=plan.relation, method="optimal", lower=low if generic else None)
 
@@ -263,7 +263,7 @@ def compose_optimal(plan: CompositionPlan, delta: Fraction) -> Composed:
 def optimal_epsilon_bounds(
     *, epsilon: Number, count: int, delta: Number, delta_each: Number = 0
 ) -> tuple[Fraction, Fraction]:
-    """``(low, high)`` around the smallest ε_g such that ``count`` (ε, δ_each) releases are (ε_g, ``delta``)-DP."""
+    """Return bounds on the smallest ε_g such that ``count`` (ε, δ_each) releases are (ε_g, ``delta``)-DP."""
     e, each = exact_nonnegative(epsilon, "epsilon"), exact_probability(delta_each, "delta_each", zero=True, one=True)
     total = exact_probability(delta, "delta", zero=True)
     k = check_count(count, "count", maximum=_LARGEST_COUNT)
@@ -278,7 +278,7 @@ def optimal_epsilon_bounds(
 
 
 def _room(total: Fraction, each: Fraction, k: int) -> tuple[float, float]:
-    """Bounds on the δ that is left for δ_k once the k chances of total failure are paid: 1 - (1-δ_g)/(1-δ)^k."""
+    """Return bounds on the δ that remains for δ_k after the k failures of probability δ: 1 - (1-δ_g)/(1-δ)^k."""
     if each == 0:
         return float_down(total), float_up(total)
     if each == 1:
@@ -295,19 +295,19 @@ def _room(total: Fraction, each: Fraction, k: int) -> tuple[float, float]:
 
 
 def _losses(epsilon: float, k: int) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-    """Losses (k-2l)ε from the largest down, their probabilities, and the relative error of the latter."""
+    """Return the losses (k-2l)ε from the largest down, their probabilities, and the relative error of these."""
     l = np.arange(k + 1, dtype=np.float64)  # noqa: E741 - the letter of the theorem
     logs = log_factorials(k)
     log_choose = logs[-1] - logs - logs[::-1]
     log_odds = math.log1p(math.exp(-epsilon))
     masses = np.exp(log_choose - l * epsilon - k * log_odds)
-    # Logarithms of factorials and the products are good to a few units in the last place of their own size.
+    # Logarithms of factorials and the products are accurate to a few units in the last place.
     size = 3 * float(logs[-1]) + k * (epsilon if epsilon < 1 else 1.0) * 2 + k * log_odds + 800
     return (k - 2 * l) * epsilon, masses, 8 * _UNIT * size + 4 * _UNIT * (k + 1)
 
 
 def _solve(epsilon: float, k: int, delta: float, *, outward: int) -> Fraction:
-    """The ε_g with δ_k(ε_g) = δ, moved ``outward`` by more than the arithmetic can have been off."""
+    """Return the ε_g with δ_k(ε_g) = δ, moved ``outward`` by more than the arithmetic error."""
     losses, masses, error = _losses(epsilon, k)
     wanted = delta * (1 - outward * error)
     if wanted <= 0:

@@ -1,4 +1,4 @@
-"""Price of a release in the currency of a filter, rounded up.
+"""Cost of a release in the currency of a filter, rounded up.
 
 A charge is an event, a guarantee, or anything that carries one (``.event``, ``.guarantee``), such as a mechanism. It
 is read as the guarantees that are proven for it, :func:`guarantees_of`, and each currency takes the cheapest of those
@@ -16,7 +16,7 @@ Renyi       ε at one order α                   PureDP min(ε, αε²/2); ZCDP 
 =========== ================================== ==================================================================
 
 Repetitions and compositions cost the sum of their parts. Releases on the parts of a partition cost the costliest part,
-and two of them when units are replaced; each part's event must then be true of the whole database, also for a unit
+or the two costliest when units are replaced; each part's event must then hold for the whole database, also for a unit
 that enters or leaves the part.
 
 *Amplification by Poisson sampling.* Let M be (ε, δ)-DP for adding or removing a unit, and let it run on a sample that
@@ -26,8 +26,8 @@ for adding or removing a unit (Balle, Barthe and Gaboardi 2018), and this cannot
 For *replacing* a unit there is no such gain: the two neighbours agree on samples that miss the unit and may give
 disjoint outputs otherwise, so ε stays and only δ shrinks to qδ (the hockey-stick divergence is jointly convex).
 
-*Assumes.* The sample is secret, fresh for each release, and drawn unit by unit. Shuffled or fixed-size batches are
-something else, and no function here accounts for them.
+*Assumes.* The sample is secret, fresh for each release, and drawn unit by unit. No function here accounts for
+shuffled or fixed-size batches.
 
 References: Balle, Barthe, Gaboardi, "Privacy amplification by subsampling" (2018).
 """
@@ -75,7 +75,7 @@ from tacit.core.relations import ADD_REMOVE, Relation, as_relation
 
 
 def amplify(*, epsilon: Number, delta: Number = 0, rate: Number, relation: Relation | str = ADD_REMOVE) -> ApproxDP:
-    """The guarantee of an (ε, δ)-DP release that runs on a secret Poisson sample of ``rate``, rounded up.
+    """Return the guarantee of an (ε, δ)-DP release on a secret Poisson sample of ``rate``, rounded up.
 
     >>> amplify(epsilon=1, rate="0.01")
     ApproxDP(0.0170369, 0)
@@ -92,12 +92,12 @@ def amplify(*, epsilon: Number, delta: Number = 0, rate: Number, relation: Relat
 
 
 def amplified_epsilon(epsilon: Fraction, rate: Fraction) -> Fraction:
-    """ln(1 + q(e^ε - 1)), rounded up and never above ε."""
+    """Return ln(1 + q(e^ε - 1)), rounded up and never above ε."""
     if epsilon == 0 or rate == 0:
         return Fraction(0)
     if rate == 1 or epsilon > 10**5:
         return epsilon
-    # Digits enough that e^ε - 1 keeps forty of its own, however small ε is.
+    # Enough digits for e^ε - 1 to have forty significant ones, however small ε is.
     digits = 45 + max(0, 2 * (epsilon.denominator.bit_length() - epsilon.numerator.bit_length()) // 3)
     odds = 1 + rate * (exp_bounds(epsilon, digits)[1] - 1)
     return min(round_up(log_bounds(odds, digits)[1]), epsilon)
@@ -105,20 +105,20 @@ def amplified_epsilon(epsilon: Fraction, rate: Fraction) -> Fraction:
 
 @runtime_checkable
 class HasEvent(Protocol):
-    """Something that describes its release by an event, such as a mechanism."""
+    """An object that describes its release by an event, such as a mechanism."""
 
     @property
     def event(self) -> Event:
-        """Event of a release."""
+        """Event of the release."""
 
 
 @runtime_checkable
 class HasGuarantee(Protocol):
-    """Something that states its guarantee."""
+    """An object that states the guarantee of its release."""
 
     @property
     def guarantee(self) -> Guarantee:
-        """Guarantee of a release."""
+        """Guarantee of the release."""
 
 
 #: Charges that a filter can pay for.
@@ -126,7 +126,7 @@ Charge = Event | Guarantee | HasEvent | HasGuarantee
 
 
 class Spend(NamedTuple):
-    """An amount of a currency, and the δ that comes with it."""
+    """An amount of a currency, and the δ charged with it."""
 
     amount: Fraction
     delta: Fraction = Fraction(0)
@@ -134,41 +134,41 @@ class Spend(NamedTuple):
 
 _Price = Callable[[Guarantee], Spend | None]
 
-#: Orders up to this are summed exactly, as long as no exponent exceeds the second number.
+#: Largest order, and largest exponent, for which the sum of a sampled Gaussian is computed exactly.
 _LONGEST_SUM: Final = 64
 _LARGEST_EXPONENT: Final = 10**4
 
 
 def pure_price(charge: Charge, relation: Relation) -> Spend:
-    """The ε of pure differential privacy."""
+    """Return the ε of pure differential privacy."""
     return _price(charge, relation, _pure, "pure epsilon")
 
 
 def approx_price(charge: Charge, relation: Relation) -> Spend:
-    """The (ε, δ) of approximate differential privacy, where the charge states one pair and not a curve of them."""
+    """Return the (ε, δ) of approximate DP; refuse a charge that has a curve of (ε, δ) and states no single pair."""
     return _price(charge, relation, _approx, "(epsilon, delta)")
 
 
 def zcdp_price(charge: Charge, relation: Relation) -> Spend:
-    """The ρ and δ of approximate zCDP."""
+    """Return the ρ and δ of approximate zCDP."""
     return _price(charge, relation, _zcdp, "zCDP")
 
 
 def gdp_price(charge: Charge, relation: Relation) -> Spend:
-    """The μ² of Gaussian differential privacy."""
+    """Return the μ² of Gaussian differential privacy."""
     return _price(charge, relation, _gdp, "GDP")
 
 
 def renyi_price(charge: Charge, relation: Relation, alpha: Fraction) -> Spend:
-    """The Renyi ε at order ``alpha``."""
+    """Return the Renyi ε at order ``alpha``."""
     price = partial(_renyi, alpha)
     return _price(charge, relation, price, f"Renyi at order {float_nearest(alpha):g}", order=math.ceil(alpha))
 
 
 def guarantees_of(event: Event, *, order: int | None = None) -> tuple[Guarantee, ...]:
-    """The guarantees that are proven for a single release (not for a composition), each in its own currency.
+    """Return the guarantees that are proven for a single release (not a composition), each in its own currency.
 
-    A whole Renyi ``order`` asks for the divergence of sampled Gaussians at that order, besides.
+    With a whole Renyi ``order``, the divergence of a sampled Gaussian at that order is one of them.
     """
     match event:
         case NoEvent():
@@ -195,7 +195,7 @@ def guarantees_of(event: Event, *, order: int | None = None) -> tuple[Guarantee,
                 _bounded_range_gdp(epsilon, event.relation),
             )
         case SampledSumEvent():
-            # Renyi divergence is quasi-convex, so what holds without sampling holds.
+            # Renyi divergence is quasi-convex, so a zCDP bound without sampling holds with sampling.
             return guarantees_of(event.unsampled)
         case PoissonSampledEvent():
             return _sampled_guarantees(event, order)
@@ -205,7 +205,7 @@ def guarantees_of(event: Event, *, order: int | None = None) -> tuple[Guarantee,
 
 @lru_cache(maxsize=1024)
 def _bounded_range_gdp(epsilon: Fraction, relation: Relation) -> GDP:
-    """The μ of ε/2-DP, which ε-bounded range implies (``exponential.proof.md``)."""
+    """Return the μ of ε/2-DP, which ε-bounded range implies (``exponential.proof.md``)."""
     return PureDP(epsilon / 2, relation=relation).to_gdp()
 
 
@@ -249,7 +249,7 @@ def _spend(charge: Event | Guarantee, relation: Relation, price: _Price, order: 
 
 
 def _cheapest(spends: Iterable[Spend | None]) -> Spend | None:
-    """All are valid; what costs no δ of its own is preferred."""
+    """Return the cheapest of valid costs: first those that add no δ, then by amount."""
     return min((s for s in spends if s is not None), key=lambda spend: (spend.delta, spend.amount), default=None)
 
 
@@ -261,7 +261,7 @@ def _total(spends: list[Spend | None]) -> Spend | None:
 
 
 def _worst_parts(spends: list[Spend | None], relation: Relation) -> Spend | None:
-    """The costliest part; two of them where a replacement may take a unit out of one and put one into another."""
+    """Return the cost of the costliest part, or of two: a replacement may move a unit from one part to another."""
     known = [spend for spend in spends if spend is not None]
     if len(known) < len(spends):
         return None
@@ -329,9 +329,12 @@ def _sampled_guarantees(event: PoissonSampledEvent, order: int | None) -> tuple[
 
 
 def _sampled_gaussian_up(rate: Fraction, noise: GaussianEvent, order: int) -> Fraction:
-    """D_α <= ln(Σ_k C(α,k) (1-q)^(α-k) q^k e^{(k²-k)Δ²/(2σ²)}) / (α-1), rounded up (Mironov, Talwar, Zhang 2019)."""
+    """Return the bound on D_α of a sampled Gaussian by Mironov, Talwar and Zhang (2019), rounded up.
+
+    D_α <= ln(Σ_k C(α,k) (1-q)^(α-k) q^k e^{(k²-k)Δ²/(2σ²)}) / (α-1).
+    """
     half = (noise.l2_sensitivity / noise.sigma) ** 2 / 2
-    # Sampling never costs more than its absence, Δ²α/(2σ²); that is left where the sum is too long or too large.
+    # Sampling never costs more than no sampling, Δ²α/(2σ²), the bound used where the sum is too long or too large.
     if order > _LONGEST_SUM or half * order**2 > _LARGEST_EXPONENT:
         return min(order * half, _by_quadrature(rate, noise, order) or order * half)
     total = sum(
@@ -345,11 +348,11 @@ def _sampled_gaussian_up(rate: Fraction, noise: GaussianEvent, order: int) -> Fr
 
 
 def _by_quadrature(rate: Fraction, noise: GaussianEvent, order: int) -> Fraction | None:
-    """The same in floats with a proven error, for orders up to some thousands; ``None`` where floats do not reach."""
+    """Return this bound in floats with a proven error, for orders up to some thousands; ``None`` out of range."""
     ratio = noise.sigma / noise.l2_sensitivity
     if order > 10**6 or not Fraction(1, 10**6) < ratio < 10**6 or rate < Fraction(1, 10**100):
         return None
-    import numpy as np  # an account is read without it, in half the time
+    import numpy as np  # imported late: reading an account does not need it, and takes half the time
 
     from tacit.accounting.sampled_gaussian import sampled_gaussian_renyi
 
@@ -358,7 +361,7 @@ def _by_quadrature(rate: Fraction, noise: GaussianEvent, order: int) -> Fraction
 
 
 def _name(charge: Charge) -> str:
-    """Name of a charge in a message; never one that only this library knows."""
+    """Return the name of a charge for a message: its guarantee if its class is private."""
     if isinstance(charge, Guarantee):
         return repr(charge)
     name = type(charge).__name__

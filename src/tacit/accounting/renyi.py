@@ -11,10 +11,10 @@ Curves used, each for the worst pair of neighbours:
 * pure ε: that of randomized response, ln(p^α q^{1-α} + q^α p^{1-α})/(α-1) with p = e^ε/(1+e^ε), q = 1-p;
 * Laplace and discrete Laplace in closed form; k-ary randomized response likewise;
 * Poisson-sampled Gaussian: see :mod:`tacit.accounting.sampled_gaussian`, any real order;
-* Poisson-sampled anything: (1/(α-1)) ln(1 - q + q e^{(α-1)ε(α)}), because e^{(α-1)D_α} is jointly convex; and, where
+* any Poisson-sampled release: (1/(α-1)) ln(1 - q + q e^{(α-1)ε(α)}), because e^{(α-1)D_α} is jointly convex; and, where
   the inner release is pure, that of its amplified ε.
 
-*Error.* Floats, widened by 1e-12 of each value, which is over a thousand times what the few operations can be off.
+*Error.* Floats, widened by 1e-12 of each value, over a thousand times the rounding error of the few operations.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ from tacit.core.numbers import float_down, float_nearest, float_up, log_bounds
 from tacit.core.relations import ADD_REMOVE
 
 Floats = NDArray[np.float64]
-#: Renyi divergence as a function of orders, an upper bound at each.
+#: Function from an array of orders to upper bounds on the Renyi divergence.
 Curve = Callable[[Floats], Floats]
 
 _SLACK = 1e-12
-#: α - 1 from a thousandth to a billion: from half a million in ε down to billionths.
+#: First grid of α - 1, from 1e-6 to 1e12; it is refined around the minimum.
 _GRID = np.concatenate((np.geomspace(1e-6, 1e-2, 9), np.geomspace(1.3e-2, 1e5, 90), np.geomspace(2e5, 1e12, 30)))
 
 
 def compose_renyi(plan: CompositionPlan, delta: Fraction) -> Composed:
-    """The smallest ε over all orders at ``delta``."""
+    """Return the smallest ε over all orders at ``delta``."""
     spent = sum((item.count * spent_delta(item.release) for item in plan.items), Fraction(0))
     if spent > delta or (spent == delta and delta < 1 and plan.items):
         raise AccountingError(f"the releases already spend delta {float_nearest(spent):g}; ask for a larger one")
@@ -70,7 +70,7 @@ def compose_renyi(plan: CompositionPlan, delta: Fraction) -> Composed:
 
 
 def total_curve(items: Sequence[CountedRelease]) -> Curve:
-    """The sum of all curves, each as often as it is released."""
+    """Return the sum of the curves of all releases, times their counts."""
     curves = [(renyi_curve(item.release), item.count) for item in items]
 
     def total(orders: Floats) -> Floats:
@@ -83,7 +83,7 @@ def total_curve(items: Sequence[CountedRelease]) -> Curve:
 
 
 def smallest_epsilon(curve: Curve, delta: Fraction, *, orders: Floats | None = None) -> Fraction:
-    """ε at ``delta`` from the best order; where ``orders`` are given, only those are tried."""
+    """Return ε at ``delta`` from the best order; if ``orders`` are given, only those are tried."""
     log_delta = math.log(delta.numerator) - math.log(delta.denominator)
     excess = _GRID if orders is None else orders - 1
     for _ in range(1 if orders is not None else 4):
@@ -102,13 +102,13 @@ def smallest_epsilon(curve: Curve, delta: Fraction, *, orders: Floats | None = N
 
 
 def renyi_curve(release: Leaf) -> Curve:
-    """D_α of one release as a function of α, rounded up."""
+    """Return D_α of one release as a function of α, rounded up."""
     exact_curve = _curve(release)
 
     def curve(orders: Floats) -> Floats:
         with np.errstate(over="ignore", invalid="ignore"):
             values = exact_curve(orders) * (1 + _SLACK)
-        # A value outside the range of floats is not known, and infinity is always true.
+        # A value outside the range of floats is unknown, and infinity is always an upper bound.
         return np.where(np.isnan(values), math.inf, values)
 
     return curve
@@ -154,7 +154,7 @@ def _linear(rho: float) -> Curve:
 
 
 def _randomized_response(epsilon: float, certain: float) -> Curve:
-    """Loss ±ε with odds e^ε with probability 1 - ``certain``, and no loss otherwise.
+    """Return the curve of a release with loss ±ε of odds e^ε with probability 1 - ``certain``, else loss 0.
 
     e^{(α-1)D} - 1 = (1-c)·(e^{(α-1)ε} - 1)(1 - e^{-αε})/(1 + e^{-ε}) with all factors free of cancellation.
     """
@@ -174,21 +174,21 @@ def _randomized_response(epsilon: float, certain: float) -> Curve:
 def _of_response(event: RandomizedResponseEvent) -> Curve:
     other = (1 - event.truth) / (event.categories - 1)
     high, low = max(event.truth, other), min(event.truth, other)
-    # ln r <= r - 1, which is what is left of it where r is next to 1.
+    # ln r <= r - 1, the sharper bound where r is next to 1.
     epsilon = min(log_bounds(high / low)[1], high / low - 1)
-    # Two of the answers tell the neighbours apart; every other one is equally likely under both.
+    # Only two of the answers differ in probability between the neighbours.
     return _randomized_response(float_up(epsilon), float_down(1 - high - low))
 
 
 def _laplace(epsilon: float) -> Curve:
-    """E e^{(α-1)L} - 1 = (α e^{(α-1)ε} + (α-1) e^{-αε} - (2α-1))/(2α-1) for Laplace noise."""
+    """Return the curve of Laplace noise: E e^{(α-1)L} - 1 = (α e^{(α-1)ε} + (α-1) e^{-αε} - (2α-1))/(2α-1)."""
 
     def curve(orders: Floats) -> Floats:
         lift = (orders - 1) * epsilon
         excess = (orders * np.expm1(np.minimum(lift, 30)) + (orders - 1) * np.expm1(-orders * epsilon)) / (
             2 * orders - 1
         )
-        # For small ε the two terms cancel; what rounding may have taken of them is put back.
+        # For small ε the two terms cancel; a bound on their rounding error is added.
         excess += 1e-15 * orders * (orders - 1) * epsilon / (2 * orders - 1)
         small = np.log1p(excess)
         large = lift + np.log((orders + (orders - 1) * np.exp(-(2 * orders - 1) * epsilon)) / (2 * orders - 1))
@@ -199,7 +199,10 @@ def _laplace(epsilon: float) -> Curve:
 
 
 def _discrete_laplace(scale: float, shift: int) -> Curve:
-    """The loss is (Δ-2x)/t for x = 0…Δ, the ends holding the tails; a geometric sum in between."""
+    """Return the curve of discrete Laplace noise by a geometric sum.
+
+    The loss is (Δ-2x)/t for x = 0…Δ; the two ends hold the tails.
+    """
     a = math.exp(-1 / scale)
     epsilon = shift / scale
     if shift == 0:
@@ -213,7 +216,7 @@ def _discrete_laplace(scale: float, shift: int) -> Curve:
         middle = np.exp(-rate) * np.expm1(-rate * (shift - 1)) / np.expm1(-rate)
         inside = (1 + -math.expm1(-1 / scale) * middle + np.exp(-rate * shift)) / (1 + a)
         result: Floats = np.maximum(epsilon + np.log(inside) / (orders - 1), 0.0)
-        # The sum is near 1 where α-1 is small; what rounding may have taken is put back.
+        # The sum is near 1 where α-1 is small; a bound on its rounding error is added.
         return result + 4e-15 / (orders - 1) + 1e-15 * epsilon
 
     return curve
@@ -246,8 +249,8 @@ def _convex(inner: Curve, rate: float) -> Curve:
 
 
 def _tabulated(release: RDP) -> Curve:
-    """A curve known at some orders only: D_α does not fall with α, so the next order above bounds those below."""
-    # Rounded down: what is known at an order is not known above it.
+    """Return a curve known at some orders only: D_α does not fall with α, so the next listed order above is a bound."""
+    # Rounded down: a bound at an order is not one at a larger order.
     orders = np.array([float_down(alpha) for alpha, _ in release.curve])
     values = np.array([float_up(epsilon) for _, epsilon in release.curve])
     best = np.minimum.accumulate(values[::-1])[::-1]
@@ -260,12 +263,12 @@ def _tabulated(release: RDP) -> Curve:
 
 
 def spent_delta(release: Leaf) -> Fraction:
-    """The δ that is not part of the Renyi curve."""
+    """Return the δ of a release that its Renyi curve does not cover."""
     match release:
         case ApproxEvent() | ZCDPEvent():
             return release.delta
         case PoissonSampledEvent():
-            # Exactly the failures that happen while the unit is in the sample.
+            # Only failures while the unit is in the sample count.
             return release.rate * sum(
                 (item.count * spent_delta(item.release) for item in read_plan([release.event]).items), Fraction(0)
             )
@@ -277,7 +280,7 @@ def spent_delta(release: Leaf) -> Fraction:
 
 
 def _listed_orders(items: Sequence[CountedRelease]) -> Floats | None:
-    """The orders at which tabulated curves are known, where there are any: elsewhere they only get worse."""
+    """Return the orders of all tabulated curves, or None without one; between these orders the bounds are worse."""
     listed = [item.release for item in items if isinstance(item.release, RDP)]
     if not listed:
         return None

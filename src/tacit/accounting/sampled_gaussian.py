@@ -22,14 +22,14 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-#: Orders above this are left to the divergence of the Gaussian without sampling.
+#: Above this order the divergence of the Gaussian without sampling is used.
 _LARGEST_ORDER = 4096.0
 _MOST_NODES = 200_000
 _DIGITS = 37.0
 
 
 def sampled_gaussian_renyi(rate: float, sigma: float) -> Callable[[Floats], Floats]:
-    """D_α for sampling ``rate`` and noise ``sigma`` relative to the sensitivity, as a function of the orders."""
+    """Return D_α as a function of an array of orders, for sampling ``rate`` and noise ``sigma`` / sensitivity."""
 
     def curve(orders: Floats) -> Floats:
         result = orders / (2 * sigma * sigma)
@@ -77,7 +77,7 @@ def _divergence(alpha: float, rate: float, sigma: float) -> float:
 
 
 def _step(sigma: float) -> float:
-    """A step whose trapezoidal rule is good to e^-37 relative, by the best strip up to 3σ² <= πσ²."""
+    """Return a step at which the trapezoidal rule has relative error e^-37, by the best strip up to 3σ² <= πσ²."""
     if sigma >= 3:
         return 0.7 * sigma
     return 6 * math.pi * sigma * sigma / (4.5 * sigma * sigma + _DIGITS + 1)

@@ -5,8 +5,8 @@ when the second depends on the first (Bun and Steinke 2016). The sum becomes (ε
 Kamath and Steinke 2020, Proposition 12), which is smaller than ρ + 2√(ρ ln(1/δ)).
 
 Pure ε costs ε²/2, (ε, δ) costs (ε²/2, δ), Gaussians μ²/2, and the exponential mechanism ε²/8 because its privacy loss
-has a range of ε only. Sampling is not amplified here beyond what (ε, δ) amplification gives: a sampled Gaussian has no
-small ρ, since its high moments are those of the Gaussian.
+has range ε. Sampling is amplified only through (ε, δ): a sampled Gaussian has no small ρ, since its high moments are
+those of the Gaussian.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tacit.core.numbers import (
     sqrt_bounds,
 )
 
-#: Digits of the largest ρ, how often it is made smaller by as much as the last of them, and how wasteful it may be.
+#: Digits of the largest ρ; number of times its last digit may be lowered; factors of one lowering and of the check.
 _DIGITS: Final = 15
 _TRIES: Final = 4
 _LESS: Final = 1 - Fraction(1, 10**_DIGITS)
@@ -40,7 +40,7 @@ _MORE: Final = 1 + Fraction(1, 10 ** (_DIGITS - 2))
 
 
 def compose_zcdp(plan: CompositionPlan, delta: Fraction) -> Composed:
-    """The sum of all ρ, as (ε, ``delta``)."""
+    """Return the sum of all ρ, converted to (ε, ``delta``)."""
     rho = spent = Fraction(0)
     for item in plan.items:
         each = rho_of(item.release)
@@ -54,7 +54,7 @@ def compose_zcdp(plan: CompositionPlan, delta: Fraction) -> Composed:
 
 
 def rho_of(release: Leaf) -> tuple[Fraction, Fraction] | None:
-    """The smallest ρ known for one release, with the δ that comes with it, or ``None``."""
+    """Return the smallest ρ known for one release, with its δ, or ``None``."""
     match release:
         case RDP():
             return None
@@ -70,13 +70,13 @@ def rho_of(release: Leaf) -> tuple[Fraction, Fraction] | None:
 
 
 def largest_rho(*, epsilon: Number, delta: Number, tight: bool = True) -> Fraction:
-    """The largest ρ whose zCDP guarantee implies (ε, δ), rounded down.
+    """Return the largest ρ whose zCDP guarantee implies (ε, δ), rounded down.
 
-    With ``tight=False`` by the closed form ρ = (√(ln(1/δ)+ε) - √ln(1/δ))², which is smaller.
+    With ``tight=False`` return the closed form ρ = (√(ln(1/δ)+ε) - √ln(1/δ))², which is smaller.
     """
     e, d = exact_nonnegative(epsilon, "epsilon"), exact_probability(delta, "delta")
     log_low, log_high = (-bound for bound in reversed(log_bounds(d)))
-    # Roots that are too close to be told apart must not become a positive square.
+    # Where the enclosures of the two roots overlap, their difference must not become a positive square.
     closed = round_down(max(sqrt_bounds(log_low + e)[0] - sqrt_bounds(log_high)[1], Fraction(0)) ** 2)
     if not tight or e == 0:
         return closed
@@ -86,7 +86,7 @@ def largest_rho(*, epsilon: Number, delta: Number, tight: bool = True) -> Fracti
 
     found = _at_best_order(e, d, closed)
     if found is not None:
-        # As good as certain; and what follows from ρ is computed in one way alone, so that is what decides.
+        # Nearly always valid; the conversion of ρ to ε decides.
         for _ in range(_TRIES):
             found = round_down(found * _LESS, _DIGITS)
             if implies(found):
@@ -95,10 +95,10 @@ def largest_rho(*, epsilon: Number, delta: Number, tight: bool = True) -> Fracti
 
 
 def _at_best_order(epsilon: Fraction, delta: Fraction, closed: Fraction) -> Fraction | None:
-    """The ρ with which the best Renyi order gives ε; None where floats cannot look for that order.
+    """Return the ρ for which the best Renyi order gives ε; None where floats cannot find that order.
 
-    At order α the guarantee gives ε = ρα + g(α), so ρ = (ε - g(α))/α is the largest that the order allows. Orders that
-    allow a certain ρ are an interval, as ρα + g(α) falls and then rises; so there is one best order.
+    At order α the guarantee gives ε = ρα + g(α), so ρ = (ε - g(α))/α is the largest that the order allows. The orders
+    that allow a given ρ are an interval, as ρα + g(α) falls and then rises; so there is one best order.
     """
     e, rho, log_delta = float_nearest(epsilon), float_nearest(closed), float_nearest(log_bounds(delta)[0])
     if not (1e-290 < e < 1e290 and 1e-290 < rho < 1e290 and log_delta < 0):
@@ -113,7 +113,7 @@ def _at_best_order(epsilon: Fraction, delta: Fraction, closed: Fraction) -> Frac
 
 
 def _bisected(implies: Callable[[Fraction], bool], closed: Fraction, epsilon: Fraction) -> Fraction:
-    """The largest ρ, from one that will do and one that will not."""
+    """Return the largest ρ that satisfies ``implies``, by bisection from ``closed``, which satisfies it."""
     low, high = closed, 2 * closed + epsilon
     for _ in range(60):
         middle = (low + high) / 2

@@ -1,4 +1,4 @@
-"""Canonical JSON: one text for one value, and its digest."""
+"""Canonical JSON: exactly one text for each value, and its digest."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from tacit.core.errors import InternalError
 
 
 def canonical(content: object) -> str:
-    """The one text of a JSON value: sorted keys, no spaces; floats are refused because their text is not exact."""
+    """Return the canonical text of a JSON value: sorted keys, no spaces; refuse floats, whose text is not exact."""
     _check_exact(content)
     return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def digest_of(text: str) -> str:
-    """SHA-256 of a text, in hexadecimal."""
+    """Return the SHA-256 of a text, in hexadecimal."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 

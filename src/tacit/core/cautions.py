@@ -1,10 +1,10 @@
 """Cautions about parameters that are valid and protect little.
 
-A guarantee of ε = 1000, or of δ = 0.1 for fifty people, is a true statement that promises next to nothing. Nothing is
-refused for it: tests, teaching and comparisons need such numbers. Plans and mechanisms carry a sentence about it
+A guarantee of ε = 1000, or of δ = 0.1 for fifty people, is true and promises next to nothing. Such numbers are not
+refused: tests, teaching and comparisons need them. Instead plans and mechanisms carry a sentence about each
 (``plan.cautions``, ``mechanism.cautions()``), which ``tacit plan`` prints, and so do accounts (``budget.cautions``),
-which a curator, ``tacit init``, ``tacit budget`` and ``tacit doctor`` show. No Python warning is raised: the
-number that was asked for is the number that holds.
+which a curator, ``tacit init``, ``tacit budget`` and ``tacit doctor`` show. No Python warning is raised, and the
+stated number is used unchanged.
 
 >>> for sentence in cautions(epsilon=1000, delta="0.1", people=50):
 ...     print(sentence)
@@ -28,21 +28,21 @@ from tacit.core.numbers import (
     format_up,
 )
 
-#: From this probability of a right guess on, a sentence is due: ε about 4.6.
+#: Probability of a right guess from which on a caution is given: ε about 4.6.
 _GUESS: Final = Fraction(99, 100)
-#: Expected number of people whose records δ allows to publish.
+#: Value of δ·people from which on a caution is given: the expected number of records that δ allows to publish.
 _PUBLISHED: Final = Fraction(1, 10)
-#: A δ this large is mentioned even where the number of people is not known.
+#: The δ from which on a caution is given if the number of people is unknown.
 _LARGE_DELTA: Final = Fraction(1, 1000)
-#: The ε of an account, for all answers together, from which on a sentence is due.
+#: The ε of an account, for all answers together, above which a caution is given.
 _LARGE_ACCOUNT: Final = 10
-#: The δ at which guarantees without one of their own are read.
+#: The δ at which guarantees without a δ are converted to (ε, δ).
 _USUAL_DELTA: Final = Fraction(1, 10**6)
 _MOST_EPSILON: Final = 700
 
 
 def guess_probability(epsilon: Number) -> Fraction:
-    """e^ε/(1 + e^ε), rounded up: how often an attacker is right about one of two equally likely secrets, at most."""
+    """Return e^ε/(1 + e^ε), rounded up: the largest probability of guessing one of two equally likely secrets."""
     value = exact_nonnegative(epsilon, "epsilon")
     if value > _MOST_EPSILON:
         return Fraction(1)
@@ -53,7 +53,7 @@ def guess_probability(epsilon: Number) -> Fraction:
 def cautions(
     *, epsilon: Number | None = None, delta: Number | None = None, people: SupportsIndex | None = None
 ) -> tuple[str, ...]:
-    """Cautions about an epsilon or a delta for so many people; usually none."""
+    """Return cautions about an epsilon, or about a delta for a number of people; usually none."""
     found = []
     if epsilon is not None:
         loss = exact_nonnegative(epsilon, "epsilon")
@@ -70,7 +70,7 @@ def cautions(
 
 
 def cautions_about(guarantee: Guarantee, *, people: SupportsIndex | None = None) -> tuple[str, ...]:
-    """As :func:`cautions`, of a guarantee; one that states no epsilon is read at a delta of 1e-6.
+    """Return the :func:`cautions` about a guarantee; one without an epsilon is converted at a delta of 1e-6.
 
     >>> from tacit.core.guarantees import ZCDP
     >>> cautions_about(ZCDP("0.01")), len(cautions_about(ZCDP(50)))
@@ -81,7 +81,7 @@ def cautions_about(guarantee: Guarantee, *, people: SupportsIndex | None = None)
 
 
 def cautions_about_account(guarantee: Guarantee, *, people: SupportsIndex | None = None) -> tuple[str, ...]:
-    """Cautions about what all answers to come may cost one person together: an epsilon above 10, a delta near 1/people.
+    """Return cautions about the budget for all answers together: an epsilon above 10, a delta near 1/people.
 
     >>> from tacit.core.guarantees import ApproxDP
     >>> cautions_about_account(ApproxDP(8, "1e-6"), people=5000)

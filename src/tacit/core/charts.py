@@ -14,7 +14,7 @@ _FORMATS = (".svg", ".png", ".html", ".json")
 
 
 def altair() -> Any:
-    """The module ``altair``.
+    """Return the module ``altair``.
 
     Raises:
         MissingError: the extra ``plot`` is not installed.
@@ -23,10 +23,10 @@ def altair() -> Any:
 
 
 def offline(chart: Any) -> Any:
-    """The same chart: a notebook shows a picture that needs nothing from the network, and no text of it is a script."""
+    """Return a copy of a chart that shows as SVG in a notebook, needs no network, and escapes its text in pages."""
     base = type(chart)
 
-    # A class of its own, so that charts which a person makes with Altair keep their renderer.
+    # A subclass, so that charts which a person makes with Altair keep their renderer.
     class Shown(base):  # type: ignore[misc, valid-type]
         def _repr_mimebundle_(self, *_: Any, **__: Any) -> dict[str, str]:
             stream = io.StringIO()
@@ -43,13 +43,13 @@ def offline(chart: Any) -> Any:
 
     Shown.__name__ = base.__name__
     made = chart.copy(deep=False)
-    # Altair's charts keep what is assigned as a part of the picture.
+    # Altair's charts take an assigned attribute as a part of the chart.
     object.__setattr__(made, "__class__", Shown)
     return made
 
 
 def save_chart(chart: Any, path: str | Path) -> None:
-    """Write a chart to a file whose name ends in .svg, .png, .html or .json; a page needs nothing from the network."""
+    """Write a chart to a .svg, .png, .html or .json file; the HTML page needs no network access."""
     ending = Path(path).suffix.lower()
     if ending not in _FORMATS:
         raise InputError("path", f"must end in one of {', '.join(_FORMATS)}")

@@ -11,7 +11,7 @@ class Closing(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Give back what is held; may be called twice."""
+        """Release all resources; may be called twice."""
 
     def __enter__(self) -> Self:
         return self

@@ -1,7 +1,7 @@
 """Databases in two forms: rows of a universe, or a histogram.
 
-A **universe** is the set of all records there can be. A database of n people is a list of n rows from it, or,
-the same thing, a vector of |universe| counts. ``[2, 0, 1]`` can be read both ways, as the rows 2, 0, 1 or as two of the
+A **universe** is the set of all possible records. A database of n people is a list of n rows from it, or,
+equivalently, a vector of |universe| counts. ``[2, 0, 1]`` can be read both ways, as the rows 2, 0, 1 or as two of the
 first record and one of the third, and distances come out differently. So each form has a constructor of its own,
 :func:`rows` and :func:`histogram`, and a function that is given both forms, or a list of whole numbers that could be
 either, raises instead of guessing.
@@ -32,16 +32,16 @@ from tacit.core.errors import InputError
 from tacit.core.numbers import check_count
 from tacit.core.relations import Relation, as_relation
 
-#: Neighbours are at distance one. The condition that most proofs use; a database is not its own neighbour.
+#: Neighbours are at distance one: the usual condition in proofs. A database is not its own neighbour.
 EXACTLY_ONE: Final = "exactly one"
 #: Neighbours are at distance zero or one. Adds nothing: equal databases have equal output laws.
 AT_MOST_ONE: Final = "at most one"
-#: Largest universe that is written out.
+#: Maximal number of records of a universe.
 MOST_RECORDS: Final = 1_000_000
 
 
 class Universe(Sequence[Hashable]):
-    """Every record there can be, each once, in a fixed order: the order of the counts of a histogram.
+    """All possible records, each once, in a fixed order: the order of the counts of a histogram.
 
     >>> patients = Universe.product(Universe.bits(1), Universe("ABO"))
     >>> len(patients), patients[4], patients.count_databases(2)
@@ -58,13 +58,13 @@ class Universe(Sequence[Hashable]):
 
     @classmethod
     def bits(cls, d: SupportsIndex) -> Universe:
-        """{0, 1} for d = 1, else the 2^d tuples of ``d`` bits: d yes-or-no attributes for each person."""
+        """Return {0, 1} for d = 1, else the 2^d tuples of ``d`` bits: d yes-or-no attributes for each person."""
         attributes = check_count(d, "d", maximum=MOST_RECORDS.bit_length() - 1)
         return cls((0, 1)) if attributes == 1 else cls(product((0, 1), repeat=attributes))
 
     @classmethod
     def product(cls, *universes: Iterable[Hashable]) -> Universe:
-        """The universe of tuples, one entry from each of ``universes``: its size is the product of theirs."""
+        """Return the Cartesian product of ``universes``: tuples with one entry from each."""
         parts = [tuple(part) for part in universes]
         size = prod(len(part) for part in parts)
         if size > MOST_RECORDS:
@@ -72,19 +72,19 @@ class Universe(Sequence[Hashable]):
         return cls(product(*parts))
 
     def place(self, record: Hashable) -> int:
-        """Index of ``record``, which is the place of its count in a histogram."""
+        """Return the index of ``record`` in the universe, which is also the index of its count in a histogram."""
         try:
             return self._places[record]
         except (KeyError, TypeError):
             raise InputError("record", "is not in the universe; list it there, or leave it out") from None
 
     def databases(self, size: SupportsIndex) -> Iterator[RowForm]:
-        """Every database of ``size`` rows, each once: order has no meaning."""
+        """Iterate over all databases of ``size`` rows, each once; the order of rows has no meaning."""
         n = check_count(size, "size", minimum=0)
         return (RowForm(some, self) for some in combinations_with_replacement(self._records, n))
 
     def count_databases(self, size: SupportsIndex) -> int:
-        """Number of databases of ``size`` rows: C(|universe| + n - 1, n)."""
+        """Return the number of databases of ``size`` rows: C(|universe| + n - 1, n)."""
         n = check_count(size, "size", minimum=0)
         return comb(len(self) + n - 1, n)
 
@@ -117,15 +117,15 @@ class _Form(ABC):
 
     @abstractmethod
     def _counts(self) -> Counter[Hashable]:
-        """Multiplicity of each record."""
+        """Return the multiplicity of each record."""
 
     @property
     def l1_norm(self) -> int:
-        """The sum of the counts: how many rows there are."""
+        """The sum of the counts, which is the number of rows."""
         return self._counts().total()
 
     def __eq__(self, other: object) -> bool:
-        # Two forms of one database are different ways to write it; conversion makes them comparable.
+        # Rows and a histogram are never equal; convert one of them to compare.
         return isinstance(other, type(self)) and self._counts() == other._counts()
 
     def __hash__(self) -> int:
@@ -133,14 +133,14 @@ class _Form(ABC):
 
 
 class RowForm(_Form, Sequence[Hashable]):
-    """A database as its rows; made by :func:`rows`."""
+    """A database as a sequence of rows; made by :func:`rows`."""
 
     def __init__(self, records: Iterable[Hashable], universe: Universe) -> None:
         self._rows = tuple(records)
         self.universe = universe
 
     def to_histogram(self) -> HistogramForm:
-        """Convert to counts."""
+        """Return the database as a histogram."""
         return HistogramForm(self._counts(), self.universe)
 
     def _counts(self) -> Counter[Hashable]:
@@ -160,7 +160,7 @@ class RowForm(_Form, Sequence[Hashable]):
 
 
 class HistogramForm(_Form, Mapping[Hashable, int]):
-    """A database as how often each record of the universe occurs; made by :func:`histogram`."""
+    """A database as the number of occurrences of each record of the universe; made by :func:`histogram`."""
 
     def __init__(self, counts: Mapping[Hashable, int], universe: Universe) -> None:
         self._by_record = {record: counts.get(record, 0) for record in universe}
@@ -172,7 +172,7 @@ class HistogramForm(_Form, Mapping[Hashable, int]):
         return tuple(self._by_record.values())
 
     def to_rows(self) -> RowForm:
-        """Convert to rows, in the order of the universe."""
+        """Return the database as rows, in the order of the universe."""
         return RowForm(self._counts().elements(), self.universe)
 
     def _counts(self) -> Counter[Hashable]:
@@ -198,7 +198,7 @@ Form = RowForm | HistogramForm
 
 
 def rows(records: Iterable[Hashable], *, universe: Iterable[Hashable]) -> RowForm:
-    """A database given row by row; every row must be in ``universe``.
+    """Return a database given by its rows; every row must be in ``universe``.
 
     >>> rows("aab", universe="abc").to_histogram()
     histogram([2, 1, 0])
@@ -215,7 +215,7 @@ def rows(records: Iterable[Hashable], *, universe: Iterable[Hashable]) -> RowFor
 
 
 def histogram(counts: Iterable[int] | Mapping[Any, int], *, universe: Iterable[Hashable]) -> HistogramForm:
-    """A database given by its counts: a vector in the order of ``universe``, or a mapping from record to count.
+    """Return a database given by its counts: a vector in the order of ``universe``, or a mapping from record to count.
 
     >>> histogram({"b": 2}, universe="abc").to_rows()
     rows(['b', 'b'])
@@ -239,12 +239,12 @@ def histogram(counts: Iterable[int] | Mapping[Any, int], *, universe: Iterable[H
 
 
 def l1_norm(database: Form | Iterable[Hashable] | Mapping[Any, int]) -> int:
-    """The number of rows: the sum of the histogram's counts."""
+    """Return the number of rows: the sum of the histogram's counts."""
     return _read(database, "database").total()
 
 
 def l1_distance(left: Any, right: Any) -> int:
-    """Σ |x_i - y_i| over the histogram: how many records to add and remove to get from one database to the other.
+    """Return Σ |x_i - y_i| over the histogram: the number of records to add and remove to turn one into the other.
 
     Both must be written in one form. Plain text and lists are rows, mappings are histograms; a list of whole numbers
     could be either and is refused.
@@ -256,7 +256,7 @@ def l1_distance(left: Any, right: Any) -> int:
 
 
 def is_neighbour(left: Any, right: Any, relation: Relation | str, *, distance: str = EXACTLY_ONE) -> bool:
-    """Whether the two databases differ in one unit of privacy; ``distance`` says what "differ" means.
+    """Return whether the two databases differ in one unit of privacy; ``distance`` defines "differ".
 
     Args:
         left: one database.

@@ -51,19 +51,19 @@ Distribution = Mapping[Any, Probability] | Sequence[Probability]
 
 
 class Enclosure(NamedTuple):
-    """Two numbers that the true value lies between, ends included."""
+    """An interval that contains the true value, ends included."""
 
     low: Extended
     high: Extended
 
     @property
     def is_exact(self) -> bool:
-        """Whether the ends meet, so that the value is known and not only enclosed."""
+        """Whether the ends are equal, so that the value is known exactly."""
         return self.low == self.high
 
     @property
     def value(self) -> Extended:
-        """The value itself; an :class:`AccountingError` when it is only enclosed."""
+        """The value itself; raises an :class:`AccountingError` when only an interval is known."""
         if not self.is_exact:
             raise AccountingError(f"the value is only known to be {self}; use .low or .high")
         return self.low
@@ -85,12 +85,12 @@ class Enclosure(NamedTuple):
 
     @staticmethod
     def largest(values: Iterable[Enclosure]) -> Enclosure:
-        """The enclosure of the largest of the values, of which there must be one."""
+        """Return the enclosure of the maximum of the values; there must be at least one."""
         lows, highs = zip(*values, strict=True)
         return Enclosure(max(lows), max(highs))
 
     def log(self, digits: int = 40) -> Enclosure:
-        """The enclosure of the natural logarithm of a value that is not negative."""
+        """Return the enclosure of the natural logarithm of a nonnegative value."""
         return Enclosure(_log(self.low, digits)[0], _log(self.high, digits)[1])
 
     def __str__(self) -> str:
@@ -103,12 +103,12 @@ class Enclosure(NamedTuple):
         return f"[{self.down:.10g}, {self.up:.10g}]"
 
     def __repr__(self) -> str:
-        # Two rationals of a hundred digits each would hide the number that a reader wants to see.
+        # Rounded: rationals may have hundreds of digits.
         return f"Enclosure({self})"
 
 
 def as_distribution(distribution: Distribution, parameter: str = "distribution") -> dict[Hashable, Enclosure]:
-    """Every outcome with the enclosure of its probability; raises unless they can be those of a distribution."""
+    """Return the enclosure of each outcome's probability; refuse probabilities that cannot add up to 1."""
     if isinstance(distribution, Mapping):
         items: Iterable[tuple[Hashable, Probability]] = distribution.items()
     elif isinstance(distribution, str):
@@ -125,7 +125,7 @@ def as_distribution(distribution: Distribution, parameter: str = "distribution")
 
 
 def total_variation(p: Distribution, q: Distribution) -> Enclosure:
-    """The largest difference of probability that any event has under P and under Q.
+    """Return the largest difference P(S) - Q(S) over all events S.
 
     >>> total_variation(["3/4", "1/4"], ["1/4", "3/4"]).value
     Fraction(1, 2)
@@ -141,7 +141,7 @@ def hockey_stick(
     ratio: Number | None = None,
     digits: int = 40,
 ) -> Enclosure:
-    """δ(ε) = Σ max(0, P - e^ε Q): the smallest δ for which P(S) <= e^ε Q(S) + δ for every event S.
+    """Return δ(ε) = Σ max(0, P - e^ε Q): the smallest δ with P(S) <= e^ε Q(S) + δ for every event S.
 
     Give ``epsilon``, or ``ratio`` = e^ε for an exact answer.
 
@@ -158,7 +158,7 @@ def hockey_stick(
 
 
 def max_ratio(p: Distribution, q: Distribution, *, delta: Number = 0) -> Enclosure:
-    """The largest (P(S) - δ) / Q(S) of any event S: e to the δ-approximate max divergence, rational when P and Q are.
+    """Return the largest (P(S) - δ) / Q(S) over events S: e to the δ-approximate max divergence, if possible exactly.
 
     The best event holds the outcomes whose P/Q is largest, so only as many events as outcomes are tried.
 
@@ -173,12 +173,12 @@ def max_ratio(p: Distribution, q: Distribution, *, delta: Number = 0) -> Enclosu
 
 
 def max_divergence(p: Distribution, q: Distribution, *, digits: int = 40) -> Enclosure:
-    """D_∞(P‖Q) = ln max P(S)/Q(S): the smallest ε of pure privacy in this direction."""
+    """Return D_∞(P‖Q) = ln max P(S)/Q(S): the smallest ε of pure privacy in this direction."""
     return max_ratio(p, q).log(digits)
 
 
 def approx_max_divergence(p: Distribution, q: Distribution, *, delta: Number, digits: int = 40) -> Enclosure:
-    """D_∞^δ(P‖Q) = ln max (P(S) - δ)/Q(S) over events with P(S) >= δ: the smallest ε for which δ(ε) <= δ.
+    """Return D_∞^δ(P‖Q) = ln max (P(S) - δ)/Q(S) over events with P(S) >= δ: the smallest ε with δ(ε) <= δ.
 
     Below zero when δ exceeds the total variation; as a privacy parameter it then counts as zero.
     """
@@ -186,7 +186,7 @@ def approx_max_divergence(p: Distribution, q: Distribution, *, delta: Number, di
 
 
 def kl_divergence(p: Distribution, q: Distribution, *, digits: int = 40) -> Enclosure:
-    """KL(P‖Q) = Σ P ln(P/Q): the expected privacy loss."""
+    """Return KL(P‖Q) = Σ P ln(P/Q): the expected privacy loss."""
     low: Extended = Fraction(0)
     high: Extended = Fraction(0)
     for a, b in _rows(p, q):
@@ -196,7 +196,10 @@ def kl_divergence(p: Distribution, q: Distribution, *, digits: int = 40) -> Encl
 
 
 def renyi_divergence(p: Distribution, q: Distribution, *, alpha: Number, digits: int = 40) -> Enclosure:
-    """D_α(P‖Q) = ln(Σ P^α Q^(1-α)) / (α - 1) for an order α > 0; 1 means KL and ``math.inf`` max divergence."""
+    """Return D_α(P‖Q) = ln(Σ P^α Q^(1-α)) / (α - 1) for an order α > 0.
+
+    Order 1 means KL, and ``math.inf`` max divergence.
+    """
     if isinstance(alpha, float) and alpha == math.inf:
         return max_divergence(p, q, digits=digits)
     order = exact_positive(alpha, "alpha")
@@ -208,7 +211,7 @@ def renyi_divergence(p: Distribution, q: Distribution, *, alpha: Number, digits:
         low = _sum(_power_term(a.low, b.high, order, digits)[0] for a, b in rows)
         high = _sum(_power_term(a.high, b.low, order, digits)[1] for a, b in rows)
     else:
-        # P^α·Q^(1-α) grows with both, and dividing its logarithm by α - 1 < 0 turns the ends around.
+        # P^α·Q^(1-α) grows with both, and dividing its logarithm by α - 1 < 0 swaps the ends.
         low = _sum(_power_term(a.low, b.low, order, digits)[0] for a, b in rows)
         high = _sum(_power_term(a.high, b.high, order, digits)[1] for a, b in rows)
     logs = Enclosure(low, high).log(digits)
@@ -219,7 +222,7 @@ def renyi_divergence(p: Distribution, q: Distribution, *, alpha: Number, digits:
 def kl_bound(
     *, epsilon: Number | None = None, ratio: Number | None = None, tight: bool = True, digits: int = 40
 ) -> Enclosure:
-    """The largest KL divergence of two distributions that are ε-close in both directions.
+    """Return the largest KL divergence of two distributions that are ε-close in both directions.
 
     ``tight`` gives ε(e^ε-1)/(e^ε+1), which randomized response attains; otherwise the lemma ε(e^ε-1) of Dwork,
     Rothblum and Vadhan (2010), on which advanced composition was first built.
@@ -233,7 +236,7 @@ def kl_bound(
 
 
 def ratio_bounds(*, epsilon: Number | None = None, ratio: Number | None = None, digits: int = 40) -> Enclosure:
-    """e^ε as an enclosure, exact when it is given as ``ratio``; exactly one of the two must be given."""
+    """Return e^ε as an enclosure, exact when ``ratio`` = e^ε is given; give exactly one of the two."""
     if ratio is not None and epsilon is None:
         value = exact_positive(ratio, "ratio")
         return Enclosure(value, value)
@@ -251,7 +254,7 @@ def _as_probability(value: Probability, parameter: str) -> Enclosure:
 
 
 def _as_end(value: Number, parameter: str) -> Fraction:
-    # Products of many probabilities outgrow the size that is allowed for parameters; they are exact all the same.
+    # Products of many probabilities may have more digits than parameters may have, so they are not checked again.
     if isinstance(value, Fraction) and 0 <= value <= 1:
         return value
     return exact_probability(value, parameter, zero=True, one=True)
@@ -297,7 +300,7 @@ def _kl_term(p: Enclosure, q: Enclosure, digits: int) -> Enclosure:
 
 
 def _lowest_times_log(p: Enclosure, q: Fraction, digits: int) -> Fraction:
-    """A lower bound on x·ln(x/q) over x in ``p``: the function falls until q/e and rises after."""
+    """Return a lower bound on x·ln(x/q) over x in ``p``: the function falls until q/e and rises after."""
     if p.low <= 0:
         return -q
     slope_low = _log(Fraction(p.low) / q, digits)[0] + 1

@@ -7,16 +7,16 @@
     ├── QueryError        query       a query cannot be answered privately as written
     ├── BudgetError       budget      the account does not allow the charge
     ├── AccessError       access      the caller may not do this, or the thing does not exist
-    ├── AccountingError   accounting  no sound privacy statement can be made of the request
+    ├── AccountingError   accounting  no theorem gives the request a privacy guarantee
     ├── EngineError       engine      the database failed; opaque to analysts
     │   ├── FailedRunError      engine.failed  a charged query failed when it ran, and stays failed
-    │   ├── DelayedError        engine.delayed  a charged query was not answered in time, and waits for its next run
+    │   ├── DelayedError        engine.delayed  a charged query was not answered in time; an equal query runs it again
     │   └── MissingSourceError  engine.source  the data is not where the project says; opaque to analysts
     └── InternalError     internal    Tacit found itself in a state that must not occur; opaque to analysts
 
-The ledger adds its own to InputError and InternalError (:mod:`tacit.ledger.errors`).
+The ledger adds subclasses of InputError and InternalError (:mod:`tacit.ledger.errors`).
 
-The class says who has to act, the ``code`` is stable and may be matched on, the message is for people: it names
+The class tells who has to act, the ``code`` is stable and may be matched on, the message is for people: it names
 the parameter or column, the rule it broke, and what to write instead.
 """
 
@@ -26,16 +26,16 @@ from typing import ClassVar
 
 
 class TacitError(Exception):
-    """The root of the tree; catch this to catch everything Tacit raises on purpose."""
+    """Base class of all errors that Tacit raises on purpose."""
 
     code: ClassVar[str] = "tacit"
-    #: Whether the text may quote things that an analyst must not see (see G2 and G6 of the promise).
+    #: Whether the message may quote facts that an analyst must not see (see G2 and G6 of the promise).
     opaque: ClassVar[bool] = False
-    #: Under which the operator's log of this process has the reason; empty where the text says it.
+    #: Id of the entry in the operator's log that has the reason; empty where the message has it.
     id: str = ""
 
     def _render_traceback_(self) -> list[str]:
-        """The lines that IPython shows in place of a trace through the product."""
+        """Return the lines that IPython shows in place of a traceback through Tacit."""
         return [f"{type(self).__name__}: {self}"]
 
 
@@ -44,7 +44,7 @@ class InputError(TacitError, ValueError):
 
     Args:
         parameter: the name of the argument, as the caller wrote it.
-        problem: what is wrong with it and what to write instead.
+        problem: the rule that the value breaks, and what to write instead.
     """
 
     code = "input"
@@ -71,29 +71,29 @@ class BudgetError(TacitError):
 
 
 class AccessError(TacitError):
-    """The caller may not do this, or the thing does not exist; the two are not told apart."""
+    """The caller may not do this, or the object does not exist; the message does not tell which."""
 
     code = "access"
 
 
 class AccountingError(TacitError):
-    """No sound privacy statement can be made of what was asked."""
+    """No theorem gives the request a privacy guarantee."""
 
     code = "accounting"
 
 
 class EngineError(TacitError):
-    """The database failed. Its words may quote data, so analysts see an id only."""
+    """The database failed. Its message may quote data, so analysts see only an id."""
 
     code = "engine"
     opaque = True
 
 
 class DelayedError(EngineError):
-    """The answer to a charged query was not ready in time; the charge waits, and an equal query runs under it.
+    """The answer to a charged query was not ready in time; the charge stays, and an equal query runs under it.
 
     Args:
-        position: of the charge in the ledger.
+        position: number of the charge's entry in the ledger.
     """
 
     code = "engine.delayed"
@@ -113,11 +113,11 @@ class DelayedError(EngineError):
 class FailedRunError(EngineError):
     """A query was charged, failed when it ran, and stays failed: it is never run again under that charge.
 
-    Its words are the same for every failure, because a choice of words would be a choice made by data.
+    Its message is the same for every failure, because a choice of message would depend on the data.
 
     Args:
-        position: of the charge in the ledger.
-        id: under which the operator's log has the reason.
+        position: number of the charge's entry in the ledger.
+        id: id of the entry in the operator's log that has the reason.
     """
 
     code = "engine.failed"
@@ -137,7 +137,7 @@ class FailedRunError(EngineError):
 
 
 class MissingSourceError(EngineError):
-    """A source of the project is not where it was, so that its tables cannot be asked."""
+    """A source of the project is not where it was, so that its tables cannot be queried."""
 
     code = "engine.source"
 

@@ -1,6 +1,6 @@
 """Privacy events: frozen descriptions of releases between mechanisms and accountants.
 
-A mechanism says what it does by an event; an accountant reads events and never sees a mechanism. The classes are
+A mechanism describes its release by an event; an accountant reads events and never sees a mechanism. The classes are
 append-only: a field is never renamed or given another meaning, because ledgers and receipts keep events for good.
 
 :func:`event_to_json` and :func:`event_from_json` give the stable text form. Numbers are written as exact text.
@@ -26,7 +26,7 @@ from tacit.core.numbers import (
 )
 from tacit.core.relations import ADD_REMOVE, Relation, as_relation
 
-#: Deepest nesting of events.
+#: Maximal depth of nested events.
 _DEEPEST: Final = 64
 
 
@@ -37,7 +37,7 @@ def _whole(value: Number, parameter: str) -> Fraction:
     return size
 
 
-#: Checks of fields by name; fields of one name mean the same in all events.
+#: For each name of a field, the function that checks its value; a name means the same in all events.
 _CHECKS: Final[Mapping[str, Callable[[Any, str], object]]] = {
     **dict.fromkeys(("epsilon", "rho", "l1_sensitivity", "l2_sensitivity"), exact_nonnegative),
     **dict.fromkeys(("scale", "sigma", "sigma2"), exact_positive),
@@ -53,7 +53,7 @@ _CHECKS: Final[Mapping[str, Callable[[Any, str], object]]] = {
 
 @dataclass(frozen=True)
 class Event:
-    """The root: something was released under a neighbouring relation."""
+    """Base class of all events: a release under a neighbouring relation."""
 
     relation: Relation = field(default=ADD_REMOVE, kw_only=True)
 
@@ -73,13 +73,13 @@ class Event:
 
     @property
     def depth(self) -> int:
-        """Depth of nesting of events, this one included."""
+        """Depth of nested events, this one included."""
         return 1 + max((event.depth for event in self._inside), default=0)
 
 
 @dataclass(frozen=True)
 class NoEvent(Event):
-    """Release of nothing that depends on data; it costs nothing."""
+    """Release that does not depend on data; it is free."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class ZCDPEvent(Event):
 
 @dataclass(frozen=True)
 class LaplaceEvent(Event):
-    """Continuous Laplace noise of ``scale`` on numbers that move by at most ``l1_sensitivity``.
+    """Continuous Laplace noise of ``scale`` on a vector that moves by at most ``l1_sensitivity`` in l1.
 
     In one dimension the whole privacy profile is known. In several, only that of the worst split is used.
     """
@@ -122,7 +122,7 @@ class LaplaceEvent(Event):
 
 @dataclass(frozen=True)
 class DiscreteLaplaceEvent(Event):
-    """Discrete Laplace noise of ``scale`` on integers that move by at most the integer ``l1_sensitivity``."""
+    """Discrete Laplace noise of ``scale`` on an integer vector that moves by at most ``l1_sensitivity``, an integer."""
 
     scale: Fraction
     l1_sensitivity: Fraction
@@ -155,7 +155,7 @@ class DiscreteGaussianEvent(Event):
 
 @dataclass(frozen=True)
 class RandomizedResponseEvent(Event):
-    """One of ``categories`` answers: the true one with probability ``truth``, each other equally likely."""
+    """One of ``categories`` answers: the true one with probability ``truth``, each false one equally likely."""
 
     truth: Fraction
     categories: int = 2
@@ -163,14 +163,14 @@ class RandomizedResponseEvent(Event):
 
 @dataclass(frozen=True)
 class ExponentialEvent(Event):
-    """The exponential mechanism: ε-DP and of ε-bounded range, which permute-and-flip and noisy max are not."""
+    """The exponential mechanism: ε-DP with ε-bounded range; permute-and-flip and noisy max lack the latter."""
 
     epsilon: Fraction
 
 
 @dataclass(frozen=True)
 class PoissonSampledEvent(Event):
-    """``event`` run on a secret sample that holds each unit independently with probability ``rate``."""
+    """``event`` on a secret sample that holds each unit independently with probability ``rate``."""
 
     rate: Fraction
     event: Event
@@ -181,8 +181,8 @@ class SampledSumEvent(Event):
     """Discrete Gaussian noise of ``sigma2`` on a sum of integer vectors, one of each unit in a secret Poisson sample.
 
     Each unit is in the sample independently with probability ``rate``, and its vector has a norm of at most
-    √``l2_squared``; a unit that is not in the sample adds nothing. This says more than that the sum moves by so much
-    when a unit is replaced, and so sampling is worth more (``pld.proof.md``).
+    √``l2_squared``; a unit outside the sample adds nothing. This states more than the distance that the sum moves when
+    a unit is replaced, and so sampling lowers the cost further (``pld.proof.md``).
     """
 
     rate: Fraction
@@ -192,14 +192,14 @@ class SampledSumEvent(Event):
 
     @property
     def unsampled(self) -> DiscreteGaussianEvent:
-        """The same release where every unit is in the sample: replacing one moves the sum by twice its norm."""
+        """The same release with every unit in the sample: replacing a unit moves the sum by twice its norm."""
         moved = self.l2_squared if self.relation is ADD_REMOVE else 4 * self.l2_squared
         return DiscreteGaussianEvent(self.sigma2, moved, self.dimension, relation=self.relation)
 
 
 @dataclass(frozen=True)
 class RepeatedEvent(Event):
-    """``event``, ``count`` times, possibly adaptively."""
+    """``count`` releases of ``event``, possibly adaptive."""
 
     event: Event
     count: int
@@ -207,14 +207,14 @@ class RepeatedEvent(Event):
 
 @dataclass(frozen=True)
 class ComposedEvent(Event):
-    """All of ``events``, in order, on the same units."""
+    """All of ``events``, in order, on the same units, possibly adaptive."""
 
     events: tuple[Event, ...]
 
 
 @dataclass(frozen=True)
 class ParallelEvent(Event):
-    """Each of ``events`` on its own part of a partition that was fixed without looking at the data.
+    """Each of ``events`` on a separate part of a partition that was fixed without looking at the data.
 
     Every unit lies in one part. Adding or removing a unit touches one part; replacing one may touch two.
     """
@@ -223,12 +223,12 @@ class ParallelEvent(Event):
 
 
 def event_to_json(event: Event) -> str:
-    """The stable text form of an event: sorted keys, exact numbers as text, no spaces."""
+    """Return the stable text form of an event: sorted keys, exact numbers as text, no spaces."""
     return json.dumps(_to_plain(event), sort_keys=True, separators=(",", ":"))
 
 
 def event_from_json(text: str) -> Event:
-    """The event that :func:`event_to_json` wrote."""
+    """Return the event that :func:`event_to_json` wrote."""
     try:
         return _from_plain(json.loads(text, object_pairs_hook=_without_repeats))
     except InputError:
@@ -240,7 +240,7 @@ def event_from_json(text: str) -> Event:
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose keys are all different: readers would not agree on which of two counts."""
+    """Return a JSON object; refuse a repeated key, because readers would not agree on its value."""
     plain = dict(pairs)
     if len(plain) < len(pairs):
         raise InputError("event", "names a field twice")

@@ -1,4 +1,4 @@
-"""Optional packages: the one place that knows how they are installed."""
+"""Optional packages: importing them, and the command that installs them."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Any, Final
 
 from tacit.core.errors import InputError
 
-#: Name on the package index; the import and the command are called ``tacit``.
+#: Name of this package on the package index; its module and its command are called ``tacit``.
 DISTRIBUTION: Final = "tacit-dp"
 
 
 class MissingError(InputError, ModuleNotFoundError):
-    """An optional package is not installed; to code that tries an import, an ordinary ImportError."""
+    """An optional package is not installed; code that tries an import can catch it as ImportError."""
 
 
 def install_command(extra: str) -> str:
-    """The command that installs an extra."""
+    """Return the command that installs an extra."""
     return f"pip install '{DISTRIBUTION}[{extra}]'"
 
 
 def load_frames(module: str, package: str = "") -> Any:
-    """Import a library of frames, which is no part of an extra: people have their own.
+    """Import a dataframe library, which belongs to no extra: people bring their own.
 
     Args:
-        module: its name.
-        package: its name on the package index, where that is another one.
+        module: name of the module.
+        package: its name on the package index, if that differs.
 
     Raises:
         MissingError: it is not installed; the message has the command to type.
@@ -44,8 +44,8 @@ def load(module: str, extra: str, use: str) -> Any:
     """Import a module of an extra.
 
     Args:
-        module: its name.
-        extra: the extra that brings it.
+        module: name of the module.
+        extra: the extra that installs it.
         use: subject of the message: "charts", "networks".
 
     Raises:
@@ -62,7 +62,7 @@ def load(module: str, extra: str, use: str) -> Any:
 
 @cache
 def has_arrow() -> bool:
-    """Whether Arrow is installed: DuckDB hands over its columns by it where it is."""
+    """Return whether Arrow is installed; if so, DuckDB returns its columns as Arrow arrays."""
     try:
         return find_spec("pyarrow") is not None
     except ImportError:

@@ -1,4 +1,4 @@
-"""Special functions, recurrences and transforms' lengths in floats, each good to a few units in the last place.
+"""Special functions, recurrences and FFT lengths in floats, each accurate to a few units in the last place.
 
 They are for accounting and confidence limits, whose bounds allow for that error; nothing here touches data or noise.
 """
@@ -15,28 +15,28 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 
-#: From here on five terms of the expansion for large numbers are exact to the last place.
+#: From this n on, five terms of Stirling's series are exact to the last place.
 _LARGE: Final = 16.0
-#: From here on the expansion of the tail is exact to the last place.
+#: From this x on, the asymptotic expansion of the normal tail is exact to the last place.
 _FAR: Final = 30.0
 _SMALL_BLOCK: Final = 64
 _NEWTON_STEPS: Final = 200
-#: Fall of a logarithm beyond which nothing is integrated, and the part of a density that it leaves.
+#: Decrease of the log-density beyond which the integral is cut, and the relative density that may remain there.
 _DROP: Final = 45.0
 _NOTHING: Final = 1e-17
 _TINY: Final = 1e-300
-#: Trials times limits that are found one by one.
+#: Up to this product of the numbers of trials and limits, limits are computed individually.
 _FEW: Final = 5000
 
 
 def normal_cdf(z: Floats) -> Floats:
-    """Φ(z); in the lower tail relative to its own size."""
+    """Return Φ(z), with small relative error in the lower tail."""
     found = np.fromiter(map(math.erfc, (z * -math.sqrt(0.5)).ravel().tolist()), np.float64, z.size)
     return 0.5 * found.reshape(z.shape)
 
 
 def scaled_normal_tail(x: float) -> float:
-    """Φ(-x)/φ(x), which falls with x and is about 1/x for a large one; for x above -30."""
+    """Return Φ(-x)/φ(x), for x above -30: it falls with x and is about 1/x for a large x."""
     if x < _FAR:
         return math.sqrt(math.pi / 2) * math.exp(x * x / 2) * math.erfc(x / math.sqrt(2))
     term, total, square = 1.0, 0.0, 1 / (x * x)
@@ -47,7 +47,7 @@ def scaled_normal_tail(x: float) -> float:
 
 
 def log_factorials(n: int) -> Floats:
-    """Ln 0!, ln 1!, …, ln n!."""
+    """Return ln 0!, ln 1!, …, ln n!."""
     number = np.maximum(np.arange(n + 1, dtype=np.float64), 1.0)
     found = (number + 0.5) * np.log(number) - number + (math.log(2 * math.pi) / 2 + _stirling_rest(number))
     found[:2] = 0.0
@@ -55,7 +55,7 @@ def log_factorials(n: int) -> Floats:
 
 
 def recur(terms: Floats, factor: float) -> Floats:
-    """Y with y₀ = t₀ and y_j = t_j + factor·y_{j-1}, for a factor from 0 to 1: block by block, all blocks at once."""
+    """Return y with y₀ = t₀ and y_j = t_j + factor·y_{j-1}, for a factor from 0 to 1, vectorised over blocks."""
     size = len(terms)
     width = max(math.isqrt(size), 1)
     if size < _SMALL_BLOCK:
@@ -66,7 +66,7 @@ def recur(terms: Floats, factor: float) -> Floats:
     table = np.ascontiguousarray(table.T)
     for row in range(1, width):
         table[row] += factor * table[row - 1]
-    # The last of each block goes into the next one, where it fades by one more factor at every place.
+    # The last element of each block is added to the next block, times one more factor at every place.
     faded, carries = factor**width, [0.0]
     for last in table[-1].tolist()[:-1]:
         carries.append(last + faded * carries[-1])
@@ -75,7 +75,7 @@ def recur(terms: Floats, factor: float) -> Floats:
 
 
 def fast_length(size: int) -> int:
-    """The smallest product of twos, threes and fives that is no less: a length that is transformed fast."""
+    """Return the smallest product of twos, threes and fives that is at least ``size``: a fast length for an FFT."""
     best = 1 << max(size - 1, 0).bit_length()
     fives = 1
     while fives < best:
@@ -88,9 +88,9 @@ def fast_length(size: int) -> int:
 
 
 def solve_tridiagonal(diagonal: Floats, beside: Floats, right: Floats) -> Floats:
-    """X of a symmetric, positive definite system; ``beside`` has one element less than ``diagonal``.
+    """Solve a symmetric, positive definite, tridiagonal system; ``beside`` is its off-diagonal.
 
-    Every second unknown is eliminated at once, which leaves such a system of half the size.
+    Cyclic reduction: every second unknown is eliminated at once, which leaves a tridiagonal system of half the size.
     """
     size = len(diagonal)
     if size == 1:
@@ -98,7 +98,7 @@ def solve_tridiagonal(diagonal: Floats, beside: Floats, right: Floats) -> Floats
     if size % 2 == 0:
         ends = (np.append(diagonal, 1.0), np.append(beside, 0.0), np.append(right, 0.0))
         return solve_tridiagonal(*ends)[:size]
-    before, after = beside[0::2], beside[1::2]  # of the unknowns that stay: to the one before, to the one after
+    before, after = beside[0::2], beside[1::2]  # of an unknown that remains: to the one before, to the one after
     outer, known = diagonal[0::2], right[0::2]
     low, high = before / outer[:-1], after / outer[1:]
     inner = solve_tridiagonal(
@@ -116,7 +116,7 @@ def solve_tridiagonal(diagonal: Floats, beside: Floats, right: Floats) -> Floats
 
 
 def binomial_masses(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
-    """P(X = k) for n coins of probability p, relative to its own size, in Loader's form: no large logarithms cancel."""
+    """Return P(X = k) for n coins of probability p, with small relative error (Loader's form: no cancellation)."""
     k, n, p = (np.asarray(each, dtype=np.float64) for each in (k, n, p))
     k, n, p = np.broadcast_arrays(k, n, p)
     inside = (k > 0) & (k < n)
@@ -139,7 +139,7 @@ def binomial_masses(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
 
 
 def _stirling_rest(n: Floats) -> Floats:
-    """Ln n! minus Stirling's formula, for n >= 1."""
+    """Return ln n! minus Stirling's formula, for n >= 1."""
     small = n < _LARGE
     x = np.where(small, _LARGE, n)
     square = 1 / (x * x)
@@ -148,7 +148,7 @@ def _stirling_rest(n: Floats) -> Floats:
 
 
 def _deviance(x: Floats, mean: Floats) -> Floats:
-    """X ln(x/mean) + mean - x; near zero by its series, because there the terms cancel."""
+    """Return x ln(x/mean) + mean - x; near zero by its series, because there the terms cancel."""
     ratio = (x - mean) / (x + mean)
     near = np.abs(ratio) < 0.1
     square = np.where(near, ratio * ratio, 0.0)
@@ -161,10 +161,10 @@ def _deviance(x: Floats, mean: Floats) -> Floats:
 
 
 def binomial_tail(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
-    """P(X >= k) for n coins of probability p: relative to its own size in the upper tail, else its complement."""
+    """Return P(X >= k) for n coins of probability p: with small relative error above the mean, else as 1 - P(X < k)."""
     k, n, p = np.broadcast_arrays(*(np.asarray(each, dtype=np.float64) for each in (k, n, p)))
     certain, never = (k <= 0) | (p >= 1), (k > n) | (p <= 0)
-    # In the lower half the other side's tail is the one that is computed.
+    # Below the mean the opposite tail is computed.
     swap = p * (n + 3) > k + 1
     low, chance = np.where(swap, n - k + 1, k), np.where(swap, 1 - p, p)
     open_ = ~(certain | never)
@@ -175,10 +175,10 @@ def binomial_tail(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
 
 
 def _upper_tail(k: Floats, n: Floats, p: Floats) -> Floats:
-    """P(X >= k) for 1 <= k <= n above the mean: the integral of the k-th smallest uniform's density from 0 to p.
+    """Return P(X >= k) for 1 <= k <= n above the mean: the integral of the k-th smallest uniform's density from 0 to p.
 
-    Its logarithm is concave. The interval is cut where the density is nothing beside its value at p; over the rest it
-    is a polynomial of low degree or nearly normal, for which Gauss and Legendre's nodes are exact to the last places.
+    Its logarithm is concave. The interval is cut where the density is negligible beside its value at p; over the rest
+    it is a polynomial of low degree or nearly normal, for which Gauss-Legendre nodes are exact to the last places.
     """
     slope = np.maximum((k - 1) / p - (n - k) / (1 - p), 0.0)
     bend = (k - 1) / p**2 + (n - k) / (1 - p) ** 2
@@ -199,15 +199,15 @@ def _upper_tail(k: Floats, n: Floats, p: Floats) -> Floats:
 
 @cache
 def _nodes() -> tuple[Floats, Floats]:
-    """Nodes and weights of an integral from 0 to 1."""
+    """Return Gauss-Legendre nodes and weights for an integral from 0 to 1."""
     nodes, weights = np.polynomial.legendre.leggauss(100)
     return (nodes + 1) / 2, weights / 2
 
 
 def success_limit(successes: ArrayLike, trials: int, tail: float) -> Floats:
-    """The probability at which so many successes or more are ``tail`` likely; 0 for none. Clopper and Pearson's limit.
+    """Return Clopper and Pearson's lower limit: the p at which P(X >= successes) = ``tail``; 0 for no success.
 
-    In logarithms of the probability the tail's logarithm is concave, so Newton's steps approach from below.
+    As a function of ln p the logarithm of the tail is concave, so Newton's steps approach from below.
     """
     asked, places = np.unique(np.asarray(successes, dtype=np.float64).ravel(), return_inverse=True)
     if len(asked) * trials <= _FEW:
@@ -216,7 +216,7 @@ def success_limit(successes: ArrayLike, trials: int, tail: float) -> Floats:
     limits = np.zeros(len(asked))
     open_ = asked > 0
     k = asked[open_]
-    # Wilson's limit is near: a few steps are left.
+    # Start at Wilson's limit, which is a few steps away.
     z = -NormalDist().inv_cdf(min(max(tail, 1e-300), 1 - 1e-16))
     spread = z * np.sqrt(k * (trials - k) / trials + z * z / 4)
     limit = np.clip((k + z * z / 2 - spread) / (trials + z * z), 1e-9 * k / trials, 1 - 1e-3 / trials)
@@ -226,7 +226,7 @@ def success_limit(successes: ArrayLike, trials: int, tail: float) -> Floats:
         step = (math.log(tail) - np.log(chance)) / slope
         moved = np.minimum(limit * np.exp(np.clip(step, -50.0, 50.0)), 1.0 - 2.0**-53)
         limit = moved
-        # Steps square the error: after one as small as this there is none left to see.
+        # Newton's steps square the error: after one as small as this it is below float precision.
         if (np.abs(step) < 1e-9).all():
             break
     limits[open_] = limit
@@ -234,7 +234,7 @@ def success_limit(successes: ArrayLike, trials: int, tail: float) -> Floats:
 
 
 def _limit_of_few(k: int, n: int, tail: float) -> float:
-    """The same for one number and few trials, without arrays: the tail is added up."""
+    """Return :func:`success_limit` for one number and few trials, without arrays, by summing the tail."""
     if k == 0:
         return 0.0
     ways, limit, step = math.log(math.comb(n, k)), min(k / n, 1 - 1e-3 / n), 1.0
@@ -252,7 +252,7 @@ def _limit_of_few(k: int, n: int, tail: float) -> float:
     return limit
 
 
-#: Of 0 (unused) to 15.
+#: :func:`_stirling_rest` of 0 (unused) to 15.
 _RESTS: Final = np.array(
     [
         0.0,

@@ -5,7 +5,7 @@ A conversion goes only in the direction that a theorem covers and rounds towards
 claim a little too little, never too much.
 
 ========== ============================================================== =========================================
-class      says of every pair of neighbours P, Q                          turns into
+class      states, for every pair of neighbours with output laws P, Q      converts to
 ========== ============================================================== =========================================
 PureDP     P(S) <= e^ε Q(S)                                               ApproxDP, ZCDP (ε²/2), GDP, RDP
 ApproxDP   P(S) <= e^ε Q(S) + δ                                           ZCDP (approximate, ε²/2 with δ)
@@ -14,7 +14,7 @@ GDP        telling P from Q is no easier than N(0,1) from N(μ,1)          Appro
 RDP        D_α(P‖Q) <= ε(α) at the orders listed                          ApproxDP
 ========== ============================================================== =========================================
 
-*Post-processing.* Whatever is computed from a release alone keeps its guarantee; :meth:`Guarantee.postprocess`
+*Post-processing.* Any result computed from a release alone keeps its guarantee; :meth:`Guarantee.postprocess`
 returns the guarantee unchanged and exists so that the theorem has a name in code.
 
 *Group privacy.* :meth:`Guarantee.group` is the guarantee for ``k`` units at once.
@@ -46,9 +46,9 @@ from tacit.core.numbers import (
 )
 from tacit.core.relations import ADD_REMOVE, Relation, as_relation
 
-#: Groups up to this size, and losses up to it, are unrolled exactly.
+#: Largest group size k, and largest ε, for which the geometric sum is computed from an upper bound on e^ε alone.
 _FEW: Final = 64
-#: Renyi orders that serve from tiny to large budgets.
+#: Renyi orders that suit tiny to large budgets.
 DEFAULT_ORDERS: tuple[Fraction, ...] = (
     *(1 + Fraction(i, 10) for i in range(1, 100)),
     *(Fraction(i) for i in range(11, 65)),
@@ -57,20 +57,20 @@ DEFAULT_ORDERS: tuple[Fraction, ...] = (
 
 
 class Guarantee(ABC):
-    """A promise about one release, or about several taken together."""
+    """A privacy guarantee of one release, or of several taken together."""
 
     relation: Relation
 
     @abstractmethod
     def group(self, k: int) -> Guarantee:
-        """The guarantee for any ``k`` units at once."""
+        """Return the guarantee for any ``k`` units at once."""
 
     @abstractmethod
     def to_approx(self, delta: Number) -> ApproxDP:
-        """The (ε, δ) statement at ``delta``, ε as small as the theorem allows and rounded up."""
+        """Return the (ε, δ) guarantee at ``delta``, with ε as small as the theorem allows, rounded up."""
 
     def postprocess(self) -> Self:
-        """The guarantee of anything computed from the release alone: the same one.
+        """Return the guarantee of a value computed from the release alone: the same guarantee.
 
         Post-processing sees the released value and fresh randomness, never the data, so for every event S of its
         output the set of releases that lead into S is itself an event, and the inequality for that event carries over.
@@ -102,33 +102,36 @@ class PureDP(Guarantee):
 
     @property
     def delta(self) -> Fraction:
-        """Zero: pure."""
+        """The δ of pure differential privacy: zero."""
         return Fraction(0)
 
     def group(self, k: int) -> PureDP:
-        """kε-DP."""
+        """Return kε-DP."""
         return PureDP(check_count(k, "k") * self.epsilon, relation=self.relation)
 
     def to_approx(self, delta: Number = 0) -> ApproxDP:
-        """The same ε; a δ one is willing to accept buys nothing without knowing the mechanism."""
+        """Return the same ε at ``delta``; a positive δ does not lower ε if only the guarantee is known."""
         return ApproxDP(self.epsilon, exact_probability(delta, "delta", zero=True), relation=self.relation)
 
     def to_zcdp(self) -> ZCDP:
-        """ρ = ε²/2 (Bun and Steinke 2016, Proposition 1.4)."""
+        """Return ρ = ε²/2 (Bun and Steinke 2016, Proposition 1.4)."""
         return ZCDP(self.epsilon**2 / 2, relation=self.relation)
 
     def to_gdp(self) -> GDP:
-        """μ = 2Φ⁻¹(e^ε/(1+e^ε)): the normal curve that touches the ε curve at its corner and lies below elsewhere."""
+        """Return μ = 2Φ⁻¹(e^ε/(1+e^ε)): the normal trade-off curve that touches that of ε-DP at its corner.
+
+        Elsewhere the normal curve lies below, so μ-GDP follows from ε-DP.
+        """
         if self.epsilon == 0:
             return GDP(0, relation=self.relation)
         odds_high = exp_bounds(self.epsilon)[1]
-        # e^ε/(1+e^ε) = 1/2 + tanh(ε/2)/2, and tanh(ε/2) <= ε/2 is all that is left of a tiny ε.
+        # e^ε/(1+e^ε) = 1/2 + tanh(ε/2)/2, and tanh(ε/2) <= ε/2, the sharper bound for a tiny ε.
         corner = min(odds_high / (1 + odds_high), (1 + self.epsilon / 2) / 2)
         mu = 2 * normal_quantile_bounds(corner)[1]
         return GDP(round_up(mu), relation=self.relation)
 
     def to_rdp(self, orders: Iterable[Number] = DEFAULT_ORDERS) -> RDP:
-        """ε(α) = min(ε, αε²/2)."""
+        """Return ε(α) = min(ε, αε²/2) at each order."""
         return RDP({a: min(self.epsilon, a * self.epsilon**2 / 2) for a in _orders(orders)}, relation=self.relation)
 
     def __repr__(self) -> str:
@@ -156,7 +159,7 @@ class ApproxDP(Guarantee):
         )
 
     def group(self, k: int) -> ApproxDP:
-        """(kε, δ·(e^{kε}-1)/(e^ε-1)), the tight form.
+        """Return (kε, δ·(e^{kε}-1)/(e^ε-1)), the tight form.
 
         Along a chain of neighbours P_{i+1}(S) <= e^ε P_i(S) + δ; unrolled, the δ terms are a geometric sum.
         """
@@ -165,7 +168,7 @@ class ApproxDP(Guarantee):
         return ApproxDP(k * self.epsilon, delta, relation=self.relation)
 
     def to_approx(self, delta: Number | None = None) -> ApproxDP:
-        """Itself, at its own δ or any larger one."""
+        """Return the same ε at its own δ or at any larger one."""
         wanted = self.delta if delta is None else exact_probability(delta, "delta", zero=True, one=True)
         if wanted < self.delta:
             raise AccountingError(
@@ -175,7 +178,7 @@ class ApproxDP(Guarantee):
         return ApproxDP(self.epsilon, wanted, relation=self.relation)
 
     def to_zcdp(self) -> ZCDP:
-        """δ-approximate ε²/2-zCDP (Bun and Steinke 2016, section 8)."""
+        """Return δ-approximate ε²/2-zCDP (Bun and Steinke 2016, section 8)."""
         return ZCDP(self.epsilon**2 / 2, delta=self.delta, relation=self.relation)
 
     def __repr__(self) -> str:
@@ -184,7 +187,7 @@ class ApproxDP(Guarantee):
 
 @dataclass(frozen=True, repr=False)
 class ZCDP(Guarantee):
-    """ρ-zero-concentrated DP: the privacy loss has moments no larger than a Gaussian's; with ``delta``, up to δ.
+    """ρ-zero-concentrated DP: the privacy loss has moments at most a Gaussian's; with ``delta``, up to mass δ.
 
     >>> ZCDP("0.1").to_approx("1e-6")
     ApproxDP(2.14194, 1e-06)
@@ -203,7 +206,7 @@ class ZCDP(Guarantee):
         )
 
     def group(self, k: int) -> ZCDP:
-        """k²ρ (Bun and Steinke 2016, Proposition 1.9)."""
+        """Return k²ρ (Bun and Steinke 2016, Proposition 1.9)."""
         if self.delta:
             raise AccountingError(
                 "no tight group rule is known for approximate zCDP; convert first: to_approx(delta).group(k)"
@@ -211,15 +214,15 @@ class ZCDP(Guarantee):
         return ZCDP(check_count(k, "k") ** 2 * self.rho, relation=self.relation)
 
     def to_approx(self, delta: Number) -> ApproxDP:
-        """The best ε over all Renyi orders (Canonne, Kamath and Steinke 2020, Proposition 12)."""
+        """Return the smallest ε over all Renyi orders (Canonne, Kamath and Steinke 2020, Proposition 12)."""
         total = exact_probability(delta, "delta")
         if total <= self.delta:
             raise AccountingError(f"delta must exceed the {format_up(self.delta)} that this guarantee has already used")
-        # A δ₀-approximate guarantee holds exactly but for an event of mass δ₀; the rest of δ pays for conversion.
+        # A δ₀-approximate guarantee holds exactly except on an event of mass δ₀; the conversion uses the rest of δ.
         available = total - self.delta
         if self.rho == 0:
             return ApproxDP(0, total, relation=self.relation)
-        # For the search alone: a ρ that floats would take for zero or for infinite is moved to where they can follow.
+        # For the search alone: ρ is clipped to the range of floats.
         rho = min(max(float_nearest(self.rho), 1e-290), 1e290)
         log_delta = math.log(available.numerator) - math.log(available.denominator)
 
@@ -232,7 +235,7 @@ class ZCDP(Guarantee):
         return ApproxDP(epsilon, total, relation=self.relation)
 
     def to_rdp(self, orders: Iterable[Number] = DEFAULT_ORDERS) -> RDP:
-        """ε(α) = ρα."""
+        """Return ε(α) = ρα at each order."""
         if self.delta:
             raise AccountingError("approximate zCDP (delta > 0) does not bound any Renyi divergence")
         return RDP({a: self.rho * a for a in _orders(orders)}, relation=self.relation)
@@ -257,25 +260,25 @@ class GDP(Guarantee):
         _set(self, mu=exact_nonnegative(mu, "mu"), relation=as_relation(relation))
 
     def group(self, k: int) -> GDP:
-        """kμ (Dong, Roth and Su 2022, Theorem 2.14)."""
+        """Return kμ (Dong, Roth and Su 2022, Theorem 2.14)."""
         return GDP(check_count(k, "k") * self.mu, relation=self.relation)
 
     def to_approx(self, delta: Number) -> ApproxDP:
-        """The exact ε of the normal trade-off curve at ``delta``, rounded up."""
+        """Return the exact ε of the normal trade-off curve at ``delta``, rounded up."""
         wanted = exact_probability(delta, "delta")
         return ApproxDP(gaussian_epsilon_up(self.mu, wanted), wanted, relation=self.relation)
 
     def delta_at(self, epsilon: Number) -> ApproxDP:
-        """The exact δ of the curve at ``epsilon``, rounded up."""
+        """Return the exact δ of the normal trade-off curve at ``epsilon``, rounded up."""
         e = exact_nonnegative(epsilon, "epsilon")
         return ApproxDP(e, round_up(gaussian_delta_bounds(e, self.mu)[1]), relation=self.relation)
 
     def to_zcdp(self) -> ZCDP:
-        """ρ = μ²/2: the Renyi divergence of N(0, 1) and N(μ, 1) is αμ²/2, and trade-off curves determine it."""
+        """Return ρ = μ²/2: the Renyi divergence of N(0, 1) and N(μ, 1) is αμ²/2, and trade-off curves determine it."""
         return ZCDP(self.mu**2 / 2, relation=self.relation)
 
     def to_rdp(self, orders: Iterable[Number] = DEFAULT_ORDERS) -> RDP:
-        """ε(α) = αμ²/2."""
+        """Return ε(α) = αμ²/2 at each order."""
         return self.to_zcdp().to_rdp(orders)
 
     def __repr__(self) -> str:
@@ -299,11 +302,11 @@ class RDP(Guarantee):
 
     @classmethod
     def at(cls, alpha: Number, epsilon: Number, *, relation: Relation | str = ADD_REMOVE) -> RDP:
-        """A bound at a single order."""
+        """Return a guarantee at a single order."""
         return cls({_order(alpha): epsilon}, relation=relation)
 
     def group(self, k: int) -> RDP:
-        """For k <= 2^c: order α becomes α/2^c at the price 3^c·ε(α), for α >= 2^{c+1} (Mironov 2017, Proposition 2)."""
+        """Return the guarantee for k <= 2^c: order α/2^c with 3^c·ε(α), if α >= 2^{c+1} (Mironov 2017, Prop. 2)."""
         doublings = (check_count(k, "k") - 1).bit_length()
         factor = 2**doublings
         kept = {a / factor: 3**doublings * e for a, e in self.curve if a >= 2 * factor}
@@ -312,14 +315,14 @@ class RDP(Guarantee):
         return RDP(kept, relation=self.relation)
 
     def to_approx(self, delta: Number) -> ApproxDP:
-        """The smallest ε over the orders listed (Canonne, Kamath and Steinke 2020, Proposition 12)."""
+        """Return the smallest ε over the orders listed (Canonne, Kamath and Steinke 2020, Proposition 12)."""
         wanted = exact_probability(delta, "delta")
         log_delta = math.log(wanted.numerator) - math.log(wanted.denominator)
 
         def estimate(point: tuple[Fraction, Fraction]) -> float:
             alpha, epsilon = float_nearest(point[0]), float_nearest(point[1])
             if not 1 < alpha < math.inf:
-                # Orders that floats cannot tell from 1 or from infinity: a last resort, and exact where it is taken.
+                # Orders that round to 1 or infinity as floats are taken last; the result itself is computed exactly.
                 return math.inf
             return epsilon + math.log1p(-1 / alpha) - (log_delta + math.log(alpha)) / (alpha - 1)
 
@@ -333,7 +336,7 @@ class RDP(Guarantee):
 
 
 def _geometric_up(epsilon: Fraction, k: int) -> Fraction:
-    """Σ_{i<k} e^{iε} = (e^{kε} - 1)/(e^ε - 1), rounded up; enormous numbers by one that is larger than any 1/δ."""
+    """Return Σ_{i<k} e^{iε} = (e^{kε} - 1)/(e^ε - 1), rounded up; for a huge sum, a number that exceeds any 1/δ."""
     if epsilon == 0 or k == 1:
         return Fraction(k)
     if k <= _FEW and epsilon <= _FEW:
@@ -343,14 +346,14 @@ def _geometric_up(epsilon: Fraction, k: int) -> Fraction:
     if k * epsilon > 10**4:
         # At least e^{kε/2}, where δ is at least 2^-MAX_BITS: the product exceeds 1.
         return Fraction(2**MAX_BITS)
-    # Digits enough that e^ε - 1 keeps forty of its own, however small ε is; and it is never below ε.
+    # Enough digits for e^ε - 1 to have forty significant ones, however small ε is; and e^ε - 1 >= ε.
     digits = 45 + max(0, 2 * (epsilon.denominator.bit_length() - epsilon.numerator.bit_length()) // 3)
     below = max(exp_bounds(epsilon, digits)[0] - 1, epsilon)
     return (exp_bounds(k * epsilon, digits)[1] - 1) / below
 
 
 def renyi_epsilon_up(alpha: Fraction, renyi_epsilon: Fraction, delta: Fraction) -> Fraction:
-    """ε = ε(α) + ln(1 - 1/α) - (ln δ + ln α)/(α - 1), rounded up and never below 0."""
+    """Return ε = ε(α) + ln(1 - 1/α) - (ln δ + ln α)/(α - 1), rounded up and never below 0."""
     gain_high = log_bounds(1 - 1 / alpha)[1]
     log_low = log_bounds(delta * alpha)[0]
     epsilon = renyi_epsilon + gain_high - log_low / (alpha - 1)
@@ -369,7 +372,7 @@ def _orders(orders: Iterable[Number]) -> list[Fraction]:
 
 
 def golden_minimum(function: Callable[[float], float], start: float) -> Fraction:
-    """An order near the minimum of a function of α > 1 that falls and then rises."""
+    """Return an order near the minimum of a unimodal function of α > 1, by golden-section search."""
     low, high = math.log(1e-9), math.log(max(start, 2.0)) + 5
     ratio = (math.sqrt(5) - 1) / 2
     left, right = high - ratio * (high - low), low + ratio * (high - low)

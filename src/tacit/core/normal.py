@@ -1,9 +1,9 @@
 """Certified bounds on the normal distribution.
 
-``mpmath`` evaluates the error function at a precision far beyond what is claimed, and each result is widened by more
-than any rounding that happened on the way. Where two nearly equal tails are subtracted, each is enclosed by itself, so
-what the subtraction loses shows as a wider enclosure and is mended by more digits, never hidden. The enclosures are
-what makes a computed delta a bound instead of an estimate.
+``mpmath`` evaluates the error function with more digits than are claimed, and each result is widened by more than all
+rounding errors of the computation. Where two nearly equal tails are subtracted, each is enclosed individually, so the
+cancellation shows as a wider enclosure, which more digits make narrower. Because of the enclosures a computed delta is
+a bound and not an estimate.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
 #: Digits of mpmath's arithmetic beyond those that are claimed.
 _SPARE: Final = 15
-#: Smaller than this is not told apart from zero; written out it would fill memory.
+#: Binary exponent below which a number is enclosed by [0, _TINY]; written out it would fill memory.
 _TINY_EXPONENT: Final = -(10**5)
 _TINY: Final = Fraction(1, 2**-_TINY_EXPONENT)
 #: Arguments of Φ beyond this have a tail below _TINY: e^{-400²/2} < 2^-115000.
 _FAR: Final = 400
-#: Probabilities nearer to 1/2 than this have a quantile in closed form.
+#: Probabilities nearer to 1/2 than this have a quantile with closed-form bounds.
 _NEAR_DIGITS: Final = 25
 _NEAR: Final = Fraction(1, 10**_NEAR_DIGITS)
-#: Above this the exact ε of a Gaussian is no better than the one by its zCDP, but for a part in a thousand.
+#: Above this μ the exact ε of a Gaussian is at most a part in a thousand below the one by its zCDP.
 LARGEST_MU: Final = 10**4
-#: Enclosures of a difference are refined until this close, relative to the result, or until they are tiny.
+#: Relative width up to which enclosures of a difference are refined, unless they are tiny.
 _CLOSE: Final = Fraction(1, 10**30)
 
 
 def normal_cdf_bounds(value: Fraction, digits: int = 45) -> tuple[Fraction, Fraction]:
-    """Enclosure of Φ(value), the probability that a standard normal is at most ``value``."""
+    """Return an enclosure of Φ(value), the probability that a standard normal is at most ``value``."""
     if abs(value) > _FAR:
         # Φ(-x) <= exp(-x²/2), which is below the smallest number that is told apart from zero.
         return (Fraction(0), _TINY) if value < 0 else (1 - _TINY, Fraction(1))
@@ -43,7 +43,7 @@ def normal_cdf_bounds(value: Fraction, digits: int = 45) -> tuple[Fraction, Frac
 
 
 def normal_quantile_bounds(probability: Fraction) -> tuple[Fraction, Fraction]:
-    """Enclosure of Φ⁻¹(probability), for a probability strictly between 0 and 1."""
+    """Return an enclosure of Φ⁻¹(probability), for a probability strictly between 0 and 1."""
     digits, off = 45, probability - Fraction(1, 2)
     if abs(off) < _NEAR:
         return _quantile_near_half(off)
@@ -61,12 +61,12 @@ def normal_quantile_bounds(probability: Fraction) -> tuple[Fraction, Fraction]:
                 break
         return sign * guess
 
-    # Near 1/2 the tail differs from it by `off` alone, and as many digits as that is small are lost.
+    # Near 1/2 the tail differs from 1/2 by `off` only, and its leading zeros cost as many digits.
     return _enclose(solve, digits, spare=_SPARE + _NEAR_DIGITS)
 
 
 def _quantile_near_half(off: Fraction) -> tuple[Fraction, Fraction]:
-    """Φ⁻¹(1/2 + t) for a small t: between s and s(1 + 4t²) with s = √(2π)·t.
+    """Return bounds on Φ⁻¹(1/2 + t) for a small t: s and s(1 + 4t²) with s = √(2π)·t.
 
     With x the quantile, t = ∫₀ˣ φ lies between x(1 - x²/6)/√(2π) and x/√(2π), because 1 - u²/2 <= e^{-u²/2} <= 1.
     """
@@ -78,7 +78,7 @@ def _quantile_near_half(off: Fraction) -> tuple[Fraction, Fraction]:
 
 @lru_cache(maxsize=4096)
 def gaussian_delta_bounds(epsilon: Fraction, mu: Fraction) -> tuple[Fraction, Fraction]:
-    """Enclosure of the delta of a Gaussian mechanism with ``mu`` = sensitivity / sigma at ``epsilon``.
+    """Return an enclosure of the delta of a Gaussian mechanism with ``mu`` = sensitivity / sigma at ``epsilon``.
 
     δ(ε) = Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ); Balle and Wang (2018), the trade-off curve of μ-GDP.
     """
@@ -89,7 +89,7 @@ def gaussian_delta_bounds(epsilon: Fraction, mu: Fraction) -> tuple[Fraction, Fr
         first = normal_cdf_bounds(mu / 2 - epsilon / mu, digits)
         second = normal_cdf_bounds(-mu / 2 - epsilon / mu, digits)
         if second[1] <= _TINY:
-            # Its product with e^ε is below the first term; nothing of interest is left to subtract.
+            # The second term, its product with e^ε, is negligible beside the first one.
             return max(first[0] - _TINY, Fraction(0)) if epsilon == 0 else Fraction(0), first[1]
         growth = exp_bounds(epsilon, digits)
         low, high = first[0] - growth[1] * second[1], first[1] - growth[0] * second[0]
@@ -99,9 +99,9 @@ def gaussian_delta_bounds(epsilon: Fraction, mu: Fraction) -> tuple[Fraction, Fr
 
 
 def gaussian_epsilon_up(mu: Fraction, delta: Fraction) -> Fraction:
-    """The smallest epsilon with δ(ε) <= ``delta`` for ``mu``, rounded up to about 15 digits.
+    """Return the smallest epsilon with δ(ε) <= ``delta`` for ``mu``, rounded up to about 15 digits.
 
-    δ(ε) falls as ε grows, so bisection closes in on it; the end that is returned has been evaluated and holds.
+    δ(ε) falls as ε grows, so bisection finds it; the inequality has been checked at the returned end.
     """
     if mu == 0 or gaussian_delta_bounds(Fraction(0), mu)[1] <= delta:
         return Fraction(0)
@@ -119,7 +119,7 @@ def gaussian_epsilon_up(mu: Fraction, delta: Fraction) -> Fraction:
 
 
 def concentrated_epsilon_up(mu: Fraction, delta: Fraction) -> Fraction:
-    """ε = μ²/2 + μ√(2 ln(1/δ)), from the zCDP of a Gaussian; for a large μ nearly all of it is the first term."""
+    """Return ε = μ²/2 + μ√(2 ln(1/δ)), from the zCDP of a Gaussian; for a large μ the first term dominates."""
     return round_up(mu * mu / 2 + mu * sqrt_bounds(-2 * log_bounds(delta)[0])[1])
 
 
@@ -128,7 +128,7 @@ def _mpf(mp: Any, value: Fraction) -> Any:
 
 
 def _enclose(evaluate: Callable[[Any], Any], digits: int, *, spare: int = _SPARE) -> tuple[Fraction, Fraction]:
-    """Enclose the result of ``evaluate`` at ``digits`` and some, give or take one part in 10^``digits``."""
+    """Return ``evaluate``'s value at ``digits`` and some spare digits, plus or minus one part in 10^``digits``."""
     value = evaluate(_context(digits + spare))
     sign, mantissa, exponent, bits = value._mpf_
     if exponent + bits < _TINY_EXPONENT:
@@ -139,7 +139,7 @@ def _enclose(evaluate: Callable[[Any], Any], digits: int, *, spare: int = _SPARE
 
 
 class _Contexts(threading.local):
-    """Contexts of mpmath by their digits, for each thread its own: the precision is a setting of the context."""
+    """Contexts of mpmath by their digits, one set per thread, because the precision is a setting of the context."""
 
     def __init__(self) -> None:
         self.by_digits: dict[int, Any] = {}
@@ -149,7 +149,7 @@ _CONTEXTS = _Contexts()
 
 
 def _context(digits: int) -> Any:
-    """The context of this thread with so many digits; a new one takes longer than most of what is computed in it."""
+    """Return this thread's context of this many digits; creating one takes longer than most computations in it."""
     found = _CONTEXTS.by_digits.get(digits)
     if found is None:
         import mpmath

@@ -1,12 +1,12 @@
-"""Exact numbers in, and floats out only with a named rounding direction.
+"""Exact rational numbers as inputs; floats as outputs only with a named rounding direction.
 
 Privacy parameters are rationals. ``"0.1"``, ``Decimal("0.1")``, ``Fraction(1, 10)`` and the float ``0.1`` all mean
-one tenth: a float stands for its shortest decimal text, because that is what the person typed.
+one tenth: a float means its shortest decimal text, because that is the text that was typed.
 
 Transcendental functions are needed in two places, sampling and accounting, and in both an answer that is *nearly*
 right is wrong. :func:`exp_bounds`, :func:`log_bounds` and :func:`sqrt_bounds` therefore return two rationals that
-provably enclose the true value. They stand on :mod:`decimal`, whose ``exp``, ``ln`` and ``sqrt`` are documented to
-be correctly rounded; what rounding can have moved is added on both sides.
+provably enclose the true value. They use :mod:`decimal`, whose ``exp``, ``ln`` and ``sqrt`` are documented to
+be correctly rounded, and widen its result on both sides by the possible rounding error.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ MAX_BITS: Final = 4096
 
 _MAX_DECIMAL_EXPONENT = 10**17
 _MAX_EXP_ARGUMENT = 10**6
-#: e to less than minus this is not told apart from zero; every probability that can be typed is far above it.
+#: Below minus this, the lower bound of exp is zero; every probability that can be typed is far above e to that power.
 _MIN_EXP_ARGUMENT = 10**4
 _TINY_EXP: Final = Fraction(1, 2**14426)
 
 
 def exact(value: Number, parameter: str) -> Fraction:
-    """The rational that ``value`` means, or an :class:`InputError` that names ``parameter``."""
+    """Return the rational that ``value`` means, or raise an :class:`InputError` that names ``parameter``."""
     # The exact type first: asking an abstract base class whether something is an instance is slow.
     if type(value) is Fraction or isinstance(value, Fraction):
         result = value
@@ -67,7 +67,7 @@ def exact(value: Number, parameter: str) -> Fraction:
 
 
 def exact_positive(value: Number, parameter: str) -> Fraction:
-    """As :func:`exact`, and greater than zero."""
+    """Return :func:`exact` of ``value``; refuse zero and negative numbers."""
     result = exact(value, parameter)
     if result <= 0:
         raise InputError(parameter, f"must be greater than 0, got {_show(result)}")
@@ -75,7 +75,7 @@ def exact_positive(value: Number, parameter: str) -> Fraction:
 
 
 def exact_nonnegative(value: Number, parameter: str) -> Fraction:
-    """As :func:`exact`, and not below zero."""
+    """Return :func:`exact` of ``value``; refuse negative numbers."""
     result = exact(value, parameter)
     if result < 0:
         raise InputError(parameter, f"must not be negative, got {_show(result)}")
@@ -83,7 +83,7 @@ def exact_nonnegative(value: Number, parameter: str) -> Fraction:
 
 
 def exact_probability(value: Number, parameter: str, *, zero: bool = False, one: bool = False) -> Fraction:
-    """As :func:`exact`, and strictly between 0 and 1; ``zero`` and ``one`` admit the ends."""
+    """Return :func:`exact` of ``value``; refuse numbers outside (0, 1). ``zero`` and ``one`` admit the ends."""
     result = exact(value, parameter)
     low = result >= 0 if zero else result > 0
     high = result <= 1 if one else result < 1
@@ -94,7 +94,7 @@ def exact_probability(value: Number, parameter: str, *, zero: bool = False, one:
 
 
 def check_count(value: SupportsIndex, parameter: str, *, minimum: int = 1, maximum: int = 10**12) -> int:
-    """A whole number of things, such as repetitions, bins or people."""
+    """Return a whole number of things, such as repetitions, bins or people; refuse other values."""
     try:
         # An array has an __index__ that raises unless it holds one integer.
         result = operator.index(value)
@@ -108,21 +108,21 @@ def check_count(value: SupportsIndex, parameter: str, *, minimum: int = 1, maxim
 
 
 def float_up(value: Fraction | int) -> float:
-    """The smallest float that is not below ``value``."""
+    """Return the smallest float that is not below ``value``."""
     nearest = float_nearest(value)
     return nearest if nearest >= value else math.nextafter(nearest, math.inf)
 
 
 def float_down(value: Fraction | int) -> float:
-    """The largest float that is not above ``value``."""
+    """Return the largest float that is not above ``value``."""
     nearest = float_nearest(value)
     return nearest if nearest <= value else math.nextafter(nearest, -math.inf)
 
 
 def float_nearest(value: Fraction | int) -> float:
-    """The float nearest to ``value``: for display and for first guesses, never for a bound.
+    """Return the float nearest to ``value``: for display and for first guesses, never for a bound.
 
-    Out of range becomes an infinity of the right sign, which the directed versions then pull back.
+    A value out of range becomes an infinity of its sign; :func:`float_up` and :func:`float_down` correct that.
     """
     try:
         return float(value)
@@ -131,12 +131,12 @@ def float_nearest(value: Fraction | int) -> float:
 
 
 def round_up(value: Fraction, digits: int = 18) -> Fraction:
-    """The smallest rational of ``digits`` significant decimals that is not below ``value``."""
+    """Return the smallest rational of ``digits`` significant decimals that is not below ``value``."""
     return -round_down(-value, digits)
 
 
 def round_down(value: Fraction, digits: int = 18) -> Fraction:
-    """The largest rational of ``digits`` significant decimals that is not above ``value``."""
+    """Return the largest rational of ``digits`` significant decimals that is not above ``value``."""
     if value == 0:
         return value
     places = digits - 1 - _decimal_exponent(abs(value))
@@ -148,14 +148,14 @@ def round_down(value: Fraction, digits: int = 18) -> Fraction:
 
 
 def format_up(value: Fraction, digits: int = 6) -> str:
-    """Decimal text of ``value`` for people, rounded up so that a cost is never shown too small."""
+    """Return decimal text of ``value`` for people, rounded up so that a cost is never shown too small."""
     rounded = value if value == round_down(value, digits) else round_up(value, digits)
     # The nearest float of a number of so few digits prints as that number.
     return f"{float_nearest(rounded):.{digits}g}"
 
 
 def exp_bounds(value: Fraction, digits: int = 40) -> tuple[Fraction, Fraction]:
-    """Rationals ``(low, high)`` with ``low <= exp(value) <= high``, about ``digits`` decimals apart."""
+    """Return rationals ``(low, high)`` with ``low <= exp(value) <= high``, close to about ``digits`` digits."""
     if value == 0:
         return Fraction(1), Fraction(1)
     if value < -_MIN_EXP_ARGUMENT:
@@ -171,7 +171,7 @@ def exp_bounds(value: Fraction, digits: int = 40) -> tuple[Fraction, Fraction]:
 
 
 def log_bounds(value: Fraction, digits: int = 40) -> tuple[Fraction, Fraction]:
-    """Rationals ``(low, high)`` with ``low <= ln(value) <= high``; ``value`` must be positive."""
+    """Return rationals ``(low, high)`` with ``low <= ln(value) <= high``; ``value`` must be positive."""
     if value == 1:
         return Fraction(0), Fraction(0)
     quotient, error = _quotient(value, digits)
@@ -182,7 +182,7 @@ def log_bounds(value: Fraction, digits: int = 40) -> tuple[Fraction, Fraction]:
 
 
 def sqrt_bounds(value: Fraction, digits: int = 40) -> tuple[Fraction, Fraction]:
-    """Rationals ``(low, high)`` with ``low <= sqrt(value) <= high``, equal where the root is rational."""
+    """Return rationals ``(low, high)`` with ``low <= sqrt(value) <= high``, equal where the root is rational."""
     root = Fraction(math.isqrt(value.numerator), math.isqrt(value.denominator))
     if root * root == value:
         return root, root
@@ -194,20 +194,20 @@ def sqrt_bounds(value: Fraction, digits: int = 40) -> tuple[Fraction, Fraction]:
 
 
 def _quotient(value: Fraction, digits: int) -> tuple[Decimal, Fraction]:
-    """A decimal near ``value`` and a bound on how far it is off."""
+    """Return a decimal near ``value`` and a bound on its distance from it."""
     quotient = decimal_context(digits + 4).divide(Decimal(value.numerator), Decimal(value.denominator))
     return quotient, abs(value) * _last_place(digits + 3)
 
 
 @cache
 def _last_place(digits: int) -> Fraction:
-    """A correctly rounded result of so many digits is off by less than this, relative to the result."""
+    """Return a bound on the relative error of a result correctly rounded to ``digits`` digits."""
     return Fraction(1, 10 ** (digits - 1))
 
 
 @cache
 def decimal_context(digits: int) -> Context:
-    """Decimal arithmetic of so many digits, rounded to nearest, with no exponent in reach that overflows."""
+    """Return a context for decimal arithmetic of ``digits`` digits, rounded to nearest, which cannot overflow here."""
     return Context(
         prec=digits,
         rounding=ROUND_HALF_EVEN,
@@ -239,7 +239,7 @@ def _from_decimal(value: Decimal, parameter: str) -> Fraction:
 
 
 def _decimal_exponent(value: Fraction) -> int:
-    """The e of the leading digit of a positive rational: 10**e <= value < 10**(e+1)."""
+    """Return the exponent e of the leading digit of a positive rational: 10**e <= value < 10**(e+1)."""
     estimate = math.floor((value.numerator.bit_length() - value.denominator.bit_length()) * math.log10(2))
     while _is_at_least(value, estimate + 1):
         estimate += 1
@@ -249,7 +249,7 @@ def _decimal_exponent(value: Fraction) -> int:
 
 
 def _is_at_least(value: Fraction, exponent: int) -> bool:
-    """Whether a positive rational is 10**exponent or more, in integers."""
+    """Return whether a positive rational is 10**exponent or more, computed in integers."""
     power: int = 10 ** abs(exponent)
     if exponent >= 0:
         return value.numerator >= value.denominator * power
@@ -261,12 +261,12 @@ def _show(value: Fraction) -> str:
 
 
 def with_noun(count: int, one: str, many: str = "") -> str:
-    """A count for people to read: ``1 charge``, ``2 charges``, ``1,000 entries``."""
+    """Return a count with its noun, for people to read: ``1 charge``, ``2 charges``, ``1,000 entries``."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def decimal_places(value: Fraction) -> int | None:
-    """Places after the point of the shortest decimal that is a rational; None where no finite one is."""
+    """Return the number of decimal places of a rational; None if its decimal expansion is infinite."""
     rest, places = value.denominator, 0
     for prime in (2, 5):
         times = 0
@@ -277,7 +277,7 @@ def decimal_places(value: Fraction) -> int | None:
 
 
 def exact_text(value: Fraction) -> str:
-    """A rational without loss: as a decimal where it is one of reasonable length, else as a fraction."""
+    """Return exact text of a rational: a decimal if it has one of reasonable length, else a fraction."""
     value = Fraction(value)
     places = decimal_places(value)
     if places is None or places > MAX_DIGITS:
@@ -288,7 +288,7 @@ def exact_text(value: Fraction) -> str:
 
 
 def decimal_text(value: Number, parameter: str) -> str:
-    """A number as JSON writes it, without loss.
+    """Return a number as exact decimal text for JSON.
 
     Raises:
         InputError: it has no finite decimal form, such as 1/3, or one of too many digits.

@@ -5,7 +5,7 @@ meaning) or as its **histogram** (how many times each record occurs). The l1 dis
 records to add or remove to get from one to the other, so
 
 * ``ADD_REMOVE``: x ~ y when one record was added or removed: l1 distance 1;
-* ``REPLACE_ONE``: x ~ y when one record was exchanged for another: the same size, l1 distance 2.
+* ``REPLACE_ONE``: x ~ y when one record was replaced by another: the same size, l1 distance 2.
 
 A *record* is everything one unit of privacy contributes. When the unit is a person with many rows, a record is the
 tuple of all that person's rows.
@@ -20,12 +20,12 @@ from itertools import combinations_with_replacement
 
 from tacit.core.errors import InputError
 
-#: Rows, or a histogram that maps each record to how often it occurs.
+#: Rows, or a histogram that maps each record to its number of occurrences.
 Database = Sequence[Hashable] | Mapping[Hashable, int]
 
 
 class Relation(Enum):
-    """Neighbouring relation: when two databases count as differing in one unit of privacy."""
+    """Neighbouring relation: which pairs of databases differ in one unit of privacy."""
 
     ADD_REMOVE = "add_remove"
     REPLACE_ONE = "replace_one"
@@ -39,7 +39,7 @@ REPLACE_ONE = Relation.REPLACE_ONE
 
 
 def as_relation(value: Relation | str, parameter: str = "relation") -> Relation:
-    """``value`` as a :class:`Relation`; text such as ``"replace_one"`` is accepted."""
+    """Return ``value`` as a :class:`Relation`; text such as ``"replace_one"`` is accepted."""
     try:
         return Relation(value)
     except ValueError:
@@ -48,7 +48,7 @@ def as_relation(value: Relation | str, parameter: str = "relation") -> Relation:
 
 
 def as_histogram(database: Database) -> Counter[Hashable]:
-    """Count how many times each record occurs; records that do not occur are left out."""
+    """Return the number of occurrences of each record; records that do not occur are left out."""
     if not isinstance(database, Mapping):
         return Counter(database)
     for record, count in database.items():
@@ -58,13 +58,13 @@ def as_histogram(database: Database) -> Counter[Hashable]:
 
 
 def l1_distance(left: Database, right: Database) -> int:
-    """The number of records to add and remove to turn one database into the other."""
+    """Return the number of records to add and remove to turn one database into the other."""
     mine, theirs = as_histogram(left), as_histogram(right)
     return sum(abs(mine[record] - theirs[record]) for record in mine.keys() | theirs.keys())
 
 
 def distance(left: Database, right: Database, relation: Relation | str) -> int | None:
-    """The smallest number of neighbouring steps between two databases; ``None`` when no number of steps suffices.
+    """Return the smallest number of neighbouring steps between two databases; ``None`` if they are not connected.
 
     >>> distance("aab", "ab", ADD_REMOVE), distance("aab", "abb", REPLACE_ONE), distance("aab", "ab", REPLACE_ONE)
     (1, 1, None)
@@ -77,21 +77,21 @@ def distance(left: Database, right: Database, relation: Relation | str) -> int |
 
 
 def is_neighbour(left: Database, right: Database, relation: Relation | str) -> bool:
-    """Whether the two databases differ in exactly one unit of privacy."""
+    """Return whether the two databases differ in exactly one unit of privacy."""
     return distance(left, right, relation) == 1
 
 
 def databases(universe: Sequence[Hashable], size: int) -> Iterator[tuple[Hashable, ...]]:
-    """Every database of ``size`` records over ``universe``, as rows in the universe's order."""
+    """Iterate over all databases of ``size`` records over ``universe``, as rows in the universe's order."""
     return combinations_with_replacement(universe, size)
 
 
 def neighbouring_pairs(
     universe: Sequence[Hashable], size: int, relation: Relation | str
 ) -> Iterator[tuple[tuple[Hashable, ...], tuple[Hashable, ...]]]:
-    """Every ordered pair of neighbours whose first database has ``size`` records.
+    """Iterate over all ordered pairs of neighbours whose first database has ``size`` records.
 
-    Under ``ADD_REMOVE`` the second has one record less or one more; under ``REPLACE_ONE`` as many.
+    Under ``ADD_REMOVE`` the second has one record less or one more; under ``REPLACE_ONE`` it has as many.
     """
     if len(set(universe)) != len(universe):
         raise InputError("universe", "must not list a record twice")

@@ -1,4 +1,4 @@
-"""Sensitivity: exact formulas under either relation, and measurement by trying all neighbours.
+"""Sensitivity: exact formulas under either relation, and measurement over all neighbours.
 
 Each function below returns a :class:`Sensitivity`: the largest l1, l2 and l∞ distance of the statistic's values on
 neighbouring databases. All are rationals; the l2 norm, a root, is kept as its exact square.
@@ -16,9 +16,9 @@ bounded total        l1 = t, l2 = √(t·b)              l1 = 2t, l2 = √(2t·r
 ==================== ================================ =====================================================
 
 Contributions are vectors with one coordinate per group, in which a person appears in at most m groups with values in
-[lo, hi]; b = max(|lo|, |hi|), r = hi - lo.
-In a bounded total their absolute values add up to at most t instead. :func:`measure_sensitivity` finds the same numbers
-for *any* function by trying all neighbours over a small universe, which is how the table is tested.
+[lo, hi]; b = max(|lo|, |hi|), r = hi - lo. In a bounded total their absolute values add up to at most t instead.
+:func:`measure_sensitivity` finds the same numbers for *any* function by evaluating all neighbours over a small
+universe; the tests of the table use it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Exact = int | Fraction | Iterable[int | Fraction]
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """The largest distance between a statistic's values on neighbours, in three norms, exactly.
+    """The largest distance between a statistic's values on neighbours, exact in three norms.
 
     >>> histogram(relation="replace_one").l1, histogram(relation="replace_one").l2_squared
     (Fraction(2, 1), Fraction(2, 1))
@@ -62,12 +62,12 @@ class Sensitivity:
         return high if low == high else round_up(high)
 
     def scaled(self, factor: Number) -> Sensitivity:
-        """The sensitivity of the statistic times ``factor``."""
+        """Return the sensitivity of the statistic times ``factor``."""
         times = abs(exact(factor, "factor"))
         return Sensitivity(self.l1 * times, self.l2_squared * times**2, self.linf * times, self.relation)
 
     def is_within(self, declared: Sensitivity) -> bool:
-        """Whether no norm exceeds that of ``declared``, for the same relation."""
+        """Return whether the relation is that of ``declared`` and no norm exceeds its norms."""
         return (
             self.relation is declared.relation
             and self.l1 <= declared.l1
@@ -77,19 +77,19 @@ class Sensitivity:
 
 
 class MeasuredSensitivity(NamedTuple):
-    """Sensitivity found by :func:`measure_sensitivity`, and a pair of neighbours that attains the l1 norm."""
+    """Result of :func:`measure_sensitivity`: the sensitivity, and a pair of neighbours that attains the l1 norm."""
 
     sensitivity: Sensitivity
     worst: tuple[tuple[Hashable, ...], tuple[Hashable, ...]]
 
 
 def count(*, relation: Relation | str = ADD_REMOVE) -> Sensitivity:
-    """Sensitivity of the number of people with a property: one person is in or out, under either relation."""
+    """Return the sensitivity of the number of people with a property: 1 under either relation."""
     return _scalar(Fraction(1), relation)
 
 
 def bounded_sum(*, bounds: tuple[Number, Number], relation: Relation | str = ADD_REMOVE) -> Sensitivity:
-    """The sum of one value per person, each in ``bounds`` = [L, U].
+    """Return the sensitivity of the sum of one value per person, each in ``bounds`` = [L, U].
 
     Add/remove: a value comes or goes, max(|L|, |U|). Replace: one value becomes another, U - L.
     """
@@ -101,7 +101,7 @@ def bounded_sum(*, bounds: tuple[Number, Number], relation: Relation | str = ADD
 def bounded_total(
     *, total: Number, bounds: tuple[Number, Number], relation: Relation | str = ADD_REMOVE
 ) -> Sensitivity:
-    """Vectors of which one person adds a value in ``bounds`` to each coordinate, at most ``total`` in absolute values.
+    """Return the sensitivity of a sum of vectors: each person's coordinates in ``bounds``, l1 norm at most ``total``.
 
     Add/remove: Σ|x| ≤ t, and Σx² ≤ max|x|·Σ|x| ≤ b·t. Replace: the difference of two such vectors has l1 ≤ 2t and
     coordinates of at most r, so that its square is at most 2t·r.
@@ -121,19 +121,19 @@ def bounded_total(
 def bounded_mean(
     *, bounds: tuple[Number, Number], n: SupportsIndex, relation: Relation | str = Relation.REPLACE_ONE
 ) -> Sensitivity:
-    """The sum of one value per person in ``bounds`` = [L, U], divided by a *public* number ``n``.
+    """Return the sensitivity of a sum of one value per person in [L, U], divided by a *public* number ``n``.
 
-    Replace-one: every neighbour has the same ``n`` people, this is their mean, and it moves by (U - L)/n; for bits
-    by 1/n. Add/remove: ``n`` cannot be both public and the true size, since neighbours differ in size. The sum
-    over the fixed number is bounded, by max(|L|, |U|)/n. The mean over the *true* size moves by up to
-    (U - L)/2 between one person and two, whatever n was hoped for: release a noisy sum and a noisy count instead.
+    Replace-one: every neighbour has the same ``n`` people, this is their mean, and it moves by (U - L)/n; for bits by
+    1/n. Add/remove: ``n`` cannot be both public and the true size, since neighbours differ in size. The sum over the
+    fixed number is bounded, by max(|L|, |U|)/n. The mean over the *true* size moves by up to (U - L)/2 between one
+    person and two, whatever n was hoped for: release a noisy sum and a noisy count instead.
     """
     people = check_count(n, "n")
     return bounded_sum(bounds=bounds, relation=relation).scaled(Fraction(1, people))
 
 
 def histogram(*, bins: SupportsIndex | None = None, relation: Relation | str = ADD_REMOVE) -> Sensitivity:
-    """Sensitivity of counts of people in disjoint bins, one bin (or none) per person.
+    """Return the sensitivity of counts of people in disjoint bins, one bin (or none) per person.
 
     Add/remove changes one count by 1. Replace lowers one count and raises another: l1 = 2, l2² = 2. A histogram of
     a single bin (``bins=1``) is a count.
@@ -142,7 +142,7 @@ def histogram(*, bins: SupportsIndex | None = None, relation: Relation | str = A
 
 
 def counting_queries(*, k: SupportsIndex, relation: Relation | str = ADD_REMOVE) -> Sensitivity:
-    """``k`` counts at once that may overlap: one person can be in all of them or in none, under either relation."""
+    """Return the sensitivity of ``k`` counts that may overlap: one person can change all of them by 1."""
     queries = Fraction(check_count(k, "k"))
     return Sensitivity(queries, queries, Fraction(1), as_relation(relation))
 
@@ -154,12 +154,12 @@ def contributions(
     groups: SupportsIndex | None = None,
     relation: Relation | str = ADD_REMOVE,
 ) -> Sensitivity:
-    """A sum of vectors, one coordinate per group; each person appears in at most ``max_groups`` groups.
+    """Return the sensitivity of a sum of vectors, one coordinate per group, at most ``max_groups`` groups per person.
 
     Args:
         bounds: [lo, hi], the values a person may have in a group where they appear; elsewhere they add nothing.
         max_groups: m, the largest number of groups per person.
-        groups: how many groups there are, if public; fewer than 2m of them make two people overlap.
+        groups: number of groups, if public; with fewer than 2m of them, two people must share groups.
         relation: which databases are neighbours.
 
     With b = max(|lo|, |hi|) and r = hi - lo, adding or removing moves m coordinates by b. Replacing one person by
@@ -191,15 +191,15 @@ def measure_sensitivity(
     n: SupportsIndex | Iterable[int],
     relation: Relation | str,
 ) -> MeasuredSensitivity:
-    """The exact sensitivity of ``f`` over all databases of ``n`` records from ``universe`` and all their neighbours.
+    """Return the exact sensitivity of ``f`` over all databases of ``n`` records from ``universe`` and all neighbours.
 
     Args:
         f: takes the rows of a database; returns an exact number (int or Fraction) or a vector of them.
-        universe: every record there can be, each once.
-        n: how many records the first database of a pair has; several sizes such as ``range(4)`` are allowed.
+        universe: every possible record, each once.
+        n: number of records of the first database of a pair; several sizes such as ``range(4)`` are allowed.
         relation: which databases are neighbours.
 
-    The number of pairs grows like len(universe)^(n+1); three or four records and people find what there is to find.
+    The number of pairs grows like len(universe)^(n+1); three or four records and people usually attain the maximum.
 
     >>> measure_sensitivity(sum, [0, 3, 5], 2, "replace_one").sensitivity.l1
     Fraction(5, 1)
@@ -228,7 +228,7 @@ def measure_sensitivity(
 
 
 def check_bounds(bounds: tuple[Number, Number], parameter: str = "bounds") -> tuple[Fraction, Fraction]:
-    """A pair (lower, upper) of exact numbers, in order."""
+    """Return a pair (lower, upper) as exact numbers; refuse it if lower exceeds upper."""
     try:
         lower, upper = bounds
     except (TypeError, ValueError):
@@ -252,7 +252,7 @@ def _as_fraction(value: object) -> Fraction:
         return value
     if isinstance(value, SupportsIndex):
         return Fraction(operator.index(value))
-    # A float would compare equal where the exact values differ, and the measured maximum would prove nothing.
+    # Floats may be equal where the exact values differ, so a maximum measured with them would prove nothing.
     raise InputError("f", f"must return whole numbers or Fractions, not {type(value).__name__}")
 
 

@@ -1,7 +1,7 @@
-"""Texts that others wrote, in files and on screens that people open: no formula, no escape sequence.
+"""Untrusted text in files and on screens: no spreadsheet formula, no escape sequence.
 
-A group key or a column name may be any text. A spreadsheet computes a cell that begins with ``=``, and a terminal obeys
-control characters, so neither reaches a file or a screen as it is.
+A group key or a column name may be any text. A spreadsheet evaluates a cell that begins with ``=``, and a terminal
+obeys control characters, so text is made harmless before it is written to a file or a screen.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from typing import Any, Final
 
 from tacit.core.extras import load_arrow
 
-#: Characters that begin a formula in some spreadsheet, wide ones among them.
+#: Characters that begin a formula in some spreadsheet, full-width forms included.
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-#: Characters that a terminal or a reader obeys, but for those that end a line or a cell: also marks of byte order, that
-#: readers take off a file, and marks that turn the direction of writing.
+#: Control characters, except those that end a line or a cell; also byte order marks, which readers remove, and marks
+#: that change the direction of writing.
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufeff]")
-#: Those of them that JSON leaves as they are.
+#: Those of them that ``json.dumps`` does not escape, and line separators.
 _RAW_IN_JSON: Final = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
 def visible(text: str) -> str:
-    """Text for a terminal: whatever could move the cursor or change colours shows as a dot."""
+    """Return text for a terminal: every unprintable character except a line end becomes a dot."""
     return "".join(sign if sign.isprintable() or sign == "\n" else "·" for sign in text)
 
 
 def tame(value: Any) -> Any:
-    r"""A cell of a CSV file: before a formula stands an apostrophe, and control characters are dots.
+    r"""Return the value of a CSV cell: an apostrophe goes before a formula, and control characters become dots.
 
     >>> tame("=1+1"), tame("a\x1b[31m"), tame(-1)
     ("'=1+1", 'a·[31m', -1)
@@ -41,14 +41,14 @@ def tame(value: Any) -> Any:
         return "true" if value else "false"
     if not isinstance(value, str):
         return value
-    # Some spreadsheets take spaces off before they look.
+    # Some spreadsheets strip spaces before they look for a formula.
     formula = value.startswith(_FORMULA) or value.lstrip().startswith(_FORMULA)
     text = f"'{value}" if formula else value
     return _CONTROL.sub("·", text)
 
 
 def csv_text(names: Sequence[str], rows: Iterable[Sequence[Any]], *, separator: str = ",") -> str:
-    """Rows as CSV, or as text with another separator."""
+    """Return rows as CSV text, or as text with another separator."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, delimiter=separator, lineterminator="\n")
     writer.writerow(map(tame, names))
@@ -57,7 +57,7 @@ def csv_text(names: Sequence[str], rows: Iterable[Sequence[Any]], *, separator: 
 
 
 def table_bytes(table: Any, form: str) -> bytes:
-    """An Arrow table as the content of a ``"parquet"`` or ``"csv"`` file."""
+    """Return the content of a ``"parquet"`` or ``"csv"`` file with an Arrow table."""
     if form == "parquet":
         sent = io.BytesIO()
         load_arrow("pyarrow.parquet").write_table(table, sent)
@@ -67,22 +67,22 @@ def table_bytes(table: Any, form: str) -> bytes:
 
 
 def json_line(content: object) -> str:
-    """JSON on one line, which a terminal may show; values without a form there (fractions, dates) become text."""
+    """Return JSON on one line, safe for a terminal; values without a JSON form (fractions, dates) become text."""
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, default=str)
     return _RAW_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 class ScriptEncoder(json.JSONEncoder):
-    """JSON inside a page's script, where no text ends the script or begins another."""
+    """JSON encoder for a page's script: no text can end the script or begin another one."""
 
     def encode(self, o: Any) -> str:
-        """The JSON, in which <, > and & are spelled by number."""
+        """Return JSON with <, > and & as Unicode escapes."""
         text = super().encode(o)
         return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def replace_file(path: Path, content: bytes) -> Path:
-    """Write a file whole or not at all."""
+    """Write a file atomically: whole or not at all."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     draft.write_bytes(content)
     return draft.replace(path)

@@ -1,15 +1,15 @@
 """Anchor: the newest entry remembered outside the ledger, to detect rollback.
 
-An anchor is a file of two slots, each a line with a checksum. A mark is written to the slot that holds the older one
-and synced, so a crash or a torn write leaves the other. The ledger advances the anchor before a reservation is given
-out: an anchor may lag behind its ledger, and a ledger behind its anchor is an old copy.
+An anchor is a file of two slots, each a line with a checksum. A mark is written to the slot with the older mark
+and synced, so a crash or a torn write leaves the other slot. The ledger advances the anchor before it returns a
+reservation: an anchor may lag behind its ledger, but a ledger behind its anchor is an old copy.
 
 An anchor follows one history. It goes on only to an entry whose history holds the remembered one, and a
-process whose entry is not in the history of the remembered one stops. A mark names the entries before it, so both
-can be seen from the marks alone, and one process is served by the mark that another one wrote.
+process whose entry is not in the history of the remembered one stops. A mark names the entries before it, so both are
+checked from the marks alone, and the mark that one process wrote serves the other processes, too.
 
-Where anchors are kept by default, a second small file per place remembers *which* ledger is there. A ledger that was
-deleted, or replaced by another one, is then found out as well.
+In the default folder of anchors, a second small file per place remembers *which* ledger is there. A ledger that was
+deleted or replaced by another one is then detected as well.
 """
 
 from __future__ import annotations
@@ -32,14 +32,13 @@ _MAGIC: Final = "tacit-anchor-1"
 
 @dataclass(frozen=True, slots=True)
 class AnchorMark:
-    """The newest entry of a ledger that is known of."""
+    """The newest entry of a ledger that its anchor remembers."""
 
     ledger: str
     recent: RecentHeads
 
     @property
     def head(self) -> Head:
-        """The entry."""
         return self.recent.head
 
     def __str__(self) -> str:
@@ -47,39 +46,39 @@ class AnchorMark:
 
 
 class Anchor(Protocol):
-    """Where the newest entry is remembered."""
+    """Memory of the newest entry, kept apart from the ledger."""
 
     def read(self) -> AnchorMark | None:
-        """The mark of the ledger that was here; ``None`` where there is none."""
+        """Return the mark of the ledger that was used at this place; ``None`` where there is none."""
 
     def of(self, ledger: str) -> AnchorMark | None:
-        """The mark of one ledger, in any place."""
+        """Return the mark of the ledger with this id, or ``None``."""
 
     def begin(self, ledger: str) -> str:
-        """Remember a new ledger without entries, unless one is remembered here; return the id of the one that is."""
+        """Remember a new, empty ledger unless one is remembered here; return the id of the one remembered."""
 
     def use(self, ledger: str) -> None:
-        """From here on this ledger is the one that is here, and advances."""
+        """Make this ledger the one remembered at this place, whose mark advances."""
 
     def replace(self, ledger: str, head: Head) -> None:
-        """Remember this in place of everything that was remembered before: an operator's decision."""
+        """Replace everything that was remembered before by this mark: an operator's decision."""
 
     def advance(self, own: Head, newest: RecentHeads, holds: Holds) -> None:
-        """Have an entry remembered, durably, in the history of what is remembered from here on.
+        """Have an entry remembered, durably: it is in the history of every mark from here on.
 
         Args:
             own: the entry.
-            newest: the entry or one after it in the same ledger, which is remembered unless something newer is.
-            holds: looks into the ledger.
+            newest: the entry or a later one in the same ledger, which is remembered unless a newer one is.
+            holds: returns whether an entry is in the ledger.
 
         Raises:
-            OtherHistoryError: what is remembered is not in the ledger.
+            OtherHistoryError: the remembered entry is not in the ledger.
             StorageError: the anchor cannot be read or written.
         """
 
 
 class AnchorFile:
-    """An anchor in one file, for any number of threads and processes."""
+    """An anchor in one file, for several threads and processes."""
 
     def __init__(self, path: Path, disk: Disk | None = None) -> None:
         self._path = path
@@ -92,7 +91,7 @@ class AnchorFile:
         self._seen: dict[bytes, AnchorMark | None] = {}
 
     def read(self) -> AnchorMark | None:
-        """The mark in the file; :class:`StorageError` if the file is there and damaged."""
+        """Return the mark in the file, or None without a file; :class:`StorageError` for a damaged one."""
         try:
             content = self._disk.read(self._path)
         except OSError as problem:
@@ -102,12 +101,12 @@ class AnchorFile:
         return _newer(*self._slots(content))
 
     def of(self, ledger: str) -> AnchorMark | None:
-        """The mark, if it is this ledger's."""
+        """Return the mark if it is of this ledger, else None."""
         mark = self.read()
         return mark if mark is not None and mark.ledger == ledger else None
 
     def begin(self, ledger: str) -> str:
-        """A new file, unless there is one."""
+        """Create the file unless there is one; return the id of the ledger that the file remembers."""
         self._create(AnchorMark(ledger, RecentHeads(GENESIS)), replace=False)
         mark = self.read()
         return ledger if mark is None else mark.ledger
@@ -117,7 +116,7 @@ class AnchorFile:
         self._ledger = ledger
 
     def replace(self, ledger: str, head: Head) -> None:
-        """A new file with this mark in both slots."""
+        """Replace the file by one with this mark in both slots."""
         self._create(AnchorMark(ledger, RecentHeads(head)), replace=True)
 
     def _create(self, mark: AnchorMark, *, replace: bool) -> None:
@@ -127,7 +126,7 @@ class AnchorFile:
             raise StorageError(f"the anchor {self._path} cannot be made: {problem}") from problem
 
     def advance(self, own: Head, newest: RecentHeads, holds: Holds) -> None:
-        """Write the mark. Threads that wait here are served by one write of the newest entry among them."""
+        """Write the mark. One write of the newest entry serves all threads that wait here."""
         with self._news:
             if newest.head.seq > self._newest.head.seq:
                 self._newest = newest
@@ -138,7 +137,7 @@ class AnchorFile:
                 onwards(self._written, own, self._written, holds)
 
     def _change(self, own: Head, newest: RecentHeads, holds: Holds) -> RecentHeads:
-        """Write the mark unless the file has one that is as new, and say which of the two it has now."""
+        """Write the mark unless the file has one that is as new; return the heads that the file has afterwards."""
         after = newest
 
         def decide(content: bytes) -> tuple[int, bytes] | None:
@@ -159,7 +158,7 @@ class AnchorFile:
         return after
 
     def _newest_of(self, content: bytes) -> tuple[RecentHeads, int]:
-        """The newest mark of the file, and where to write the next one: over the older of the two."""
+        """Return the newest mark of the file, and the offset of the older one, where the next mark is written."""
         first, second = self._slots(content)
         for mark in (first, second):
             if mark is not None and mark.ledger != self._ledger:
@@ -168,7 +167,7 @@ class AnchorFile:
         return newest.recent, _SLOT if newest is first else 0
 
     def _slots(self, content: bytes) -> tuple[AnchorMark | None, AnchorMark | None]:
-        # A mark read or written a moment ago need not be read closely again.
+        # A mark read or written a moment ago need not be parsed again.
         first, second, seen = content[:_SLOT], content[_SLOT : 2 * _SLOT], self._seen
         one = seen[first] if first in seen else _mark(first)
         other = seen[second] if second in seen else _mark(second)
@@ -179,7 +178,7 @@ class AnchorFile:
 
 
 class AnchorFolder:
-    """Anchors by the ledgers' ids, and beside them which ledger is where."""
+    """A folder with one anchor file per ledger id, and one note per place that names the ledger there."""
 
     def __init__(self, folder: Path, place: str, disk: Disk | None = None) -> None:
         self._folder = folder
@@ -189,7 +188,7 @@ class AnchorFolder:
         self._file: AnchorFile | None = None
 
     def read(self) -> AnchorMark | None:
-        """The mark of the ledger that was last seen at this place."""
+        """Return the mark of the ledger that was last used at this place, or None."""
         try:
             note = self._disk.read(self._note)
         except OSError as problem:
@@ -200,29 +199,29 @@ class AnchorFolder:
         return self._at(ledger).read() or AnchorMark(ledger, RecentHeads(GENESIS))
 
     def of(self, ledger: str) -> AnchorMark | None:
-        """The mark of a ledger."""
+        """Return the mark of a ledger, or None."""
         return self._at(ledger).of(ledger)
 
     def begin(self, ledger: str) -> str:
-        """A new anchor file and a note that the ledger is here, unless there is such a note."""
+        """Create an anchor file and a note that the ledger is here, unless there is such a note."""
         self._at(ledger).begin(ledger)
         self._settle(ledger, replace=False)
         mark = self.read()
         return ledger if mark is None else mark.ledger
 
     def use(self, ledger: str) -> None:
-        """Note that the ledger is here, and advance its file."""
+        """Note that the ledger is here, and advance its file from here on."""
         self._settle(ledger, replace=True)
         self._file = self._at(ledger)
         self._file.use(ledger)
 
     def replace(self, ledger: str, head: Head) -> None:
-        """A new anchor file, and a note that the ledger is here."""
+        """Replace the anchor file, and note that the ledger is here."""
         self._at(ledger).replace(ledger, head)
         self._settle(ledger, replace=True)
 
     def advance(self, own: Head, newest: RecentHeads, holds: Holds) -> None:
-        """Advance the mark in the file of the chosen ledger."""
+        """Advance the mark in the file of the ledger in use."""
         if self._file is None:
             raise StorageError("no anchor was chosen")
         self._file.advance(own, newest, holds)
@@ -242,12 +241,12 @@ class AnchorFolder:
 
 
 def find_anchor(anchor: str | os.PathLike[str] | None, place: str) -> Anchor:
-    """The anchor that was asked for, or the one in the user's state directory."""
+    """Return the given anchor, or the one in the user's state directory."""
     return AnchorFolder(state_folder() / "anchors", place) if anchor is None else AnchorFile(Path(anchor).absolute())
 
 
 def state_folder() -> Path:
-    """Where Tacit keeps what must outlive a project's folder."""
+    """Return the folder of files that must outlive a project's folder."""
     own = os.environ.get("TACIT_STATE")
     if own:
         return Path(own).absolute()

@@ -1,7 +1,7 @@
-"""Databases of tables: their interface, schemas made once, and one reader of the ledger's tables for all.
+"""SQL databases: their interface, creation of their tables, and one reader of the ledger's tables for all of them.
 
 Statements have ``?`` for values, on every database. A transaction is durable when its block ends. The tables of the
-ledger and the tables of people are two schemas; a database knows nothing of what they mean.
+ledger and the tables of identities are two schemas; this module does not depend on their meaning.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, Protocol
 from tacit.ledger.errors import StorageError
 from tacit.ledger.protocol import GENESIS, BalanceKey, BalanceState, Head, Name, Stored
 
-#: Carry out a statement with values, and give back its rows.
+#: Carry out a statement with values, and return its rows.
 Run = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
 
 _PRAGMA: Final = "PRAGMA user_version"
@@ -22,19 +22,19 @@ _VERSION: Final = 1
 
 
 class Database(Protocol):
-    """One database, for any number of threads.
+    """One database, for several threads.
 
     Every failure is a :class:`StorageError`; :class:`StoreBusy` guarantees that nothing was written.
     """
 
     def read(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """All rows of a statement that changes nothing."""
+        """Return all rows of a statement that changes nothing."""
 
     def write(self) -> AbstractContextManager[Run]:
-        """A transaction: durable when the block ends, undone when it raises. Keep it short."""
+        """Return the context of a transaction: durable when the block ends, undone when it raises. Keep it short."""
 
     def prepare(self, schema: Schema) -> None:
-        """Make the tables of a schema where there are none, in a transaction that no other process shares."""
+        """Create the tables of a schema if they are missing, in a transaction under a lock among processes."""
 
     def close(self) -> None:
         """Close all connections."""
@@ -42,15 +42,15 @@ class Database(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """Tables of one kind.
+    """The tables of one application.
 
     Args:
-        what: subject and verb of messages about them, such as ``the ledger has``.
-        statements: that make the tables.
+        what: subject and verb of messages about the tables, such as ``the ledger has``.
+        statements: statements that create the tables.
         version_table: the table that holds the version; empty for SQLite's ``user_version``.
-        first: a statement that makes that table where it is missing.
-        words: replacements of words in braces, which differ between databases; none where statements have no braces.
-        lock: number of the lock under which PostgreSQL prepares them; always the same.
+        first: a statement that creates the version table if it is missing.
+        words: replacements of words in braces, which differ between databases; empty where statements have no braces.
+        lock: number of the lock under which PostgreSQL prepares the tables; always the same.
     """
 
     what: str
@@ -62,7 +62,7 @@ class Schema:
 
 
 def make_tables(run: Run, schema: Schema) -> None:
-    """Make the tables where there are none, in the transaction of ``run``.
+    """Create the tables if they are missing, in the transaction of ``run``.
 
     Raises:
         StorageError: the tables are of another version.
@@ -98,11 +98,11 @@ class TableReader:
     """The reader protocol on the tables of a database.
 
     Args:
-        rows: reads all rows of a statement.
-        still: whether nothing changes while this reader is in use.
+        rows: returns all rows of a statement.
+        still: whether the database does not change while this reader is in use.
     """
 
-    #: The columns of a balance that :meth:`_balance` reads.
+    #: The columns that :meth:`_balance` reads.
     _columns: ClassVar[str] = "account, owner, currency, spent, cap"
 
     def __init__(self, rows: Run, *, still: bool = False) -> None:
@@ -114,22 +114,18 @@ class TableReader:
         return BalanceState(BalanceKey(*row[:3]), int(row[3]), None if row[4] is None else int(row[4]))
 
     def head(self) -> Head:
-        """The last entry's place and hash."""
         rows = self._rows("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1", ())
         return Head(rows[0][0], rows[0][1].hex()) if rows else GENESIS
 
     def find(self, name: Name) -> int | None:
-        """The entry that a name stands for."""
         rows = self._rows(_NAMES + "space = ? AND key = ?", name)
         return rows[0][2] if rows else None
 
     def entry(self, seq: int) -> Stored | None:
-        """One entry."""
         rows = self._rows(_ENTRIES + "e.seq = ?", (seq,))
         return _stored(rows[0]) if rows else None
 
     def entries(self, *, after: int = 0) -> Iterator[Stored]:
-        """Entries in order."""
         known = self.entry(after)
         before = GENESIS.hash if after == 0 else "" if known is None else known.hash
         chunk = "SELECT seq, body, hash FROM entries WHERE seq > ? ORDER BY seq LIMIT ?"
@@ -140,17 +136,15 @@ class TableReader:
                 after, before = seq, own
 
     def entries_down(self, *, before: int | None = None) -> Iterator[Stored]:
-        """Entries from the newest to the oldest."""
         last = 2**62 if before is None else before
         while rows := self._rows(_ENTRIES + "e.seq < ? ORDER BY e.seq DESC LIMIT ?", (last, _CHUNK)):
             yield from map(_stored, rows)
             last = rows[-1][0]
 
     def balances(self, account: str | None = None, owners: Sequence[str] | None = None) -> tuple[BalanceState, ...]:
-        """Balances at one moment."""
         wanted = [("account = ?", [account])] if account is not None else []
         if owners is not None:
-            # No owner at all is a condition as well.
+            # An empty list of owners is a condition that no row satisfies.
             wanted.append((f"owner IN ({', '.join('?' * len(owners)) or 'NULL'})", list(owners)))
         chosen = "WHERE " + " AND ".join(condition for condition, _ in wanted) if wanted else ""
         values = [value for _, values in wanted for value in values]
@@ -158,7 +152,6 @@ class TableReader:
         return tuple(map(self._balance, self._rows(found, values)))
 
     def names(self, space: str | None = None) -> Iterator[tuple[Name, int]]:
-        """Names with their entries."""
         only, values = ("", ()) if space is None else (" AND space = ?", (space,))
         rows = self._rows(_NAMES + "(space, key) >= ('', '')" + only + _IN_ORDER, (*values, _CHUNK))
         while rows:
@@ -168,7 +161,7 @@ class TableReader:
             rows = self._rows(_NAMES + "(space, key) > (?, ?)" + only + _IN_ORDER, after)
 
     def attachment(self, seq: int, name: str) -> bytes | None:
-        """Bytes kept beside an entry; where nothing changes, some of what comes next is read along."""
+        """Return bytes stored with an entry, or None; if nothing changes, the next attachments are read ahead."""
         if not self._still:
             rows = self._rows("SELECT content FROM papers WHERE seq = ? AND name = ?", (seq, name))
             return rows[0][0] if rows else None

@@ -1,7 +1,7 @@
 """Durable operations on small files.
 
-Everything outside the database goes through here, so that tests can put a disk underneath that fails, tears writes or
-dies at any call.
+All files outside the database go through this module, so that tests can use a disk that fails, tears writes or
+stops at any call.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ class Disk:
     """Small files on the real disk. Every failure is an :class:`OSError`."""
 
     def read(self, path: Path) -> bytes | None:
-        """The whole file, or ``None`` where there is none."""
+        """Return the contents of a file, or ``None`` if it does not exist."""
         try:
             return path.read_bytes()
         except FileNotFoundError:
             return None
 
     def create(self, path: Path, content: bytes, *, replace: bool) -> bool:
-        """A file with this content, after a crash whole or not at all.
+        """Create a file with this content; after a crash it is there whole or not at all.
 
-        Returns whether it was made: where there is one already, ``replace`` says if it is taken away.
+        Return whether it was created: an existing file is replaced if ``replace`` is set, and stays otherwise.
         """
         self.make_folder(path.parent)
         draft = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.new")
@@ -57,11 +57,12 @@ class Disk:
         return made
 
     def change(self, path: Path, decide: Callable[[bytes], tuple[int, bytes] | None]) -> None:
-        """Replace a part of a file that exists, under its lock; after a crash that part, and only it, may be garbled.
+        """Replace a part of an existing file, under its lock; a crash may garble that part, and no other.
 
         Args:
             path: the file.
-            decide: given what the file holds, says at which offset to write what, or ``None`` to leave it.
+            decide: maps the contents of the file to the offset and the bytes to write there, or ``None`` to write
+                nothing.
         """
         file = os.open(path, os.O_RDWR)
         try:
@@ -74,7 +75,7 @@ class Disk:
             os.close(file)
 
     def make_folder(self, path: Path) -> None:
-        """The folder and those above it, each durable in the one that holds it."""
+        """Create a folder and its missing parents, each durable in its parent."""
         missing = []
         while not path.exists():
             missing.append(path)
@@ -93,7 +94,7 @@ class Disk:
 
     @contextmanager
     def lock(self, path: Path) -> Iterator[None]:
-        """Hold a file's lock, among all processes; the system frees it when the holder dies."""
+        """Hold a file's lock, exclusive among all processes; the system frees it when the holder dies."""
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -102,10 +103,10 @@ class Disk:
             os.close(file)
 
     def locked(self, path: Path, work: Callable[[], None], *, patience: float) -> None:
-        """Do something while a file's lock is held.
+        """Call ``work`` while a file's lock is held.
 
         Raises:
-            HeldError: another process held it for longer than ``patience`` seconds, and nothing was done.
+            HeldError: another process held it for longer than ``patience`` seconds, and ``work`` was not called.
         """
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:

@@ -3,27 +3,27 @@
 :func:`step_of` is used both to write an entry and, by ``verify``, to find out what it must have done.
 
 ============  =========================================================================================================
-kind          is
+kind          meaning
 ============  =========================================================================================================
 opened        the first entry: the ledger's id, the public key of its receipts
 account       a population's account and its terms
 caps          other caps for an account, by an operator
 quota         caps for one analyst's or project's share
 conversation  caps for one conversation of an analyst with an assistant, fixed for good
-renewal       a new version of the data, or period, with caps for its charges inside those of the account
-source        fingerprints of data that holds persons of a population
+renewal       a new version of the data, or period, with caps on its charges within those of the account
+source        fingerprints of a data source whose rows are about people of a population
 unit          what one person of a population is; see :mod:`tacit.ledger.protection` for this and the next two
 column        which column of a source names the person
 declared      bounds, categories and limits of a table, and what changed since the last time
-analyst       someone was registered, changed, revoked
+analyst       an analyst was registered, changed or revoked
 reserve       a charge
 repeat        an idempotency key that stands for an earlier charge, because the query was a repeat
-run           a charge is run once more, because its run before has no outcome
+run           a charge is run once more, because its earlier run has no outcome
 commit        the outcome of a charge, or that its run failed
 key           another key signs receipts from here on
-adopted       an operator overrode what the anchor said
-lost          everything left of an account is charged, because entries that are known of are missing
-note          anything else worth keeping
+adopted       an operator accepted the ledger although its anchor was missing or disagreed
+lost          the whole remaining budget of an account is charged, because entries are known to be missing
+note          any other fact to keep
 ============  =========================================================================================================
 """
 
@@ -43,7 +43,7 @@ from tacit.ledger.protocol import BalanceChange, BalanceKey, Cap, Name, Step, fr
 from tacit.ledger.records import Amount, Order, PricedCharge, caps_of, filter_from_terms
 
 _LONGEST_NAME = 200
-#: Words of an order that an entry repeats where nothing is charged.
+#: Fields of an order that a ``repeat`` entry holds.
 ORDER_WORDS = ("population", "analyst", "project", "key", "request")
 
 
@@ -59,13 +59,13 @@ _encoded = _ENCODER.encode
 
 
 def canonical(value: Mapping[str, Any]) -> str:
-    """JSON in one way only: sorted keys, no spaces, ASCII, no floats."""
+    """Return an entry as canonical JSON: sorted keys, no spaces, ASCII, no floats."""
     _check_plain(value)
     return _encoded(value)
 
 
 def event_text(event: Mapping[str, Any]) -> str:
-    """The event within an entry, as :func:`tacit.core.events.event_from_json` reads it."""
+    """Return the event of an entry as JSON, as :func:`tacit.core.events.event_from_json` reads it."""
     return _encoded(event)
 
 
@@ -94,7 +94,7 @@ def _check_plain(value: object) -> None:
 
 @lru_cache(maxsize=4096)
 def plain_name(text: str, parameter: str, *, empty: bool = False) -> str:
-    """The one spelling of a name: letters that differ in case or Unicode form are the same."""
+    """Return the normal form of a name: names that differ only in case or Unicode form are the same."""
     if not isinstance(text, str):
         raise InputError(parameter, f"must be text, not {type(text).__name__}")
     name = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold()).strip()
@@ -104,14 +104,14 @@ def plain_name(text: str, parameter: str, *, empty: bool = False) -> str:
 
 
 def check_text(text: str, parameter: str) -> str:
-    """Words that must be there."""
+    """Refuse blank text."""
     if not text.strip():
         raise InputError(parameter, "must say something; it is kept for good")
     return text
 
 
 def reserve_body(order: Order, price: Callable[[str], PricedCharge], period: str = "") -> dict[str, Any]:
-    """The entry of a charge in a period; ``price`` gives its price in a population's account."""
+    """Return the entry of a charge in a period; ``price`` gives its cost in a population's account."""
     population = plain_name(order.population, "population")
     _check_key(order.idempotency_key)
     priced = price(population)
@@ -140,7 +140,7 @@ def reserve_body(order: Order, price: Callable[[str], PricedCharge], period: str
 
 @lru_cache(maxsize=1024)
 def _event(text: str) -> dict[str, Any]:
-    """Equal events are read once; the contents of an entry are never changed."""
+    """Parse an event. Equal events share one object, because the contents of an entry are never changed."""
     event: dict[str, Any] = json.loads(text)
     return event
 
@@ -152,22 +152,22 @@ def _check_key(key: object) -> None:
 
 
 def owner_of(analyst: str, project: str) -> str:
-    """The owner of a share's balances."""
+    """Return the owner of the balances of an analyst's or a project's share."""
     return f"analyst:{analyst}" if analyst else f"project:{project}"
 
 
 def conversation_owner(analyst: str, conversation: str) -> str:
-    """The owner of a conversation's balances; its name has no slash, so that no two analysts share one."""
+    """Return the owner of a conversation's balances; the name has no slash, so that no two analysts share one."""
     return f"conversation:{analyst}/{conversation}"
 
 
 def period_owner(period: str) -> str:
-    """The owner of the balances of a version of the data, or of a period."""
+    """Return the owner of the balances of a version of the data, or of a period."""
     return f"version:{period}"
 
 
 def owners_of(analyst: str, project: str, conversation: str = "", period: str = "") -> list[str]:
-    """The population and, where they are named, an analyst's, project's, period's and conversation's shares."""
+    """Return the owners of the balances that a charge counts for: the population, and the shares that are named."""
     who, what = plain_name(analyst, "analyst", empty=True), plain_name(project, "project", empty=True)
     shares = [*([owner_of(who, "")] if who else []), *([owner_of("", what)] if what else [])]
     shares += [period_owner(period)] if period else []
@@ -177,17 +177,17 @@ def owners_of(analyst: str, project: str, conversation: str = "", period: str = 
 
 
 def amounts_text(amounts: Mapping[str, int]) -> dict[str, str]:
-    """Grains as exact fractions, for an entry."""
+    """Return amounts in grains as exact fractions in text, for an entry."""
     return {currency: _text(grains) for currency, grains in amounts.items()}
 
 
 def amounts_of(body: Mapping[str, Any]) -> tuple[Amount, ...]:
-    """The amounts that an entry charged, without the currencies it left alone."""
+    """Return the positive amounts that an entry charged."""
     return _amounts(tuple(body["amounts"].items()))
 
 
 def typed_of(body: Mapping[str, Any]) -> str:
-    """The epsilon that was typed for a charge, such as ``epsilon 0.5``, where the account counts something else."""
+    """Return the epsilon that was typed, such as ``epsilon 0.5``, where the account counts another currency."""
     quote = body["quote"]
     stated = quote.get("epsilon", quote.get("options", {}).get("epsilon"))
     return "" if stated is None or "epsilon" in body["amounts"] else f"epsilon {format_up(Fraction(stated))}"
@@ -205,52 +205,51 @@ def _text(grains: int) -> str:
 
 
 def request_name(analyst: str, key: str) -> Name:
-    """The name of an idempotency key; each analyst has their own."""
+    """Return the name of an idempotency key; each analyst has a separate set of keys."""
     return Name("request", _hashed(f"{len(analyst)}:{analyst}{len(key)}:{key}"))
 
 
 def repeat_name(population: str, key: str) -> Name:
-    """The name of a release, so that an equal one finds it."""
+    """Return the name of a release, under which an equal order finds it."""
     return Name("repeat", _hashed(f"{len(population)}:{population}{len(key)}:{key}"))
 
 
 def run_name(seq: int, number: int) -> Name:
-    """The name of one more run of a charge, so that each is counted once."""
+    """Return the name of one more run of a charge, so that each run is counted once."""
     return Name("run", f"{seq} {number}")
 
 
 def renewal_name(population: str, period: str) -> Name:
-    """The name of a period of an account, so that none is opened twice."""
+    """Return the name of a period of an account, so that no period is opened twice."""
     return Name("renewal", _hashed(f"{len(population)}:{population}{period}"))
 
 
 def conversation_name(population: str, owner: str) -> Name:
-    """The name of a conversation's share of an account, so that it is fixed once."""
+    """Return the name of a conversation's share of an account, so that it is fixed once."""
     return Name("conversation", _hashed(f"{len(population)}:{population}{owner}"))
 
 
 def source_name(fingerprint: str) -> Name:
-    """The name of a fingerprint of data."""
     return Name("source", _hashed(f"{len(fingerprint)}:{fingerprint}"))
 
 
 def unit_name(population: str) -> Name:
-    """The name of the unit of a population in force."""
+    """Return the name that stands for the entry of the population's unit in force."""
     return Name("unit terms", population)
 
 
 def column_name(mark: str) -> Name:
-    """The name of the column of a source in force, by one of the source's marks."""
+    """Return the name that stands for the entry of a source's column in force, from one of the source's marks."""
     return Name("column", _hashed(mark))
 
 
 def declared_name(project: str, table: str) -> Name:
-    """The name of the newest declaration of a table."""
+    """Return the name that stands for the newest declaration of a table."""
     return Name("declared", _hashed(f"{len(project)}:{project}{table}"))
 
 
 def successor_name(public_key: str) -> Name:
-    """The name of the successor of a key, so that it is replaced once."""
+    """Return the name of the successor of a key, so that a key is replaced once."""
     return Name("successor", public_key)
 
 
@@ -260,15 +259,15 @@ def _hashed(text: str) -> str:
 
 
 def step_of(body: Mapping[str, Any], attachments: Mapping[str, bytes] | None = None) -> Step:
-    """The step that an entry stands for."""
+    """Return the step that carries out an entry."""
     return Step(canonical(body), attachments=attachments or {}, **effects_of(body))
 
 
 def effects_of(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The effects of an entry, by the fields of :class:`Step`.
+    """Return the effects of an entry, by the fields of :class:`Step`.
 
     Raises:
-        LookupError: there is no such kind, or a part of the entry is missing.
+        LookupError: the kind is unknown, or a part of the entry is missing.
     """
     match body["kind"]:
         case "reserve":
@@ -282,7 +281,7 @@ def effects_of(body: Mapping[str, Any]) -> dict[str, Any]:
             }
         case "commit":
             claims = [Name("outcome", str(body["of"]))]
-            # Signed with a key that was replaced meanwhile, it is none.
+            # An outcome signed with a key that was replaced meanwhile is refused.
             return {"claims": claims, "bars": [successor_name(body["key"])]} if body.get("key") else {"claims": claims}
         case "repeat":
             return {"claims": _request(body), "bars": _not_revoked(body)}
@@ -327,7 +326,7 @@ def effects_of(body: Mapping[str, Any]) -> dict[str, Any]:
             return {}
         case "unit":
             population = body["population"]
-            # An entry follows one other and is followed by one, so that what it says about the one before is true.
+            # A unit entry has one predecessor and at most one successor, so what it says about the predecessor is true.
             after = Name("unit after", f"{body['after']}:{population}")
             return {"claims": [after, *_bound(body)], "puts": [unit_name(population), *_columns(body)]}
         case "column":
@@ -340,7 +339,7 @@ def effects_of(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parse(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """An entry read back, and its effects, by the fields of :class:`Step`.
+    """Return an entry read back from its text, and its effects by the fields of :class:`Step`.
 
     Raises:
         ValueError: the text is not canonical.
@@ -375,7 +374,7 @@ def _moves(
 
 
 def _share_caps(body: Mapping[str, Any], owner: str) -> list[Cap]:
-    """Caps of a share of an account; None where a currency stays free."""
+    """Return the caps of a share of an account; None for a currency without one."""
     return [
         Cap(BalanceKey(body["population"], owner, currency), None if cap is None else _grains(cap))
         for currency, cap in body["caps"].items()
@@ -395,7 +394,7 @@ def _columns(body: Mapping[str, Any]) -> list[Name]:
 
 
 def _bound(body: Mapping[str, Any]) -> list[Name]:
-    """Marks that nothing was known of: of two entries that name one for the first time, one is first."""
+    """Return names for the marks that are new in an entry, so that of two such entries the second is refused."""
     marks = dict.fromkeys(mark for source in body["sources"] for mark in source["fresh"])
     return [Name("bound", column_name(mark).key) for mark in marks]
 

@@ -8,7 +8,7 @@
     └── InternalError
         ├── ReplacedKeyError  internal.key        the key that signed was replaced; nothing was changed
         └── LedgerError       internal.ledger     the ledger cannot be trusted or written; opaque to analysts
-            ├── RollbackError internal.rollback   the ledger is older than something that is known about it
+            ├── RollbackError internal.rollback   the ledger is older than its anchor or than a receipt
             └── BusyError     internal.busy       another process held it for too long; nothing was changed, try again
 """
 
@@ -35,32 +35,32 @@ class ConflictError(InputError):
 
 
 class ReplacedKeyError(InternalError):
-    """The outcome is signed with a key that another one has replaced. Nothing was changed; sign it anew."""
+    """The outcome is signed with a key that another key has replaced. Nothing was changed; sign it with the new key."""
 
     code = "internal.key"
 
 
 class LedgerError(InternalError):
-    """The ledger cannot be trusted or cannot be written, so nothing is authorised. Operators see why."""
+    """The ledger cannot be trusted or cannot be written, so nothing is authorised. Only operators see the reason."""
 
     code = "internal.ledger"
 
 
 class RollbackError(LedgerError):
-    """The ledger is older than its anchor or than a receipt, or is not the ledger they speak of."""
+    """The ledger is older than its anchor or than a receipt, or it is not the ledger that these are of."""
 
     code = "internal.rollback"
 
 
 class BusyError(LedgerError):
-    """Someone else held the ledger for too long. Nothing was changed; the request may be made again."""
+    """Another process held the ledger for too long. Nothing was changed; the request may be made again."""
 
     code = "internal.busy"
 
 
 @contextmanager
 def storage_errors() -> Iterator[None]:
-    """Translate errors of storage to errors of the ledger."""
+    """Translate errors of the store to errors of the ledger."""
     try:
         yield
     except StoreBusy as problem:

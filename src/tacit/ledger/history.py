@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def record_of(journal: Journal, entry: Stored, body: Mapping[str, Any]) -> Record:
-    """A charge, and whether it was answered."""
+    """Return the record of a charge from its entry, with its outcome if there is one."""
     with journal.working():
         committed = journal.find(Name("outcome", str(entry.seq)))
         digests = {} if committed is None else journal.read(committed, "commit")[1]["papers"]
@@ -33,7 +33,7 @@ def record_of(journal: Journal, entry: Stored, body: Mapping[str, Any]) -> Recor
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some charges, newest first; ``next`` is the ``before`` of the page after it, None where nothing is older."""
+    """A page of charges, newest first; ``next`` is the ``before`` of the next page, None on the last page."""
 
     records: tuple[Record, ...]
     next: int | None
@@ -41,7 +41,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Charged:
-    """One charge, and what the order said about its release."""
+    """One charge, and the facts about its release that the order stated."""
 
     record: Record
     quote: Mapping[str, Any]
@@ -57,16 +57,16 @@ def page(
     populations: Collection[str] | None = None,
     undelivered: bool = False,
 ) -> Page:
-    """Charges before a place in the ledger, newest first.
+    """Return the charges before an entry of the ledger, newest first.
 
     Args:
         ledger: the ledger.
-        before: only entries before this place; None for the newest.
-        limit: the most charges of one page.
-        look: the most entries looked at; a page may have fewer charges than ``limit`` because of it, even none.
-        analyst: only theirs.
-        populations: only of these.
-        undelivered: only those that were paid for and have no outcome.
+        before: only charges before the entry of this number; None for the newest.
+        limit: maximal number of charges on one page.
+        look: maximal number of entries read; a page may therefore have fewer charges than ``limit``, even none.
+        analyst: only charges of this analyst.
+        populations: only charges of these populations.
+        undelivered: only charges of a positive amount without an outcome.
     """
     who = plain_name(analyst, "analyst", empty=True)
     wanted = None if populations is None else {plain_name(name, "population") for name in populations}
@@ -87,7 +87,7 @@ def page(
 
 
 def charge_at(ledger: Ledger, seq: int) -> Charged | None:
-    """The charge at a place, if there is one."""
+    """Return the charge with this entry number, or None."""
     found = _entry_at(ledger.journal, seq)
     if found is None or found[1]["kind"] != "reserve":
         return None
@@ -95,7 +95,7 @@ def charge_at(ledger: Ledger, seq: int) -> Charged | None:
 
 
 def hash_at(ledger: Ledger, seq: int) -> str | None:
-    """The hash of the entry at a place, if there is one."""
+    """Return the hash of the entry with this number, or None."""
     found = _entry_at(ledger.journal, seq)
     return None if found is None else found[0].hash
 
@@ -108,7 +108,7 @@ def _entry_at(journal: Journal, seq: int) -> tuple[Stored, dict[str, Any]] | Non
 def how_many_fit(
     ledger: Ledger, population: str, charge: Charge, *, analyst: str = "", project: str = ""
 ) -> int | None:
-    """Return how many more such charges fit: the one number of :meth:`Ledger.budget`, without the others."""
+    """Return how many more charges like this one fit: ``queries`` of :meth:`Ledger.budget`, without the balances."""
     name, owners = plain_name(population, "population"), owners_of(analyst, project)
     with ledger.journal.working():
         return queries_left(ledger.journal.store.balances(name, owners), ledger.price(name, charge))

@@ -30,12 +30,12 @@ Clock = Callable[[], datetime]
 
 
 def now() -> datetime:
-    """The clock of a ledger by default."""
+    """Return the present time in UTC: the default clock of a ledger."""
     return datetime.now(UTC)
 
 
 def read_entry(reader: Reader, seq: int) -> tuple[Stored, dict[str, Any]]:
-    """An entry and its contents, if it fits the chain."""
+    """Return an entry and its contents, checked against the chain."""
     entry = reader.entry(seq)
     if entry is None:
         raise StorageError(f"entry {seq} is gone")
@@ -43,7 +43,6 @@ def read_entry(reader: Reader, seq: int) -> tuple[Stored, dict[str, Any]]:
 
 
 def read_body(reader: Reader, seq: int) -> dict[str, Any]:
-    """An entry's contents alone."""
     return read_entry(reader, seq)[1]
 
 
@@ -57,10 +56,10 @@ def _contents(entry: Stored) -> dict[str, Any]:
 def entries_of(
     reader: Reader, kinds: Collection[str], *, after: int = 0
 ) -> Iterator[tuple[Stored, dict[str, Any] | None]]:
-    """Entries in order, with the contents of those of some kinds, and ``None`` for all others.
+    """Iterate over all entries in order, with the contents of those of the given kinds, and ``None`` for the rest.
 
-    Nearly all entries are charges. So an entry is read closely only if its text holds the words of a kind, which every
-    entry of the kind does; an entry of another kind that holds them, within a query, is told apart then.
+    Nearly all entries are charges. So an entry is parsed only if its text holds the name of a kind, which every entry
+    of the kind does; an entry of another kind whose query happens to hold that text is left out after parsing.
     """
     signs = [f'"kind":"{kind}"' for kind in kinds]
     for entry in reader.entries(after=after):
@@ -76,26 +75,25 @@ class Journal:
         self.anchor = anchor
         self.opened = opened
         self.clock = clock or now
-        #: The reason why nothing is authorised any more; empty while it works.
+        #: The reason why nothing is authorised any more; empty while the journal works.
         self.stopped = ""
 
     @property
     def id(self) -> str:
-        """The ledger's id."""
         return str(self.opened["ledger"])
 
     def working(self) -> _Working:
-        """Refuse once stopped; stop when storage fails."""
+        """Return a context that refuses calls to a stopped journal, and stops the journal when storage fails."""
         return _Working(self)
 
     def stop(self, reason: str) -> None:
-        """Authorise nothing from here on; the first reason stays."""
+        """Authorise nothing from here on; if the journal was stopped before, the earlier reason stays."""
         self.stopped = self.stopped or reason
 
     def write(
         self, body: Mapping[str, Any], attachments: Mapping[str, bytes] | None = None
     ) -> Appended | AlreadyTaken | InsufficientBudget:
-        """Write an entry, and have the anchor remember it, before anyone hears of it."""
+        """Append an entry, and have the anchor remember it before returning."""
         time = self.clock().isoformat(timespec="seconds")
         result = self.store.append(step_of({**body, "time": time}, attachments))
         if isinstance(result, Appended):
@@ -103,11 +101,11 @@ class Journal:
         return result
 
     def remember(self, head: Head, newest: RecentHeads | None = None) -> None:
-        """Have the anchor remember an entry, in one history with everything that it remembered before.
+        """Have the anchor remember an entry, in one history with every entry that it remembered before.
 
-        An entry that it knows of is in this ledger when others work on it too. It is not when a copy is in use at the
-        same time, or when an old copy was put in place under a process that runs: each copy would spend the remaining
-        budget once more.
+        When several processes share a ledger, an entry that the anchor remembers is in this ledger, too. It is not when
+        a copy of the ledger is in use at the same time, or when an old copy was put in place under a running process:
+        each copy would spend the remaining budget once more.
         """
         try:
             self.anchor.advance(head, newest or RecentHeads(head), self._holds)
@@ -119,11 +117,11 @@ class Journal:
         return entry is not None and entry.hash == head.hash
 
     def find(self, name: Name) -> int | None:
-        """The entry that a name stands for."""
+        """Return the number of the entry that a name stands for; None if the name is free."""
         return self.store.find(name)
 
     def read(self, seq: int, *kinds: str) -> tuple[Stored, dict[str, Any]]:
-        """An entry of a kind; an entry of another kind, against the index, is damage."""
+        """Return an entry of one of these kinds; one of another kind contradicts the index and is damage."""
         entry, body = read_entry(self.store, seq)
         if kinds and body["kind"] not in kinds:
             raise StorageError(f"entry {seq} is of kind {body['kind']}, not {' or '.join(kinds)}")
@@ -132,7 +130,7 @@ class Journal:
     def bodies(
         self, *, newest_first: bool = False, before: int | None = None
     ) -> Iterator[tuple[Stored, dict[str, Any]]]:
-        """All entries, or those before a place from the newest on, each compared with the chain."""
+        """Iterate over all entries, or from the newest to the oldest before ``before``, checked against the chain."""
         entries = self.store.entries_down(before=before) if newest_first else self.store.entries()
         while True:
             with self.working():
@@ -143,7 +141,7 @@ class Journal:
             yield entry, body
 
     def terms(self, population: str) -> dict[str, Any]:
-        """The terms of an account as they are now."""
+        """Return the present terms of an account."""
         seq = self.find(Name("terms", population))
         if seq is None:
             raise AccessError(f"there is no account for {population!r}")
@@ -155,7 +153,7 @@ class Journal:
 
 
 class _Working:
-    """A call at work on a journal. A class and not a generator, for every charge passes it."""
+    """Context of one call on a journal. A class and not a generator, for speed: every charge passes through it."""
 
     __slots__ = ("_journal",)
 

@@ -1,12 +1,12 @@
 """``Ledger``: durable account of charges.
 
 ``reserve → run → commit``. :meth:`Ledger.reserve` makes a charge durable before it returns; data is read after that.
-:meth:`Ledger.commit` makes the outcome durable before the answer leaves. A reservation without a commit counts as
+:meth:`Ledger.commit` makes the outcome durable before the answer is sent. A reservation without a commit counts as
 spent. There is no refund. ``ledger.proof.md`` has the argument.
 
 Accounts, quotas, sources and analysts are registered as entries. A conversation with an assistant belongs to an analyst
-and has a name. Its share of an account is an entry as well; charges of the conversation are counted to it in the same
-step as to the account, so that two charges at once cannot overspend it, and a process that starts anew finds what was
+and has a name. Its share of an account is an entry as well; a charge of the conversation is added to both in the same
+step, so that two concurrent charges cannot overspend the share, and a process that starts anew finds what was
 spent. A share cannot be changed: another name is another conversation.
 """
 
@@ -89,19 +89,19 @@ _NAME: Final = re.compile(r"[a-z0-9][a-z0-9 ._-]{0,59}\Z")
 
 
 class ConversationShares:
-    """Fixes the shares of conversations, and finds them."""
+    """Shares of an account that are fixed for conversations with assistants."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
     def fix(self, population: str, name: str, caps: Mapping[str, Number], *, analyst: str) -> None:
-        """Fix the share of a conversation, or check that it is what was fixed.
+        """Fix the share of a conversation, or check that it is the share fixed before.
 
         Args:
             population: the account.
-            name: of the conversation.
-            caps: by currency of the account; currencies not named stay free within the account.
-            analyst: whose conversation.
+            name: name of the conversation.
+            caps: the share's caps by currency of the account; currencies not named have no cap but the account's.
+            analyst: the analyst whose conversation it is.
 
         Raises:
             InputError: the conversation has another share, or the name or a currency cannot be used.
@@ -121,10 +121,10 @@ class ConversationShares:
             )
 
     def check(self, population: str, name: str, *, analyst: str) -> None:
-        """Check that a conversation has a share.
+        """Refuse a conversation without a share.
 
         Raises:
-            InputError: it has none.
+            InputError: it has no share.
         """
         account, who, what = _spelled(population, name, analyst)
         if self._place(account, who, what) is None:
@@ -149,7 +149,7 @@ def _currencies(limit: Filter) -> tuple[object, ...]:
     return type(limit), limit.relation, tuple(line.currency for line in limit.lines)
 
 
-#: Runs of one charge. Processes that are asked the same at the same moment count as well: each of them runs it once.
+#: Maximal number of runs of one charge. Concurrent processes that get the same query each use one run.
 MOST_RUNS: Final = 16
 _MOST_PRICES: Final = 1024
 
@@ -192,15 +192,15 @@ class Ledger(Closing):
         clock: Clock | None = None,
         override: Mapping[str, str] | None = None,
     ) -> Self:
-        """The ledger in a store, if the store is whole and the anchor agrees; a new one where the store is empty.
+        """Open the ledger in a store if it is intact and the anchor agrees; create a new one in an empty store.
 
         Args:
             store: the database; it is closed if the ledger cannot be opened.
             anchor: remembers the newest entry.
-            public_key: for the first entry of a new ledger, and
-            key_check: likewise.
-            clock: for the times that people read.
-            override: an operator's words for taking the ledger although the anchor does not agree.
+            public_key: public key that signs receipts, for the first entry of a new ledger.
+            key_check: check value of the other secrets, for the first entry of a new ledger.
+            clock: gives the times written into entries, for people to read.
+            override: operator and reason for accepting the ledger although the anchor does not agree.
         """
         keys = {"public_key": public_key, **({"key_check": key_check} if key_check else {})}
         try:
@@ -224,13 +224,13 @@ class Ledger(Closing):
         """Open the ledger at ``place``, making a new one where there is none.
 
         Args:
-            place: a file for SQLite, ``postgresql://…``, or ``:memory:`` for one that nothing remembers.
+            place: a file for SQLite, ``postgresql://…``, or ``:memory:`` for a ledger that ends with the process.
             anchor: the file that remembers the newest entry, outside the ledger's folder; by default in the user's
                 state directory (``TACIT_STATE``, ``XDG_STATE_HOME`` or ``~/.local/state``), by the ledger's id.
             create: whether a new ledger may be made.
-            public_key: of the key that signs receipts, written into the first entry of a new ledger.
-            key_check: recognises the other secrets that belong to the ledger; written there too.
-            clock: for the times that people read; no decision depends on it.
+            public_key: public key that signs receipts, written into the first entry of a new ledger.
+            key_check: check value of the other secrets that belong to the ledger; written into the first entry, too.
+            clock: gives the times written into entries, for people to read; no decision depends on it.
 
         Raises:
             RollbackError: the ledger is older than its anchor, or the anchor is missing.
@@ -256,9 +256,9 @@ class Ledger(Closing):
     ) -> Self:
         """Open a ledger whose anchor is missing or ahead, after a full verification.
 
-        That it was done, by whom, why, and what the anchor said, becomes a permanent entry. Where the anchor proves
-        that entries are missing, every account is charged what it has left (:mod:`tacit.ledger.opening`). Where the
-        ledger was deleted, a new one is begun, with ``public_key`` and ``key_check`` as :meth:`open` has them.
+        A permanent entry records the adoption, the operator, the reason, and the anchor's mark. Where the anchor proves
+        that entries are missing, every account is charged its whole remaining budget (:mod:`tacit.ledger.opening`).
+        Where the ledger was deleted, a new one is created, with ``public_key`` and ``key_check`` as in :meth:`open`.
         """
         words = {"reason": check_text(reason, "reason"), "operator": check_text(operator, "operator")}
         with storage_errors():
@@ -275,7 +275,7 @@ class Ledger(Closing):
         progress: Callable[[int, int], None] | None = None,
         check_outcome: Callable[[Outcome], str | None] | None = None,
     ) -> VerificationReport:
-        """Verify everything without changing anything, also a ledger that :meth:`open` refuses."""
+        """Verify the whole ledger without changing it, even if :meth:`open` refuses it."""
         with storage_errors(), open_reader(place, still=True) as (reader, _):
             report = verify.verify(reader, progress=progress, check_outcome=check_outcome)
         with storage_errors(), open_reader(place, still=False) as (reader, where):
@@ -293,7 +293,7 @@ class Ledger(Closing):
         *,
         check_outcome: Callable[[Outcome], str | None] | None = None,
     ) -> VerificationReport:
-        """Copy the SQLite file of a ledger, while processes may use it, to a new file; verify and describe the copy."""
+        """Copy the SQLite file of a ledger, which may be in use, to a new file; verify the copy, return the report."""
         if is_postgres(place) or place == MEMORY:
             raise InputError("ledger", "is no file; copy a ledger in PostgreSQL with pg_dump, or by its own backups")
         from tacit.ledger.sqlite import copy_file
@@ -305,63 +305,66 @@ class Ledger(Closing):
                 return verify.verify(reader, check_outcome=check_outcome)
 
     def rehearsal(self) -> Self:
-        """The same ledger to try things on: its writes are forgotten. For one thread, and a short while."""
+        """Return a ledger over this one whose writes are discarded, for one thread and a short while."""
         with self.journal.working():
             store, anchor = rehearsed_on(self.journal.store, self.id)
         return self.on(store, anchor, clock=self.journal.clock)
 
     @property
     def id(self) -> str:
-        """Random, fixed when the ledger was made."""
+        """Random identifier, fixed when the ledger was made."""
         return self.journal.id
 
     @property
     def place(self) -> str:
-        """Its location; without passwords."""
+        """Location of the database, without passwords."""
         return self.journal.store.place
 
     @property
     def durable(self) -> bool:
-        """Whether it outlives the process."""
+        """Whether the ledger outlives the process."""
         return self.place != MEMORY
 
     @property
     def head(self) -> Head:
-        """Place and hash of the newest entry."""
+        """Number and hash of the newest entry."""
         with self.journal.working():
             return self.journal.store.head()
 
     @property
     def first_key(self) -> str:
-        """The public key of the first receipts, as given when the ledger was made."""
+        """The public key that signed the first receipts, as given when the ledger was made."""
         return self.keys.first
 
     @property
     def public_key(self) -> str:
-        """The public key in force: of the receipts from here on."""
+        """The public key in force: it signs the receipts from here on."""
         return self.keys.in_force
 
     @property
     def key_check(self) -> str:
-        """Recognises the other secrets, as given when the ledger was made or when they were lost since."""
+        """Check value of the ledger's other secrets: given when the ledger was made, or when they were last lost."""
         return self.keys.check
 
     def successions(self) -> tuple[Succession, ...]:
-        """Every replacement of the key that signs receipts, in order."""
+        """Return all replacements of the key that signs receipts, in order."""
         return self.keys.successions()
 
     def overrides(self) -> tuple[Override, ...]:
-        """Decisions of operators: adoptions, losses, other caps, other keys; in order."""
+        """Return the decisions of operators, in order: adoptions, losses, changed caps, new versions, replaced keys."""
         with self.journal.working(), self._looking:
             return self._overrides.of(self.journal.store)
 
     def unit_entry(self, population: str) -> int:
-        """The entry that fixes the unit; 0 where there is none. Another one means that sources must be opened again."""
+        """Return the number of the entry that fixes the protected unit; 0 if there is none.
+
+        If the number changes, sources must be opened again.
+        """
         with self.journal.working():
             return self.journal.find(unit_name(plain_name(population, "population"))) or 0
 
     def note(self, kind: str, fields: Mapping[str, Any]) -> Head:
-        """Write something down for good: plain JSON, integers and text, no floats."""
+        """Append a permanent note: plain JSON, integers and text, no floats."""
         with self.journal.working():
             placed = self.journal.write({"kind": "note", "note": check_text(kind, "kind"), "fields": dict(fields)})
             if not isinstance(placed, Appended):
@@ -369,7 +372,7 @@ class Ledger(Closing):
             return placed.head
 
     def notes(self, kind: str | None = None) -> Iterator[tuple[Head, Mapping[str, Any]]]:
-        """Notes in order, of one kind or of all."""
+        """Iterate over notes in order, of one kind or of all."""
         for entry, body in self.journal.bodies():
             if body["kind"] == "note" and kind in (None, body["note"]):
                 yield entry.head, body["fields"]
@@ -381,10 +384,10 @@ class Ledger(Closing):
 
         Args:
             population: its name; names that differ only in case or Unicode form are the same.
-            limit: an empty filter that states rule, relation and caps.
+            limit: a filter with nothing spent, which states rule, relation and caps.
 
         Raises:
-            InputError: the account exists with other terms. They are fixed; :meth:`change_caps` is the way to change
+            InputError: the account exists with other terms. Rule and relation are fixed; :meth:`change_caps` changes
                 caps, and leaves a permanent entry.
         """
         name, terms = plain_name(population, "population"), terms_of(limit)
@@ -402,7 +405,7 @@ class Ledger(Closing):
             )
 
     def change_caps(self, population: str, limit: Filter, *, reason: str, operator: str) -> None:
-        """Give an account other caps of the same rule and relation. Earlier charges stay."""
+        """Give an account new caps under the same rule and relation. Earlier charges stay."""
         name, terms = plain_name(population, "population"), terms_of(limit)
         words = {"reason": check_text(reason, "reason"), "operator": check_text(operator, "operator")}
         with self.journal.working():
@@ -414,12 +417,12 @@ class Ledger(Closing):
             self.journal.write({"kind": "caps", "population": name, "terms": terms, **words})
 
     def accounts(self) -> tuple[str, ...]:
-        """Names of all populations."""
+        """Return the names of all populations."""
         with self.journal.working():
             return tuple(name.key for name, _ in self.journal.store.names("account"))
 
     def filter(self, population: str) -> Filter:
-        """An empty filter with the account's terms; for prices and for its guarantee."""
+        """Return a filter with the account's terms, nothing spent; it gives costs and the account's guarantee."""
         name = plain_name(population, "population")
         with self.journal.working():
             return filter_from_terms(self.journal.terms(name))
@@ -433,15 +436,15 @@ class Ledger(Closing):
         project: str = "",
         operator: str = "",
     ) -> None:
-        """Limit what one analyst or one project may spend of an account, from everything they ever spent on.
+        """Limit what one analyst or one project may spend of an account; all earlier spending counts.
 
         Args:
             population: the account.
-            caps: by currency of the account's filter, such as ``{"epsilon": "1"}``; currencies not named stay free
-                within the account. ``None`` takes the limit away.
-            analyst: whose limit; or
-            project: whose.
-            operator: who decided.
+            caps: by currency of the account's filter, such as ``{"epsilon": "1"}``; currencies not named have no cap
+                but the account's. ``None`` removes the quota.
+            analyst: the analyst to limit; or
+            project: the project to limit.
+            operator: the operator who decided.
         """
         name = plain_name(population, "population")
         who, what = plain_name(analyst, "analyst", empty=True), plain_name(project, "project", empty=True)
@@ -453,7 +456,7 @@ class Ledger(Closing):
             self.journal.write({**body, "operator": operator})
 
     def limit_analyst(self, population: str, analyst: str, caps: Mapping[str, Number]) -> None:
-        """Limit an analyst for whom nothing was decided; a limit that an operator has set stays."""
+        """Limit an analyst who has no quota; a quota that an operator has set stays."""
         name, owner = plain_name(population, "population"), owner_of(plain_name(analyst, "analyst"), "")
         with self.journal.working():
             known = any(state.cap is not None for state in self.journal.store.balances(name, [owner]))
@@ -461,19 +464,19 @@ class Ledger(Closing):
             self.set_quota(population, caps, analyst=analyst, operator="policy")
 
     def period(self, population: str) -> str:
-        """The version of the data, or period, in which charges fall; empty where none was ever stated."""
+        """Return the version of the data, or period, that charges now belong to; empty if there was never one."""
         seq = self.journal.find(Name("period", plain_name(population, "population")))
         return "" if seq is None else str(self.journal.read(seq, "renewal")[1]["period"])
 
     def renew(self, population: str, period: str, caps: Mapping[str, Number]) -> None:
-        """Begin a version of the data, or a period, with caps for its charges; or check that it is the one in force.
+        """Begin a version of the data, or a period, with caps on its charges; or check that it is the one in force.
 
-        The caps of the account count all charges of all periods, and stay. No clock is read: a period begins by its
+        The caps of the account count the charges of all periods, and stay. No clock is read: a period begins by its
         entry alone, has its caps for good, and does not come back after another one.
 
         Args:
             population: the account.
-            period: a name.
+            period: name of the version or period.
             caps: by currency of the account.
 
         Raises:
@@ -498,10 +501,10 @@ class Ledger(Closing):
             )
 
     def bind_source(self, population: str, fingerprints: Sequence[str], *, name: str = "") -> None:
-        """Note that a source holds persons of a population; any one known fingerprint makes it the same source.
+        """Record that a source is about people of a population; a source is recognised by any one of its fingerprints.
 
         Raises:
-            InputError: it belongs to another population, which is named.
+            InputError: it belongs to another population, which the message names.
         """
         owner = plain_name(population, "population")
         with self.journal.working():
@@ -512,13 +515,13 @@ class Ledger(Closing):
                     return
 
     def source_of(self, fingerprint: str) -> str | None:
-        """The population that a fingerprint belongs to."""
+        """Return the population that a fingerprint belongs to, or None."""
         with self.journal.working():
             seq = self.journal.find(source_name(fingerprint))
             return None if seq is None else str(self.journal.read(seq, "source")[1]["population"])
 
     def _unbound(self, population: str, fingerprints: Sequence[str]) -> list[str]:
-        """The fingerprints that nothing is known of yet."""
+        """Return the fingerprints that belong to no population yet."""
         fresh = []
         for fingerprint in dict.fromkeys(fingerprints):
             owner = self.source_of(fingerprint)
@@ -532,17 +535,17 @@ class Ledger(Closing):
         return fresh
 
     def add_analyst(self, name: str, details: Mapping[str, Any] | None = None, *, operator: str = "") -> None:
-        """Register an analyst, change their details, or admit them again. Their earlier charges still count."""
+        """Register an analyst, change their details, or readmit them. Their earlier charges still count."""
         self._register(name, active=True, details=details or {}, operator=operator, reason="")
 
     def revoke_analyst(self, name: str, *, operator: str = "", reason: str = "") -> None:
-        """From here on :meth:`reserve` refuses them."""
+        """Revoke an analyst: from here on :meth:`reserve` refuses their orders."""
         self._register(name, active=False, details=None, operator=operator, reason=reason)
 
     def _register(
         self, name: str, *, active: bool, details: Mapping[str, Any] | None, operator: str, reason: str
     ) -> None:
-        """Register or revoke an analyst; without ``details`` those that are known stay."""
+        """Register or revoke an analyst; without ``details`` the known ones stay."""
         who = plain_name(name, "name")
         with self.journal.working():
             if details is None:
@@ -552,7 +555,7 @@ class Ledger(Closing):
             self.journal.write({"kind": "analyst", "name": who, "active": active, "details": dict(details), **words})
 
     def analysts(self) -> tuple[Analyst, ...]:
-        """Everyone ever registered, by name."""
+        """Return everyone ever registered, sorted by name."""
         with self.journal.working():
             found = [self.journal.read(seq, "analyst") for _, seq in self.journal.store.names("analyst")]
             return tuple(Analyst(body["name"], body["active"], body["details"], entry.seq) for entry, body in found)
@@ -560,21 +563,21 @@ class Ledger(Closing):
     # The way of a charge -----------------------------------------------------------------------------------------
 
     def reserve(self, order: Order) -> Reservation | Outcome:
-        """Authorise a charge, durably; or return what exists already, for nothing.
+        """Authorise a charge, durably; or return the existing reservation or outcome of an equal order at no cost.
 
         * A new order that fits: a :class:`Reservation`. Now data may be read.
         * Its repeat key or idempotency key is known and its outcome exists: that :class:`Outcome`.
-        * The key is known and there is no outcome yet (still running elsewhere, or died): the same reservation, with
-          ``resumed`` set. Run it; the first commit decides what is released.
+        * The key is known and there is no outcome yet (still running elsewhere, or its process died): the same
+          reservation, with ``resumed`` set. Run it; the first commit decides what is released.
 
         Raises:
-            BudgetError: it does not fit; names what is short. Nothing was charged.
+            BudgetError: the charge does not fit; the message names the missing budget. Nothing was charged.
             InputError: it names a conversation whose share was not fixed.
-            AccountingError: the charge has no price in the account's currency.
+            AccountingError: the charge has no cost in the account's currency.
             ConflictError: the idempotency key stands for another request.
             AccessError: the analyst was revoked, or there is no such account.
             BusyError: nothing was charged; try again.
-            LedgerError: it is unknown whether it was charged; nothing may be answered.
+            LedgerError: it is unknown whether the order was charged; nothing may be answered.
         """
         with self.journal.working():
             period = self.period(order.population)
@@ -590,7 +593,7 @@ class Ledger(Closing):
             return self._known(body, result)
 
     def resume(self, seq: int, order: Order) -> Reservation | Outcome:
-        """The charge at ``seq``, to run its order once more under it, or its outcome. Never charges anything.
+        """Return the charge at entry ``seq``, to run its order once more under it, or its outcome. Charge nothing.
 
         Raises:
             ConflictError: the charge was for another order.
@@ -603,14 +606,14 @@ class Ledger(Closing):
             return self._kept(seq) or self._reservation(seq, resumed=True)
 
     def run_again(self, reservation: Reservation) -> int:
-        """Write down that a charge is run once more; the number of this run, from 2 on, or 0 if it must not be.
+        """Record that a charge is run once more; return the number of this run, from 2 on, or 0 if it must not run.
 
         A run that fails has an outcome that says so. A run whose process was killed has none, and none can be written
-        for it. The next order for the same release runs under the same charge, as an entry of its own. Without an end
-        to that, a query that sometimes kills its process because of one person's rows could be tried for nothing.
+        for it. The next order for the same release runs under the same charge, and has an entry for that run. Without a
+        limit on runs, a query that kills its process depending on one person's rows could be tried again at no cost.
 
         Args:
-            reservation: one that was ``resumed``: an equal order was admitted before, and has no outcome yet.
+            reservation: a ``resumed`` one: an equal order was admitted before, and has no outcome yet.
         """
         with self.journal.working():
             for number in range(2, MOST_RUNS + 1):
@@ -622,7 +625,7 @@ class Ledger(Closing):
         return 0
 
     def commit(self, reservation: Reservation, result: bytes, *, receipt: bytes = b"", key: str = "") -> Outcome:
-        """Make an outcome durable and return what may leave the process.
+        """Make an outcome durable and return the outcome to release.
 
         The first commit of a reservation wins. **Answer with the bytes of the outcome that is returned**, which are
         those of another run if that one was first (``repeated`` is then set).
@@ -648,13 +651,13 @@ class Ledger(Closing):
             return kept
 
     def outcome_under(self, population: str, repeat_key: str) -> Outcome | None:
-        """The outcome under a repeat key; None where there is none, or not yet."""
+        """Return the outcome under a repeat key; None while there is none."""
         with self.journal.working():
             seq = self.journal.find(repeat_name(plain_name(population, "population"), repeat_key))
             return None if seq is None else self._kept(seq)
 
     def outcome(self, seq: int) -> Outcome | None:
-        """The outcome of the reservation at ``seq``, if there is one."""
+        """Return the outcome of the reservation at entry ``seq``; None while there is none."""
         with self.journal.working():
             return self._kept(seq)
 
@@ -667,7 +670,7 @@ class Ledger(Closing):
         conversation: str = "",
         charge: Charge | None = None,
     ) -> LedgerBudget:
-        """Spent and remaining amounts, and how many more charges like ``charge`` fit."""
+        """Return spent and remaining amounts, and how many more charges like ``charge`` fit."""
         name = plain_name(population, "population")
         with self.journal.working():
             owners = owners_of(analyst, project, conversation, self.period(name))
@@ -678,7 +681,7 @@ class Ledger(Closing):
     def history(
         self, *, population: str = "", analyst: str = "", project: str = "", newest_first: bool = False
     ) -> Iterator[Record]:
-        """Charges in order, streaming."""
+        """Iterate over the charges in order, streaming: of a population, an analyst, a project, or all."""
         wanted = {
             "population": plain_name(population, "population", empty=True),
             "analyst": plain_name(analyst, "analyst", empty=True),
@@ -694,7 +697,7 @@ class Ledger(Closing):
         """Compare a receipt with the ledger.
 
         Raises:
-            RollbackError: the receipt is newer than the head, or its entry here is another one.
+            RollbackError: the receipt is of another ledger or newer than the head, or its entry has another hash here.
         """
         with self.journal.working():
             if ledger and ledger != self.id:
@@ -717,11 +720,11 @@ class Ledger(Closing):
         progress: Callable[[int, int], None] | None = None,
         check_outcome: Callable[[Outcome], str | None] | None = None,
     ) -> VerificationReport:
-        """Recompute everything: chain, prices, sums, caps, names, outcomes. A ledger that is not whole is stopped.
+        """Recompute everything: chain, costs, sums, caps, names, outcomes. A ledger with problems is stopped.
 
         Args:
-            progress: called with entries done and entries in all, now and then.
-            check_outcome: called with every outcome; returns what is wrong with its receipt, or ``None``.
+            progress: called now and then with the number of entries done and the number of all entries.
+            check_outcome: called with every outcome; returns the problem with its receipt, or ``None``.
         """
         with self.journal.working(), self.journal.store.snapshot() as snapshot:
             report = verify.verify(snapshot, progress=progress, check_outcome=check_outcome)
@@ -730,24 +733,24 @@ class Ledger(Closing):
         return report
 
     def close(self) -> None:
-        """Give everything back; further calls raise."""
+        """Close the store; further calls raise."""
         self.journal.stop("it was closed")
         self.journal.store.close()
 
     def price(self, population: str, charge: Charge) -> PricedCharge:
-        """The price of a charge in an account; equal queries are priced once: events and guarantees are values."""
+        """Return the cost of a charge in an account. Events and guarantees are values, so their costs are cached."""
         if isinstance(charge, Event | Guarantee):
             return self._known_price(population, charge)
         return self._price(population, charge)
 
     def _reservation(self, seq: int, *, resumed: bool) -> Reservation:
         entry, body = self.journal.read(seq, "reserve")
-        # The process that made the entry may have died before the anchor knew of it.
+        # The process that made the entry may have died before the anchor remembered it.
         self.journal.remember(entry.head)
         return _reservation(seq, entry.hash, entry.previous, body, resumed=resumed)
 
     def _kept(self, seq: int) -> Outcome | None:
-        """The stored outcome of a reservation, compared with its digests."""
+        """Return the stored outcome of a reservation, compared with its digests; None if there is none."""
         at = self.journal.find(Name("outcome", str(seq)))
         if at is None:
             return None
@@ -767,7 +770,7 @@ class Ledger(Closing):
         return Outcome(reservation, at, body["papers"]["result"], result, receipt, repeated=True, key=key)
 
     def _known(self, body: Mapping[str, Any], taken: AlreadyTaken) -> Reservation | Outcome:
-        """An order that cannot be new, because a name it needs stands for an entry."""
+        """Return what exists for an order that cannot be new, because a name it needs is taken."""
         if taken.name.space == "revoked":
             raise AccessError(f"{body['analyst']} may not ask any more")
         seq = taken.seq
@@ -781,7 +784,7 @@ class Ledger(Closing):
         return self._kept(seq) or self._resumed(body, seq, taken.name.space)
 
     def _resumed(self, body: Mapping[str, Any], seq: int, space: str) -> Reservation:
-        """The charge of an equal order; what runs under it must be what was paid for."""
+        """Return the charge of an equal order, after checking that it was for the same event and population."""
         _, paid = self.journal.read(seq, "reserve")
         if (paid["population"], paid["event"]) != (body["population"], body["event"]):
             parameter = "repeat_key" if space == "repeat" else "idempotency_key"
@@ -789,7 +792,7 @@ class Ledger(Closing):
         return self._reservation(seq, resumed=True)
 
     def _same_request(self, body: Mapping[str, Any], seq: int) -> int:
-        """The charge that an idempotency key stands for, if it was given with the same request."""
+        """Return the number of the charge that an idempotency key stands for, if it was given with the same request."""
         _, first = self.journal.read(seq, "reserve", "repeat")
         if (first["analyst"], first["key"]) != (body["analyst"], body["key"]):
             raise StorageError(f"entry {seq} does not hold the request it should")
@@ -801,5 +804,5 @@ class Ledger(Closing):
 def _reservation(
     seq: int, digest: str, previous: str, body: Mapping[str, Any], *, resumed: bool = False
 ) -> Reservation:
-    """A charge, from its place in the ledger and its entry."""
+    """Return the reservation of a charge from the number, hashes and contents of its entry."""
     return Reservation(seq, digest, previous, body["population"], amounts_of(body), typed_of(body), resumed)

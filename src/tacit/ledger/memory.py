@@ -1,4 +1,4 @@
-"""Ledgers in memory: one for one process, or one that reads another ledger and forgets its own writes.
+"""Ledgers in memory: a ledger of one process, or one over another ledger whose writes are discarded.
 
 Opening a project writes accounts and marks of sources one after the other, and may be refused at the last of them. So
 everything is tried on such a second ledger first: an opening that is refused leaves nothing behind, and ``tacit
@@ -39,7 +39,7 @@ MEMORY = ":memory:"
 
 
 class MemoryStore:
-    """The store protocol in dictionaries; any number of threads, one process.
+    """The store protocol in dictionaries, for several threads of one process.
 
     Args:
         below: a ledger that is read first and never written; its entries come before those of this one, which is then
@@ -50,7 +50,7 @@ class MemoryStore:
         self._below = below
         self._base = GENESIS if below is None else below.head()
         self._entries: list[Stored] = []
-        #: Names that were dropped stand for None.
+        #: None for a name that was dropped.
         self._names: dict[Name, int | None] = {}
         self._balances: dict[BalanceKey, BalanceState] = {}
         self._attachments: dict[tuple[int, str], bytes] = {}
@@ -59,12 +59,11 @@ class MemoryStore:
 
     @property
     def place(self) -> str:
-        """The word for a ledger in memory."""
         return MEMORY
 
     def append(self, step: Step) -> Appended | AlreadyTaken | InsufficientBudget:
         """Carry out a step; see :mod:`tacit.ledger.protocol`."""
-        # A child has a copy of everything: what it spent, its parent would have left.
+        # A child process has a copy of the ledger, so budget that it spends would remain in its parent's copy.
         if os.getpid() != self._pid:
             raise StorageError("the ledger in memory was opened before a fork; open one in a file, which both can use")
         with self._lock:
@@ -96,22 +95,18 @@ class MemoryStore:
         return next((state for state in self._below.balances(key.account, [key.owner]) if state.key == key), None)
 
     def head(self) -> Head:
-        """The last entry's place and hash."""
         return self._entries[-1].head if self._entries else self._base
 
     def find(self, name: Name) -> int | None:
-        """The entry that a name stands for."""
         return self._names.get(name) if self._below is None or name in self._names else self._below.find(name)
 
     def entry(self, seq: int) -> Stored | None:
-        """One entry."""
         if self._below is not None and seq <= self._base.seq:
             return self._below.entry(seq)
         at = seq - self._base.seq
         return self._entries[at - 1] if 0 < at <= len(self._entries) else None
 
     def entries(self, *, after: int = 0) -> Iterator[Stored]:
-        """Entries in order."""
         if self._below is not None:
             for entry in self._below.entries(after=after):
                 if entry.seq > self._base.seq:
@@ -123,7 +118,6 @@ class MemoryStore:
             at += 1
 
     def entries_down(self, *, before: int | None = None) -> Iterator[Stored]:
-        """Entries from the newest to the oldest."""
         end = self.head().seq + 1 if before is None else min(before, self.head().seq + 1)
         for at in range(end - self._base.seq - 1, 0, -1):
             yield self._entries[at - 1]
@@ -131,7 +125,6 @@ class MemoryStore:
             yield from self._below.entries_down(before=min(end, self._base.seq + 1))
 
     def balances(self, account: str | None = None, owners: Sequence[str] | None = None) -> tuple[BalanceState, ...]:
-        """Balances at one moment."""
         found = {} if self._below is None else {state.key: state for state in self._below.balances(account, owners)}
         with self._lock:
             found |= {
@@ -142,21 +135,19 @@ class MemoryStore:
         return tuple(state for _, state in sorted(found.items()))
 
     def names(self, space: str | None = None) -> Iterator[tuple[Name, int]]:
-        """Names with their entries."""
         found: dict[Name, int | None] = {} if self._below is None else dict(self._below.names(space))
         with self._lock:
             found |= {name: seq for name, seq in self._names.items() if space in (None, name.space)}
         return ((name, seq) for name, seq in sorted(found.items()) if seq is not None)
 
     def attachment(self, seq: int, name: str) -> bytes | None:
-        """Bytes kept beside an entry."""
         if self._below is not None and seq <= self._base.seq:
             return self._below.attachment(seq, name)
         return self._attachments.get((seq, name))
 
     @contextmanager
     def snapshot(self) -> Iterator[Reader]:
-        """A copy."""
+        """Yield a copy."""
         copy = MemoryStore()
         with self._lock:
             copy._below, copy._base, copy._entries = self._below, self._base, list(self._entries)
@@ -176,15 +167,14 @@ class MemoryAnchor:
         self._lock = threading.Lock()
 
     def read(self) -> AnchorMark | None:
-        """The mark."""
         return self._mark
 
     def of(self, ledger: str) -> AnchorMark | None:
-        """The mark, if it is this ledger's."""
+        """Return the mark if it is of this ledger, else None."""
         return self._mark if self._mark is not None and self._mark.ledger == ledger else None
 
     def begin(self, ledger: str) -> str:
-        """Remember a ledger unless one is remembered."""
+        """Remember a ledger unless one is remembered; return the id of the one remembered."""
         with self._lock:
             self._mark = self._mark or AnchorMark(ledger, RecentHeads(GENESIS))
             return self._mark.ledger
@@ -198,7 +188,7 @@ class MemoryAnchor:
             self._mark = AnchorMark(ledger, RecentHeads(head))
 
     def advance(self, own: Head, newest: RecentHeads, holds: Holds) -> None:
-        """Remember what is newer."""
+        """Remember the newer of the two entries."""
         with self._lock:
             if self._mark is None:
                 raise StorageError("no anchor was chosen")
@@ -206,7 +196,7 @@ class MemoryAnchor:
 
 
 def rehearsed_on(below: Reader, ledger: str) -> tuple[MemoryStore, MemoryAnchor]:
-    """A store and an anchor for :meth:`tacit.ledger.Ledger.on`, over a ledger with entries."""
+    """Return a store and an anchor for :meth:`tacit.ledger.Ledger.on` over a ledger; writes to them are discarded."""
     store, anchor = MemoryStore(below), MemoryAnchor()
     anchor.replace(ledger, store.head())
     return store, anchor

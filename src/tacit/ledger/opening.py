@@ -1,11 +1,11 @@
 """Opening of a ledger: database, anchor, trust; adoption of a ledger whose anchor disagrees.
 
-*Lost charges.* When an adopted ledger is known to miss entries, it is not known how much those charged. They were
-admitted by the account, so together they charged at most the rest of it in the ledger that was taken. So that is
-charged: everything. The sum of all that was ever charged, lost entries included, then stays within the caps, which is
-the promise of the account. An operator who wants to go on gives the account other caps (``tacit ledger caps``): the
-promise becomes a larger one, visibly and for good. A ledger that was deleted is begun anew without accounts. Each
-account that is made in it begins with everything spent, for the same reason.
+*Lost charges.* When an adopted ledger is known to miss entries, the amounts of those are unknown. They were
+admitted by the account, so together they charged at most its remaining budget in the adopted ledger. So all of that is
+charged. The sum of all charges ever made, lost entries included, then stays within the caps, which is
+the promise of the account. An operator who wants to go on gives the account larger caps (``tacit ledger caps``): the
+change of the promise is recorded for good. In place of a deleted ledger, a new one is created without accounts. Each
+account that is made in it begins with its whole budget spent, for the same reason.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from tacit.ledger.protocol import Appended, Name, Reader, RecentHeads, Store
 from tacit.ledger.verify import quick_check, verify
 from tacit.noise import entropy
 
-#: Of the entries; the first entry says it.
+#: Version of the entries' format, stated by the first entry.
 _FORMAT: Final = 1
 _ID_BITS: Final = 128
-#: Stands for the entry by which a ledger was begun anew in place of one that was lost.
+#: Stands for the entry by which a ledger was created in place of one that was lost.
 ANEW: Final = Name("anew", "")
 
 
 def is_postgres(place: str | os.PathLike[str]) -> bool:
-    """Whether a place is a PostgreSQL database rather than a file."""
+    """Return whether a place is a PostgreSQL database rather than a file."""
     return isinstance(place, str) and place.startswith(("postgresql://", "postgres://"))
 
 
 def choose_anchor(anchor: str | os.PathLike[str] | None, place: str) -> Anchor:
-    """The anchor that was asked for, or the one that a place has by default."""
+    """Return the given anchor, or the default anchor of a place."""
     return MemoryAnchor() if place == MEMORY else find_anchor(anchor, place)
 
 
 def open_store(place: str | os.PathLike[str], *, create: bool) -> Store:
-    """The database at a place."""
+    """Open the database at a place."""
     if place == MEMORY:
         return MemoryStore()
     if is_postgres(place):
@@ -57,9 +57,9 @@ def open_store(place: str | os.PathLike[str], *, create: bool) -> Store:
 
 @contextmanager
 def open_reader(place: str | os.PathLike[str], *, still: bool) -> Iterator[tuple[Reader, str]]:
-    """The database at a place, which is not changed by it, and the place's own name.
+    """Open the database at a place read-only; yield a reader and the normalised name of the place.
 
-    ``still`` reads everything as it is at one moment; otherwise each call reads the newest state.
+    With ``still`` all reads see the state at one moment; otherwise each call reads the newest state.
     """
     if is_postgres(place):
         store = open_store(place, create=False)
@@ -82,7 +82,7 @@ def open_journal(
     clock: Clock | None = None,
     override: Mapping[str, str] | None = None,
 ) -> Journal:
-    """The journal in a store, as :meth:`~tacit.ledger.ledger.Ledger.on` opens it; ``keys`` are for a first entry."""
+    """Open the journal in a store, as :meth:`~tacit.ledger.ledger.Ledger.on` does; ``keys`` are for a first entry."""
     before = None if override is None else _remembered(anchor)
     if store.head().seq == 0:
         if override is None:
@@ -104,7 +104,7 @@ def open_journal(
 def _adopt(journal: Journal, before: AnchorMark | str | None, override: Mapping[str, str]) -> None:
     """Accept the ledger in its present state, and charge for entries that its anchor proves to be missing.
 
-    All of it is written before the anchor forgets its mark, so that after a crash it still proves that.
+    All of it is written before the anchor's mark is replaced, so that the proof survives a crash.
     """
     store = journal.store
     with store.snapshot() as snapshot:
@@ -131,12 +131,12 @@ def _adopt(journal: Journal, before: AnchorMark | str | None, override: Mapping[
 
 
 def lost_name(population: str) -> Name:
-    """The name of the loss with which an account starts in a ledger that was begun anew."""
+    """Return the name of the loss with which an account starts in a ledger that was created in place of a lost one."""
     return Name("lost", population)
 
 
 def _remembered(anchor: Anchor) -> AnchorMark | str | None:
-    """The mark of an anchor, or in words why there is none to read; None where there is no anchor."""
+    """Return the mark of an anchor, or text that says why it cannot be read; None where there is no mark."""
     try:
         return anchor.read()
     except StorageError as problem:
@@ -144,14 +144,14 @@ def _remembered(anchor: Anchor) -> AnchorMark | str | None:
 
 
 def _mark_as_json(mark: AnchorMark | str | None) -> dict[str, Any] | None:
-    """The mark of an anchor for the entry that overrides it; a damaged one says that."""
+    """Return an anchor's mark, or why it could not be read, as JSON for the entry that overrides it."""
     if isinstance(mark, str):
         return {"problem": mark}
     return None if mark is None else {"ledger": mark.ledger, "seq": mark.head.seq, "hash": mark.head.hash}
 
 
 def missing_entries(reader: Reader, mark: AnchorMark | str | None) -> bool:
-    """Whether an anchor proves that entries are missing here: it remembers one that the ledger does not hold."""
+    """Return whether an anchor proves that entries are missing: it remembers one that the ledger does not hold."""
     if not isinstance(mark, AnchorMark) or mark.head.seq == 0:
         return False
     entry = reader.entry(mark.head.seq)
@@ -159,7 +159,10 @@ def missing_entries(reader: Reader, mark: AnchorMark | str | None) -> bool:
 
 
 def loss_of(reader: Reader, population: str, *, anew: bool) -> dict[str, Any] | None:
-    """The entry that charges the whole rest of an account; None where nothing is left."""
+    """Return the entry that charges the whole remaining budget of an account; None if nothing remains.
+
+    With ``anew`` the entry is needed even if nothing remains.
+    """
     left = {
         state.key.currency: max((state.cap or 0) - state.spent, 0)
         for state in reader.balances(population, [""])
@@ -172,10 +175,10 @@ def loss_of(reader: Reader, population: str, *, anew: bool) -> dict[str, Any] | 
 def _found(store: Store, anchor: Anchor, opened: Mapping[str, Any], *, anew: bool) -> None:
     """Write the first entry of a new ledger.
 
-    The anchor remembers the new id first, so that a crash in between is no missing anchor; and of two processes that
-    do this at once, the one that is later takes the id of the other. ``anew`` is an operator's word that an older
-    ledger that the anchor remembers here shall not stand in the way; until that word is written down too, the anchor
-    remembers it all the same.
+    The anchor remembers the new id first, so that a crash in between does not look like a missing anchor; and of two
+    processes that create the ledger at once, the later one takes the id of the other. ``anew`` says that an operator
+    replaces the older ledger that the anchor remembers here; the anchor goes on remembering that one until the entry of
+    the operator's decision is written.
     """
     ledger = f"{entropy.current().bits(_ID_BITS):032x}"
     if not anew:
@@ -184,7 +187,7 @@ def _found(store: Store, anchor: Anchor, opened: Mapping[str, Any], *, anew: boo
 
 
 def _look_over(store: Store) -> dict[str, Any]:
-    """The first entry, after a cheap check of the newest ones."""
+    """Return the contents of the first entry, after a cheap check of the newest entries."""
     with store.snapshot() as snapshot:
         quick_check(snapshot, f"the ledger {store.place}")
     opened = read_body(store, 1)
@@ -200,11 +203,11 @@ def _look_over(store: Store) -> dict[str, Any]:
 def check_anchor(reader: Reader, anchor: Anchor, ledger: str, place: str) -> None:
     """Compare a ledger with its anchor.
 
-    The reader must not stand still: while others work, the anchor that is read here may know of entries that were not
-    there when a snapshot was taken.
+    The reader must not be a snapshot: while other processes work, the anchor that is read here may remember entries
+    that are newer than a snapshot.
 
     Raises:
-        RollbackError: it is older than that, or another one, or nothing is remembered.
+        RollbackError: the ledger is older than its anchor, or is another ledger, or the anchor has no mark of it.
     """
     here = anchor.read()
     if here is not None and here.ledger != ledger and here.head.seq > 0:
@@ -233,16 +236,16 @@ def check_anchor(reader: Reader, anchor: Anchor, ledger: str, place: str) -> Non
 
 
 def check_not_gone(place: str | os.PathLike[str], anchor: str | os.PathLike[str] | None) -> None:
-    """Refuse to make a file for a ledger that an anchor remembers."""
+    """Refuse a missing file for a ledger that an anchor remembers."""
     if place != MEMORY and not is_postgres(place) and not Path(place).exists():
         path = str(Path(place).resolve())
         _check_not_emptied(choose_anchor(anchor, path), path, lambda: not Path(place).exists())
 
 
 def _check_not_emptied(anchor: Anchor, place: str, is_empty: Callable[[], bool]) -> None:
-    """Refuse to begin anew where a ledger with entries is remembered."""
+    """Refuse an empty place for a ledger whose anchor remembers entries."""
     here = anchor.read()
-    # Another process may have begun the ledger since: it is there before its anchor is.
+    # Another process may have created the ledger since: its first entry is written before the anchor remembers it.
     if here is not None and here.head.seq > 0 and is_empty():
         raise RollbackError(
             f"there is nothing at {place}, and its anchor remembers {here}: it was deleted or emptied; bring it back, "

@@ -1,18 +1,18 @@
 """PostgreSQL: databases, and the store of a ledger in a schema of one.
 
 *One call a step.* The procedure ``append`` carries out a step of :mod:`tacit.ledger.protocol` in one round trip and two
-transactions. The first takes the ledger's lock, so steps happen one after the other; refuses, having written nothing or
-rolling back what it wrote; or commits without waiting for the disk, which gives the lock on. The second waits for the
-disk. The driver's own way to run a statement costs more processor time than the server needs for a charge, so this one
-is prepared on every connection and called through libpq directly (:mod:`psycopg.pq`).
+transactions. The first takes the ledger's lock, so steps happen one after the other. It refuses, with nothing written
+or everything rolled back; or it commits without waiting for the disk, which frees the lock. The second waits for the
+disk. The driver's usual way to run a statement takes more processor time than the server needs for a charge, so this
+one is prepared on every connection and called through libpq directly (:mod:`psycopg.pq`).
 
-*Durable, and not waiting for one another.* A commit that waits for the disk holds the lock meanwhile, and one account
-would get one charge per sync. So a step commits without waiting, and then waits for an empty commit of its own. The log
-is flushed in order: once that commit is on disk, the step before it is. Many waiting clients share one sync. A step or
-a reader may *learn* of such a step of another client, so both wait as well before they tell; nothing that leaves this
-module can be lost by a crash.
+*Durable and concurrent.* A commit that waits for the disk would hold the lock meanwhile, and one account would get one
+charge per sync. So a step commits without waiting, and then waits for a second, empty commit. The log is flushed in
+order: once that commit is on disk, so is the step before it. Many waiting clients share one sync. A step or a reader
+may *see* the first commit of another client's step, so both also wait before they return; no result of this module can
+be lost by a crash.
 
-*Honest.* A server that does not sync (``fsync`` off), or a standby, is refused.
+*Checked.* A server that does not sync (``fsync`` off), or a standby, is refused.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _SETTINGS: Final = (
 
 @contextmanager
 def failures(what: str) -> Iterator[None]:
-    """Translate errors of PostgreSQL to :class:`StorageError`, without the words of the connection."""
+    """Translate errors of PostgreSQL to :class:`StorageError`, without the connection's address."""
     import psycopg
 
     try:
@@ -97,15 +97,15 @@ class _PooledConnection:
 
     @property
     def usable(self) -> bool:
-        """Whether it is open and in no transaction."""
+        """Whether the connection is open and in no transaction."""
         return not self.connection.closed and self._pg.transaction_status == self._idle
 
     def call(self, values: Sequence[Any]) -> list[Any]:
-        """The one row of the prepared statement for these bytes (or ``None``), in PostgreSQL's own text.
+        """Return the one row of the prepared statement, in PostgreSQL's text format, for these bytes (or ``None``).
 
         Raises:
             StoreBusy: nothing was done.
-            StorageError: anything else; the outcome is unknown.
+            StorageError: any other failure; the outcome is unknown.
         """
         try:
             result = self._pg.exec_prepared(_NAME, values)
@@ -117,20 +117,20 @@ class _PooledConnection:
 
     def _failure(self, result: Any) -> StorageError | StoreBusy:
         state = (result.error_field(self._state) or b"the connection is lost").decode()
-        # The call may have committed before a deadlock: it is not among the states that say that nothing was done.
+        # The call may have committed before a deadlock, so that state does not mean that nothing was done.
         return _failure(self._what, result.error_message.decode(errors="replace"), state, {_LOCKED})
 
 
 class PostgresDatabase:
-    """A schema of a PostgreSQL database; so many connections at most, made when they are needed.
+    """A schema of a PostgreSQL database, and a pool of connections to it, made when they are needed.
 
     Args:
         place: ``postgresql://host/database``, with ``#name`` for a schema of another name than ``tacit_ledger``.
             Parts that are left out (password, service) come from libpq's environment and files.
         what: its name in messages.
-        settings: of every connection, such as ``lock_timeout=30s``.
-        most: connections.
-        prepared: the statement of :meth:`call`.
+        settings: settings of every connection, such as ``lock_timeout=30s``.
+        most: maximal number of connections.
+        prepared: the statement that :meth:`call` carries out.
     """
 
     def __init__(self, place: str, *, what: str, settings: Sequence[str], most: int, prepared: str = "") -> None:
@@ -151,19 +151,18 @@ class PostgresDatabase:
         self._pid = os.getpid()
 
     def read(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """All rows of a statement that changes nothing."""
         with self._borrowed() as link:
             return _rows(link.connection, statement, values)
 
     @contextmanager
     def write(self) -> Iterator[Run]:
-        """A short transaction."""
+        """Yield a short transaction."""
         with self._borrowed() as link, link.connection.transaction():
             yield partial(_rows, link.connection)
 
     @contextmanager
     def snapshot(self) -> Iterator[Run]:
-        """Statements in one read-only transaction."""
+        """Yield statements in one read-only transaction."""
         with self._borrowed() as link, link.connection.transaction():
             link.connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             link.connection.execute("SELECT FROM pg_class LIMIT 1")  # the moment is that of the first look
@@ -175,7 +174,7 @@ class PostgresDatabase:
             yield read
 
     def call(self, values: Sequence[Any]) -> list[Any]:
-        """The one row of the prepared statement; see :class:`StoreBusy` for when nothing was done."""
+        """Return the one row of the prepared statement; :class:`StoreBusy` if nothing was done."""
         self._check_process()
         link = self._acquire()
         try:
@@ -187,11 +186,11 @@ class PostgresDatabase:
         return row
 
     def prepare(self, schema: Schema, check: Callable[[Run], None] | None = None) -> None:
-        """Make the tables of a schema where there are none, on a connection without the prepared statement.
+        """Create the tables of a schema if they are missing, on a connection without the prepared statement.
 
         Args:
             schema: the tables.
-            check: refuses a server, or makes the table of the version, in the same transaction.
+            check: refuses a server, or creates the version table, in the same transaction.
         """
         with failures(self._at), self._connect() as connection, connection.transaction():
             run = partial(_rows, connection)
@@ -203,7 +202,7 @@ class PostgresDatabase:
             make_tables(run, schema)
 
     def close(self) -> None:
-        """Close the connections that are not in use; the rest is closed when it comes back."""
+        """Close the idle connections now, and each connection in use when it is released."""
         self._closed = True
         with suppress(IndexError):
             while True:
@@ -224,13 +223,13 @@ class PostgresDatabase:
             self._discard(link)
             raise
         except BaseException:
-            # A block that raised on its own account leaves a connection as good as before.
+            # An error that did not come from the database leaves the connection usable.
             (self._release if link.usable else self._discard)(link)
             raise
         self._release(link)
 
     def _acquire(self) -> _PooledConnection:
-        """A connection for one user at a time; the last one that came back, for it is warm."""
+        """Take the connection that was released last, whose caches are warm, or a new one."""
         try:
             return self._free.pop()
         except IndexError:
@@ -238,7 +237,7 @@ class PostgresDatabase:
 
     def _another(self) -> _PooledConnection:
         with self._change:
-            # From here on a release notifies; a connection that came back before is found.
+            # From here on a release notifies; a connection that was released before is in the list.
             self._waiting += 1
             try:
                 if not self._change.wait_for(lambda: self._free or self._made < self._most, _PATIENCE):
@@ -261,7 +260,7 @@ class PostgresDatabase:
         return psycopg.connect(self._address, autocommit=True, options=self._options)
 
     def _release(self, link: _PooledConnection) -> None:
-        """Take back a connection that worked."""
+        """Return a working connection to the pool."""
         self._free.append(link)
         if self._closed:
             self.close()
@@ -270,7 +269,7 @@ class PostgresDatabase:
                 self._change.notify()
 
     def _discard(self, link: _PooledConnection) -> None:
-        """Take back a connection that failed."""
+        """Close a connection that failed."""
         link.connection.close()
         self._gone()
 
@@ -281,7 +280,7 @@ class PostgresDatabase:
 
 
 def _rows(connection: psycopg.Connection[Any], statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-    # The driver's marks for values, in place of the query marks of shared statements.
+    # The driver's placeholders, in place of the question marks of shared statements.
     cursor = connection.execute(statement.replace("?", "%s"), values) if values else connection.execute(statement)
     return [] if cursor.description is None else cursor.fetchall()
 
@@ -298,7 +297,7 @@ def _shown(address: str, schema: str) -> str:
 
 
 def array_text(values: Sequence[str]) -> bytes:
-    """An array in PostgreSQL's own text."""
+    """Return an array in PostgreSQL's text format."""
     quoted = ['"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"' for value in values]
     return ("{" + ",".join(quoted) + "}").encode()
 
@@ -440,7 +439,7 @@ TABLES: Final = (
 
 _CONNECTIONS: Final = 8
 _LOCK: Final = 0x7461636974 % 2**31
-#: Every statement of a ledger is a look-up by an index or a walk along one. Plans are kept, so none may be made for
+#: Every statement of a ledger is an index look-up or an index scan. Plans are cached, so none may depend on the size of
 #: tables that were still empty.
 _LEDGER_SETTINGS: Final = (
     "lock_timeout=0",
@@ -452,12 +451,12 @@ _LEDGER_SETTINGS: Final = (
     "jit=off",
 )
 _APPEND: Final = f"CALL append({', '.join(f'${number}' for number in range(1, 16))}, NULL, NULL, NULL, NULL, NULL)"
-#: An empty commit that waits for the disk, and so for everything before it.
+#: An empty commit that waits for the disk, and so for all earlier commits.
 _FLUSH: Final = "SELECT pg_logical_emit_message(true, 'tacit', '')"
 
 
 class PostgresStore(TableReader):
-    """The store protocol on a schema of a PostgreSQL database; any number of threads, processes and machines."""
+    """The store protocol on a schema of a PostgreSQL database, for several threads, processes and machines."""
 
     def __init__(self, database: PostgresDatabase) -> None:
         super().__init__(database.read)
@@ -466,7 +465,7 @@ class PostgresStore(TableReader):
 
     @classmethod
     def open(cls, place: str, *, create: bool = True) -> Self:
-        """Open the ledger, making its tables first where there are none."""
+        """Open the ledger; create its tables if they are missing."""
         database = PostgresDatabase(
             place, what="the ledger", settings=_LEDGER_SETTINGS, most=_CONNECTIONS, prepared=_APPEND
         )
@@ -478,7 +477,7 @@ class PostgresStore(TableReader):
 
     @property
     def place(self) -> str:
-        """Server, database and schema."""
+        """Server, database and schema, without passwords."""
         return self._database.place
 
     def append(self, step: Step) -> Appended | AlreadyTaken | InsufficientBudget:
@@ -510,7 +509,7 @@ class PostgresStore(TableReader):
 
     @contextmanager
     def snapshot(self) -> Iterator[Reader]:
-        """A reader in one read-only transaction."""
+        """Yield a reader in one read-only transaction."""
         with self._database.snapshot() as read:
             yield TableReader(read, still=True)
 
@@ -519,19 +518,18 @@ class PostgresStore(TableReader):
         self._database.close()
 
     def head(self) -> Head:
-        """The last entry's place and hash."""
         found = super().head()
         self._flush()
         return found
 
     def find(self, name: Name) -> int | None:
-        """The entry that a name stands for; everything that is read about it afterwards is on disk."""
+        """Return the number of a name's entry, or None; all that is read about it afterwards is on disk."""
         found = super().find(name)
         self._flush()
         return found
 
     def _flush(self) -> None:
-        """Wait until everything that could be read is on disk, whichever client wrote it."""
+        """Wait until every commit that could be read is on disk, whichever client made it."""
         if self._rows("SELECT pg_current_wal_flush_lsn() >= pg_current_wal_insert_lsn()", ()) != [(True,)]:
             self._rows(_FLUSH, ())
 
@@ -552,7 +550,7 @@ def _check_server(run: Run, schema: str, *, create: bool) -> None:
 
 @lru_cache(maxsize=1024)
 def _moves(moves: tuple[BalanceChange, ...]) -> tuple[bytes, ...]:
-    """Accounts, owners, currencies, amounts, and which may be opened: the same for equal charges of one analyst."""
+    """Return arrays of accounts, owners, currencies, amounts and flags to open; cached, as equal charges repeat."""
     return (
         array_text([move.key.account for move in moves]),
         array_text([move.key.owner for move in moves]),
@@ -563,12 +561,12 @@ def _moves(moves: tuple[BalanceChange, ...]) -> tuple[bytes, ...]:
 
 
 def _names(names: Sequence[Name]) -> tuple[bytes, bytes]:
-    """Spaces and keys."""
+    """Return an array of spaces and one of keys."""
     return array_text([name.space for name in names]), array_text([name.key for name in names])
 
 
 def _attachments(attachments: Mapping[str, bytes]) -> tuple[bytes | None, bytes | None]:
-    """Titles and contents."""
+    """Return an array of titles and one of contents."""
     return (
         (array_text([*attachments]), array_text(["\\x" + content.hex() for content in attachments.values()]))
         if attachments
@@ -577,7 +575,7 @@ def _attachments(attachments: Mapping[str, bytes]) -> tuple[bytes | None, bytes 
 
 
 def _placed(place: int, newest: int, hashes: str) -> Appended:
-    """The answer of ``append`` about an entry, from the hashes of the newest entries, newest first."""
+    """Return the result of a step that was carried out; ``hashes`` are those of the newest entries, newest first."""
     found = [hashes[at : at + 64] for at in range(0, len(hashes), 64)]
     own = newest - place
     previous = found[own + 1] if place > 1 else GENESIS.hash

@@ -1,16 +1,16 @@
 """Units, source columns and declarations: recorded in the ledger, compared, audited.
 
 =========  ========================================================================================================
-kind       is
+kind       meaning
 =========  ========================================================================================================
-unit       what one person of a population is: a row, or an id of one type. The first such entry fixes it; another one
+unit       the protected unit of a population: a row, or an id of one type. The first such entry fixes it; another one
            needs an operator and a reason, and names the columns of the population's sources anew
-column     which column of a source names the person, fixed by the first entry that names one of the source's marks
+column     the column of a source that identifies the person, fixed by the first entry that names one of its marks
 declared   bounds, categories and limits of a table as the project file has them, and what changed since the last time
 =========  ========================================================================================================
 
-The guarantee of a charge speaks about these, so they are terms of the account as its rule and relation are. Bounds,
-categories and limits may change from query to query, for noise is scaled to them; that they did is kept.
+The guarantee of a charge is about these units, so they are terms of the account like its rule and relation. Bounds,
+categories and limits may change from query to query, because noise is scaled to them; each change is recorded.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from tacit.ledger.protocol import Appended, Reader
 
 
 class Binding(NamedTuple):
-    """A source whose rows name persons.
+    """A source whose rows identify people, and the column by which they do.
 
     Args:
-        name: of the table, for people.
-        rows: the source's marks: of everything whose rows it has as they are, under the same names of columns.
-        column: which names the person; ``"row"``, or a path of columns along foreign keys.
+        name: name of the table, for people to read.
+        rows: the source's marks, which recognise every source with the same rows under the same column names.
+        column: the identifying column; ``"row"``, or a path of columns along foreign keys.
     """
 
     name: str
@@ -41,20 +41,20 @@ class Binding(NamedTuple):
 
 
 class ProtectedUnits:
-    """Fixes the unit of every population and the column of every source, and keeps what changed."""
+    """Protected units of populations and identifying columns of sources: fixes them, and records changes."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
     def unit_of(self, population: str) -> dict[str, str] | None:
-        """The unit of a population; None where it was never fixed."""
+        """Return the protected unit of a population; None if it was never fixed."""
         return self._unit(plain_name(population, "population"))[1]
 
     def check_unit(self, population: str, unit: Mapping[str, str]) -> None:
-        """Compare with what was fixed, and write nothing.
+        """Compare a unit with the fixed one, and write nothing.
 
         Raises:
-            InputError: the population's account is about other units.
+            InputError: the population's account protects another unit.
         """
         name = plain_name(population, "population")
         known = self._unit(name)[1]
@@ -67,14 +67,14 @@ class ProtectedUnits:
             )
 
     def ensure_unit(self, population: str, unit: Mapping[str, str]) -> None:
-        """Fix what one person of a population is, or check that it is what was fixed.
+        """Fix the protected unit of a population, or check that it is the fixed one.
 
         Args:
-            population: one that has an account.
+            population: a population that has an account.
             unit: ``{"unit": "row"}``, or ``{"unit": "id", "type": …}``.
 
         Raises:
-            InputError: the population's account is about other units.
+            InputError: the population's account protects another unit.
         """
         name = plain_name(population, "population")
         with self._journal.working():
@@ -87,7 +87,7 @@ class ProtectedUnits:
     def change_unit(
         self, population: str, unit: Mapping[str, str], sources: Sequence[Binding], *, reason: str, operator: str
     ) -> None:
-        """Fix the unit and the columns of sources anew. Earlier charges stay; that it was done stays as well.
+        """Fix the unit and the columns of sources anew, in a permanent entry. Earlier charges stay.
 
         Earlier releases are about the earlier units.
         """
@@ -103,10 +103,10 @@ class ProtectedUnits:
                     return
 
     def check_column(self, population: str, source: Binding) -> list[str]:
-        """Compare the column of a source with what was fixed; the marks that nothing is known of yet.
+        """Compare the column of a source with the fixed one; return the marks that are not in the ledger yet.
 
         Raises:
-            InputError: the source is known with another column.
+            InputError: the ledger has another column for the source.
         """
         for mark in source.rows:
             known = self._column(mark)
@@ -120,10 +120,10 @@ class ProtectedUnits:
         return self._fresh(source)
 
     def bind_column(self, population: str, source: Binding) -> None:
-        """Fix the column of a source that names the person, or check that it is what was fixed.
+        """Fix the identifying column of a source, or check that it is the fixed one.
 
         Raises:
-            InputError: the source is known with another column.
+            InputError: the ledger has another column for the source.
         """
         owner = plain_name(population, "population")
         with self._journal.working():
@@ -137,7 +137,7 @@ class ProtectedUnits:
                     return
 
     def declare(self, project: str, table: str, population: str, terms: Mapping[str, str]) -> None:
-        """Keep what a project declares about a table, if that is not what it declared last."""
+        """Record a project's declaration of a table, unless it equals the last one recorded."""
         owner, where = plain_name(population, "population"), declared_name(project, table)
         with self._journal.working():
             while True:
@@ -152,11 +152,11 @@ class ProtectedUnits:
 
     @staticmethod
     def _listed(source: Binding, fresh: Sequence[str]) -> dict[str, Any]:
-        """A source as it is written down."""
+        """Return a source as an entry states it."""
         return {"name": source.name, "rows": list(source.rows), "fresh": list(fresh), "column": source.column}
 
     def _fresh(self, source: Binding) -> list[str]:
-        """The marks that nothing is known of yet."""
+        """Return the marks of a source that are not in the ledger yet."""
         return [mark for mark in dict.fromkeys(source.rows) if self._column(mark) is None]
 
     def _unit(self, population: str) -> tuple[int, dict[str, str] | None]:
@@ -183,7 +183,7 @@ class ProtectedUnits:
 
 
 def _column_of(body: Mapping[str, Any], mark: str) -> str:
-    """The column that an entry of kind ``column`` or ``unit`` gives to a mark."""
+    """Return the column that an entry of kind ``column`` or ``unit`` gives to a mark."""
     for source in body["sources"]:
         if mark in source["rows"]:
             return str(source["column"])
@@ -191,19 +191,19 @@ def _column_of(body: Mapping[str, Any], mark: str) -> str:
 
 
 def _differences(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, list[str]]:
-    """Changed terms with their values before and now, empty where a term is not stated."""
+    """Return the changed terms with their values before and now, empty text for a term that is not stated."""
     names = sorted({*before, *now})
     pairs = {name: [before.get(name, ""), now.get(name, "")] for name in names}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def describe_unit(unit: Mapping[str, str]) -> str:
-    """Such as ``every row``, or ``an id of type INTEGER``."""
+    """Return text such as ``every row``, or ``an id of type INTEGER``."""
     return "every row" if unit["unit"] == "row" else f"an id of type {unit['type']}"
 
 
 def describe_protection(kind: str, body: Mapping[str, Any]) -> str:
-    """An entry in one line."""
+    """Return one line about an entry of these kinds."""
     if kind == "declared":
         changed = [
             f"{name} was {was or 'not stated'}, is {now or 'not stated'}"
@@ -220,7 +220,7 @@ def describe_protection(kind: str, body: Mapping[str, Any]) -> str:
 
 
 class ProtectionAudit:
-    """Follows these entries, for :mod:`tacit.ledger.verify`."""
+    """Audit of entries of kinds ``unit``, ``column`` and ``declared``, in order, for :mod:`tacit.ledger.verify`."""
 
     def __init__(self) -> None:
         self._units: dict[str, Mapping[str, str]] = {}
@@ -230,13 +230,13 @@ class ProtectionAudit:
         self.changes: list[str] = []
 
     def read(self, seq: int, body: Mapping[str, Any], accounts: Iterable[str], *, charged: bool) -> str:
-        """Take in one entry; what is wrong with it, in words, or nothing.
+        """Check and apply one entry; return the problem as text, or empty text.
 
         Args:
-            seq: its place.
-            body: what it says.
-            accounts: of all populations so far.
-            charged: whether anything was charged to its population so far.
+            seq: number of the entry.
+            body: its contents.
+            accounts: populations that have accounts so far.
+            charged: whether its population was charged anything so far.
         """
         if body["population"] not in accounts:
             return "is about an account that does not exist"
@@ -263,7 +263,7 @@ class ProtectionAudit:
         changed = {}
         for source in body["sources"]:
             if charged and not any(mark in self._columns for mark in source["rows"]):
-                # Perhaps an unrecognised copy, with another column for the person.
+                # It may be an unrecognised copy of a source, with another identifying column.
                 words = f"{source['name']}, a source not seen before, names persons of {body['population']}"
                 self._note(seq, f"{words} by {source['column']}")
             for mark in source["rows"]:
@@ -303,9 +303,9 @@ class ProtectionAudit:
 
 
 def changes_in(reader: Reader) -> list[str]:
-    """Changes of units, columns and declarations in words, without verifying anything else."""
+    """Return sentences about changes of units, columns and declarations, without verifying anything else."""
     audit = ProtectionAudit()
-    # Every entry of these kinds has taken a name for good.
+    # Every entry of these kinds has claimed one of these names for good.
     seqs = {seq for space in ("unit after", "declared after", "bound") for _, seq in reader.names(space)}
     for seq in sorted(seqs):
         entry = reader.entry(seq)

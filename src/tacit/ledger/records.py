@@ -1,7 +1,7 @@
-"""Records of the ledger, terms of an account, the price of a charge under them, and sentences about both.
+"""Records of the ledger, the terms of an account, the cost of a charge under them, and texts that describe both.
 
-An account's rule is one of the filters that add up each currency and compare it with a cap. A charge is written down
-as an *event*, also where it was stated as a guarantee, so that anyone can price it again.
+An account's rule is a filter that adds up the charges of each currency and compares the sum with a cap. A charge is
+written down as an *event*, also where it was stated as a guarantee, so that anyone can compute its cost again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FAILED_DIGEST: Final = hashlib.sha256(FAILED).hexdigest()
 
 
 class Amount(NamedTuple):
-    """So much of one currency."""
+    """An amount of privacy budget in one currency."""
 
     currency: str
     amount: Fraction
@@ -44,17 +44,17 @@ class Order:
     """A request to authorise one charge.
 
     Args:
-        population: whose budget.
-        charge: an event, a guarantee or a mechanism; priced by the account's filter.
-        analyst: who asks; what they spend is counted, and limited where a quota was set.
-        project: for what; counted and limited likewise.
-        conversation: with an assistant, in which the analyst asks; its share was fixed before.
-        sql: the query, for the record.
-        plan: digest of the plan.
-        quote: anything more about what will be released: plain JSON, integers and text, no floats.
-        repeat_key: names the release (plan, parameters, data version). A second order with the same key costs nothing.
+        population: the population whose budget is charged.
+        charge: an event, a guarantee or a mechanism; the account's filter computes its cost.
+        analyst: the analyst who asks; the analyst's spending is counted, and limited where a quota was set.
+        project: the project that the query belongs to; counted and limited likewise.
+        conversation: the analyst's conversation with an assistant; its share of the account was fixed before.
+        sql: the text of the query, for the record.
+        plan: digest of the query plan.
+        quote: further facts about the release: plain JSON, integers and text, no floats.
+        repeat_key: names the release (plan, parameters, data version). A second order with the same key is free.
         idempotency_key: chosen by the analyst; a second order with the same key is the same order.
-        request: digest of the whole request, compared when an idempotency key comes again.
+        request: digest of the whole request, compared when an idempotency key is used again.
     """
 
     population: str
@@ -72,16 +72,16 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A durable charge. It counts from here on, whether or not an answer ever exists.
+    """A durable charge. It counts as spent from here on, whether or not an answer ever exists.
 
     Args:
-        seq: its place in the ledger.
-        hash: of its entry in the chain.
+        seq: number of its entry in the ledger.
+        hash: hash of its entry in the chain.
         previous: hash of the entry before it.
-        population: whose budget.
-        amounts: what was charged.
-        typed: the epsilon that was typed, such as ``epsilon 0.5``, where the account counts something else.
-        resumed: an equal order had been admitted before, without an outcome yet; this one runs under its charge.
+        population: the population whose budget was charged.
+        amounts: the amounts charged, by currency.
+        typed: the epsilon that the analyst typed, such as ``epsilon 0.5``, where the account counts another currency.
+        resumed: whether it belongs to an equal, earlier order that has no outcome yet; the run uses that charge.
     """
 
     seq: int
@@ -99,12 +99,12 @@ class Outcome:
 
     Args:
         reservation: the charge it was released under.
-        seq: place of the commit.
-        digest: SHA-256 of ``result``, in hexadecimal; it stands in the chain.
+        seq: number of the commit entry.
+        digest: SHA-256 of ``result``, in hexadecimal; the commit entry holds it, so the chain covers it.
         result: the released bytes.
         receipt: bytes of the receipt.
         repeated: whether this call charged nothing because the release existed before.
-        key: the public key in force at ``seq``, with which the receipt was signed; empty where nothing was.
+        key: the public key in force at ``seq``, with which the receipt was signed; empty if there is no signature.
     """
 
     reservation: Reservation
@@ -123,12 +123,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Balance:
-    """One balance of an account: the population's own, an analyst's or a project's share.
+    """The balance of one owner in an account: of the whole population, or of one share of it, such as an analyst's.
 
     Args:
         owner: ``"population"``, ``"analyst alice"`` or ``"project x"``.
-        limited: whether it has caps of its own; without, ``lines`` show the population's.
-        lines: cap and consumption of each currency.
+        limited: whether the owner has a cap of its own; without one, ``lines`` show the population's caps.
+        lines: cap and spent amount in each currency.
     """
 
     owner: str
@@ -138,13 +138,13 @@ class Balance:
 
 @dataclass(frozen=True)
 class LedgerBudget:
-    """The state of an account, as one analyst in one project meets it.
+    """The state of an account, as it applies to one analyst in one project.
 
     Args:
-        population: whose.
-        guarantee: what holds for everything ever released about the population.
-        balances: the population's first, then the analyst's and the project's where asked for.
-        queries: how many more charges like the one given fit in all of them; ``None`` without one or if free.
+        population: the population of the account.
+        guarantee: the guarantee that holds for all releases ever made about the population together.
+        balances: the population's first, then those of the analyst and the project if they were named.
+        queries: how many more charges like the given one fit in all balances; ``None`` without one or if it is free.
     """
 
     population: str
@@ -154,15 +154,16 @@ class LedgerBudget:
 
     @property
     def lines(self) -> tuple[Line, ...]:
-        """Of the population as a whole."""
+        """Cap and spent amount of the whole population in each currency."""
         return self.balances[0].lines
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One charge of the history; ``committed`` is the place of its outcome, ``None`` while there is none.
+    """One charge of the history.
 
-    ``typed`` is the epsilon that was typed, such as ``epsilon 0.5``, where the account counts something else.
+    ``committed`` is the number of its outcome's entry, ``None`` while there is no outcome. ``typed`` is the epsilon
+    that the analyst typed, such as ``epsilon 0.5``, where the account counts another currency.
     """
 
     seq: int
@@ -180,23 +181,23 @@ class Record:
 
     @property
     def failed(self) -> bool:
-        """Whether its run failed, for good."""
+        """Whether its run failed, so that nothing will ever be released under it."""
         return self.digest == FAILED_DIGEST
 
     @property
     def answered(self) -> bool:
-        """Whether something was released under it."""
+        """Whether an answer was released under it."""
         return self.committed is not None and not self.failed
 
     @property
     def undelivered(self) -> bool:
-        """Whether it was paid for and has no outcome: its run goes on, or its process died."""
+        """Whether it charged a positive amount and has no outcome: its run goes on, or its process died."""
         return self.committed is None and any(each.amount for each in self.amounts)
 
 
 @dataclass(frozen=True, slots=True)
 class Analyst:
-    """Someone who may ask; never deleted, only revoked."""
+    """An analyst of the ledger; never deleted, only revoked. ``since`` is the number of the newest entry about them."""
 
     name: str
     active: bool
@@ -206,18 +207,19 @@ class Analyst:
 
 @dataclass(frozen=True, slots=True)
 class Succession:
-    """One key that signs receipts replaced by another, for good.
+    """Permanent replacement of the key that signs receipts.
 
     Args:
-        seq: place of the entry; what is committed after it is signed with the new key.
-        time: for people.
+        seq: number of the entry; outcomes committed after it are signed with the new key.
+        time: time of the entry, for people to read.
         previous: the public key that was replaced.
-        public_key: the new one.
-        signature: of both keys' names by the old key; empty where it was lost: trust in that key cannot be followed.
-        accepted: the same by the new key.
-        operator: who did it.
-        reason: why.
-        key_check: recognises the other secrets from here on; empty where they stayed the same.
+        public_key: the new public key.
+        signature: signature of both public keys by the old key; empty if the old key was lost, so that trust in it does
+            not carry over.
+        accepted: signature of both public keys by the new key.
+        operator: the operator who replaced the key.
+        reason: the operator's reason.
+        key_check: check value of the other secrets from here on; empty if they stayed the same.
     """
 
     seq: int
@@ -237,14 +239,14 @@ class VerificationReport:
 
     Args:
         ledger: id of the ledger.
-        entries: how many were read.
-        head: of the chain, recomputed.
-        charges: reservations among the entries.
-        outcomes: commits among them, each compared with the stored bytes.
-        problems: what is wrong, in words; empty for a ledger that is whole.
-        changes: what was changed about who is protected and how, in words; nothing is wrong with them.
-        overrides: what operators decided: nothing wrong, and nothing to overlook.
-        failures: commits among them that say that the run failed and nothing was released.
+        entries: number of entries read.
+        head: head of the chain, recomputed.
+        charges: number of reservations among the entries.
+        outcomes: number of commits among the entries, each compared with the stored bytes.
+        problems: a sentence for each problem; empty for an intact ledger.
+        changes: a sentence for each change of the protected units and of declarations; these are no problems.
+        overrides: decisions of operators: no problems, but to be reviewed.
+        failures: number of commits that say that the run failed and nothing was released.
     """
 
     ledger: str
@@ -259,11 +261,10 @@ class VerificationReport:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
         return not self.problems
 
 
-#: By rule: the filter and the parameters that fix it.
+#: For each rule: the class of its filter and the names of the filter's parameters.
 _RULES: dict[str, tuple[type[Filter], tuple[str, ...]]] = {
     **{kind: (currency.filter_type, currency.numbers) for kind, currency in CURRENCIES.items()},
     "renyi": (RenyiFilter, ("alpha", "epsilon")),
@@ -271,14 +272,14 @@ _RULES: dict[str, tuple[type[Filter], tuple[str, ...]]] = {
 
 
 class PricedCharge(NamedTuple):
-    """A charge as it is written down: the event and, by currency, what it costs in grains."""
+    """A charge as an entry states it: the event as JSON, and its cost in grains by currency."""
 
     event: str
     amounts: Mapping[str, int]
 
 
 def terms_of(limit: Filter) -> dict[str, Any]:
-    """Rule, relation and parameters of a filter, as JSON."""
+    """Return the rule, relation and parameters of a filter, as JSON."""
     for rule, (kind, parameters) in _RULES.items():
         if type(limit) is kind:
             stated = {name: str(getattr(limit, name)) for name in parameters}
@@ -289,19 +290,19 @@ def terms_of(limit: Filter) -> dict[str, Any]:
 
 
 def filter_from_terms(terms: Mapping[str, Any]) -> Filter:
-    """The empty filter that :func:`terms_of` wrote down."""
+    """Return the filter with these terms, nothing spent: the inverse of :func:`terms_of`."""
     kind, parameters = _RULES[terms["rule"]]
     values = {name: Fraction(terms["parameters"][name]) for name in parameters}
     return kind(**values, relation=terms["relation"])  # type: ignore[arg-type]
 
 
 def caps_of(limit: Filter) -> dict[str, int]:
-    """The caps of a filter by currency, in grains, rounded down."""
+    """Return the caps of a filter by currency, in grains, rounded down."""
     return {line.currency: grains_down(line.cap) for line in limit.lines}
 
 
 def price(limit: Filter, charge: Charge) -> PricedCharge:
-    """Price of a charge under a filter, and the event that says why.
+    """Return the cost of a charge under a filter, with the event it was computed from.
 
     A mechanism states an event and a guarantee; the cheaper one is written down, as :meth:`Filter.price` prefers it.
     """
@@ -322,7 +323,7 @@ def price(limit: Filter, charge: Charge) -> PricedCharge:
 
 
 def _order(priced: PricedCharge) -> tuple[int, int]:
-    """All are valid; what costs no δ of its own is preferred."""
+    """Sort key of valid costs: first those that add no δ, then by amount."""
     first = next(iter(priced.amounts.values()))
     return priced.amounts.get("delta", 0), first
 
@@ -337,7 +338,7 @@ def _events(charge: Charge) -> list[Event]:
 
 
 def _stated(guarantee: Guarantee) -> list[Event]:
-    """The event of which nothing is known but the guarantee."""
+    """Return the event of which only this guarantee is known."""
     if not isinstance(guarantee, AccountGuarantee):
         return []
     if isinstance(guarantee, ApproxDP) and not guarantee.delta:
@@ -346,7 +347,7 @@ def _stated(guarantee: Guarantee) -> list[Event]:
 
 
 def check_readable(priced: PricedCharge) -> None:
-    """Refuse numbers with too many digits before they are kept: verification must be able to read them again."""
+    """Refuse numbers with too many digits before they are written: verification must be able to read them again."""
     try:
         event_from_json(priced.event)
     except InputError:
@@ -354,7 +355,7 @@ def check_readable(priced: PricedCharge) -> None:
 
 
 def stated_caps(limit: Filter, caps: Mapping[str, Number]) -> dict[str, str | None]:
-    """Caps of a share of an account by currency, as text rounded down; None where none is stated.
+    """Return the caps of a share of an account by currency, as text rounded down; None for a currency without a cap.
 
     Raises:
         InputError: a currency is not one of the account.
@@ -370,7 +371,7 @@ def stated_caps(limit: Filter, caps: Mapping[str, Number]) -> dict[str, str | No
 def budget(
     limit: Filter, population: str, owners: Sequence[str], states: Sequence[BalanceState], priced: PricedCharge | None
 ) -> LedgerBudget:
-    """The balances of an account and of the shares asked for."""
+    """Return the state of an account with the balances of these owners."""
     held = {(state.key.owner, state.key.currency): state for state in states}
     balances = tuple(_balance(limit, owner, held) for owner in owners)
     queries = None if priced is None else queries_left(states, priced)
@@ -389,7 +390,7 @@ def _balance(limit: Filter, owner: str, held: Mapping[tuple[str, str], BalanceSt
 
 
 def queries_left(states: Sequence[BalanceState], priced: PricedCharge) -> int | None:
-    """Return how many more such charges fit in all of some balances; None where nothing limits them."""
+    """Return how many more charges of this cost fit in all of the balances; None where nothing limits them."""
     counts = [
         max(state.cap - state.spent, 0) // priced.amounts[state.key.currency]
         for state in states
@@ -399,7 +400,7 @@ def queries_left(states: Sequence[BalanceState], priced: PricedCharge) -> int | 
 
 
 def shortage(body: Mapping[str, Any], states: Sequence[BalanceState], limit: Filter) -> str:
-    """Give the reason of a refused charge: whose budget, what it needs, what is left and what can still be asked."""
+    """Return the reason of a refusal: owner, cost and remaining budget of each balance; the largest query that fits."""
     parts = []
     least: dict[str, Fraction] = {}
     for state in states:
@@ -412,7 +413,7 @@ def shortage(body: Mapping[str, Any], states: Sequence[BalanceState], limit: Fil
             f"{state.key.currency} needs {needed} and has {_down(left)} of {_down(from_grains(cap))} left{whose}"
         )
     said = f"{body['population']}: the charge does not fit: {'; '.join(parts)}"
-    # No queries are priced in Renyi accounts.
+    # Renyi accounts have no cost of a query.
     currency = None if isinstance(limit, RenyiFilter) else currency_of(limit)
     largest = None if currency is None else currency.largest_query(least, limit.guarantee)
     if largest is None:
@@ -423,18 +424,18 @@ def shortage(body: Mapping[str, Any], states: Sequence[BalanceState], limit: Fil
 
 
 def describe_amounts(amounts: Mapping[str, str]) -> str:
-    """Such as ``epsilon 0.5, delta 1e-06``; what is zero is left out."""
+    """Return text such as ``epsilon 0.5, delta 1e-06``; zero amounts are left out."""
     parts = ((currency, Fraction(text)) for currency, text in amounts.items())
     return ", ".join(f"{currency} {format_up(amount)}" for currency, amount in parts if amount) or "nothing"
 
 
 def describe_owner(owner: str) -> str:
-    """Such as ``analyst alice``."""
+    """Return text such as ``analyst alice``."""
     return owner.replace(":", " ", 1) if owner else "population"
 
 
 def describe_terms(terms: Mapping[str, Any]) -> str:
-    """Such as ``pure, epsilon 4 (add_remove)``."""
+    """Return text such as ``pure, epsilon 4 (add_remove)``."""
     parts = (f"{name} {_down(Fraction(value))}" for name, value in terms["parameters"].items())
     return f"{terms['rule']}, {', '.join(parts)} ({terms['relation']})"
 

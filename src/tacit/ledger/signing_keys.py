@@ -1,12 +1,12 @@
 """Signing keys of receipts: signatures, and the succession of keys recorded in the chain.
 
-The first entry names the first key. An entry of kind ``key`` names the key it replaces and the next one, and both have
-signed that: the old one names its successor, so a reader who trusts it can follow; the new one names its predecessor,
-so a reader who trusts *it* knows the keys of older receipts, and a key can be named by its holder alone. Where the old
-key was lost, its signature is missing, and that stays to be seen.
+The first entry names the first key. An entry of kind ``key`` names the key it replaces and the next one, and both keys
+have signed it. By the old key's signature, a reader who trusts the old key can trust the new one. By the new key's
+signature, a reader who trusts the new key knows the keys of older receipts, and only its holder can bring it in. Where
+the old key was lost, its signature is missing from the entry for good.
 
-A key is replaced once: its successor is a name that the entry claims. A commit that is signed names its key and is
-barred by that name, so no receipt gets into the chain with a key that was replaced before.
+A key is replaced once: the entry claims the name of its successor. A commit with a signature names its key and is
+refused if that name is taken, so no receipt gets into the chain with a key that was replaced before.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from tacit.ledger.records import Succession
 
 PREFIX: Final = "ed25519:"
 _BYTES: Final = 32
-#: Distinguishes the succession of keys from everything else that a key signs.
+#: Distinguishes the succession of keys from other texts that a key signs.
 _PURPOSE: Final = b"tacit succession of keys 1\n"
 
 
 def succession_text(ledger: str, previous: str, public_key: str) -> bytes:
-    """The text that both keys sign when one replaces the other."""
+    """Return the text that both keys sign when one replaces the other."""
     return _PURPOSE + canonical({"ledger": ledger, "previous": previous, "public_key": public_key}).encode()
 
 
 def key_id(public_key: str) -> str:
-    """A short name for a public key."""
+    """Return a short identifier of a public key: 16 hexadecimal digits of its SHA-256."""
     return hashlib.sha256(public_bytes(public_key)).hexdigest()[:16]
 
 
 def is_signed(message: bytes, signature: str, public_key: str) -> bool:
-    """Whether the owner of a public key signed a message."""
-    # Loaded when something is checked: a ledger whose key never changed needs none of it to charge.
+    """Return whether the owner of a public key signed a message."""
+    # Imported only when a signature is checked: a ledger whose key never changed does not need it to charge.
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -51,10 +51,10 @@ def is_signed(message: bytes, signature: str, public_key: str) -> bool:
 
 
 def public_bytes(public_key: str) -> bytes:
-    """The bytes of a public key.
+    """Return the bytes of a public key.
 
     Raises:
-        InputError: it is none.
+        InputError: the text is not a public key.
     """
     try:
         raw = bytes.fromhex(public_key.strip().removeprefix(PREFIX))
@@ -66,28 +66,28 @@ def public_bytes(public_key: str) -> bytes:
 
 
 class SigningKeys:
-    """The keys of one ledger."""
+    """The signing keys of one ledger."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._successions: tuple[Succession, ...] = ()
-        #: The public key of the first receipts, as given when the ledger was made.
+        #: The public key that signed the first receipts, as given when the ledger was made.
         self.first = str(journal.opened["public_key"])
 
     @property
     def in_force(self) -> str:
-        """The public key of the receipts from here on."""
+        """The public key that signs the receipts from here on."""
         found = self.successions()
         return found[-1].public_key if found else self.first
 
     @property
     def check(self) -> str:
-        """Recognises the other secrets, as given when the ledger was made or when they were lost since."""
+        """Check value of the ledger's other secrets: given when the ledger was made, or when they were last lost."""
         told = [str(self._journal.opened.get("key_check", "")), *(each.key_check for each in self.successions())]
         return next(filter(None, reversed(told)), "")
 
     def successions(self) -> tuple[Succession, ...]:
-        """Every replacement of a key, in order. They never change, so only those since the last look are read."""
+        """Return all replacements of a key, in order. They never change, so only new ones are read."""
         with self._journal.working():
             found = list(self._successions)
             used = {self.first, *(each.public_key for each in found)}
@@ -115,19 +115,19 @@ class SigningKeys:
         reason: str,
         key_check: str = "",
     ) -> Succession:
-        """Have another key sign from here on, for good.
+        """Replace the signing key for good.
 
         Args:
             public_key: the new key, which was never used here before.
             previous: the key in force.
-            signature: of :func:`succession_text` by ``previous``; empty where that was lost.
-            accepted: the same by ``public_key``.
-            operator: who does this.
-            reason: why.
-            key_check: recognises the other secrets from here on, where they were lost along with the key.
+            signature: signature of :func:`succession_text` by ``previous``; empty if that key was lost.
+            accepted: signature of the same text by ``public_key``.
+            operator: the operator who replaces the key.
+            reason: the operator's reason.
+            key_check: check value of the other secrets from here on, if they were lost along with the key.
 
         Raises:
-            InputError: a signature does not hold, or the key cannot follow.
+            InputError: a signature does not hold, or the key cannot be the successor.
             ConflictError: the key has been replaced already; nothing was changed.
         """
         text = succession_text(self._journal.id, previous, public_key)

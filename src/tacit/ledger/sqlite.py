@@ -1,16 +1,16 @@
 """SQLite: databases in a file or in memory, and the store of a ledger in one.
 
 *Durable.* Write-ahead log with ``synchronous=FULL``: a commit returns when the log is synced. Checkpoints are made here
-and not by SQLite on the side, because it would keep their errors to itself, and a failed sync must be seen. Opening
-starts with a checkpoint: pages that an earlier failed sync left in the page cache alone are written anew.
+and not automatically by SQLite, because it would not report their errors, and a failed sync must be seen. Opening
+starts with a checkpoint: pages that an earlier failed sync left only in the page cache are written again.
 
-*Fair.* Writers of all processes pass a gate, a file lock that the kernel hands over in order; SQLite's own waiting is
+*Fair.* Writers of all processes wait for a gate, a file lock that the kernel hands over in order; SQLite itself waits
 by sleeping and retrying, and starves one of eight writers.
 
 *Group commit.* Threads that wait for the disk are served together: the thread that gets the writer carries out all
 steps that are queued, in one transaction. Each step still decides on the state that the steps before it left.
 
-*Honest.* Every row of a balance has a seal over its contents, entries are checked against the chain when they are read.
+*Checked.* Every row of a balance has a checksum over its contents; entries are checked against the chain when read.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ from tacit.ledger.protocol import (
 )
 
 _PATIENCE: Final = 30.0
-#: So many steps of this process between two checkpoints; a step writes about six pages.
+#: Number of steps of this process between two checkpoints; a step writes about six pages.
 _CHECKPOINT_EVERY: Final = 1000
 
-#: Opens a connection to a path; tests put something between.
+#: Opens a connection to a path; tests replace it.
 Connect = Callable[[Path], sqlite3.Connection]
 
 
@@ -60,7 +60,7 @@ Connect = Callable[[Path], sqlite3.Connection]
 def failures(what: str) -> Iterator[None]:
     """Translate errors of SQLite and of the system to :class:`StorageError`.
 
-    SQLite's message about a damaged schema quotes it, and Python may fail to read that.
+    SQLite's message about a damaged schema quotes the schema, and Python may fail to decode that.
     """
     try:
         yield
@@ -70,7 +70,7 @@ def failures(what: str) -> Iterator[None]:
 
 
 def connect_to(path: Path, *, options: str = "") -> sqlite3.Connection:
-    """A connection with every safety on; ``options`` are those of a SQLite URI."""
+    """Open a connection with all safety settings on; ``options`` are those of a SQLite URI."""
     uri = f"{path.as_uri()}?{options}"
     connection = sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
     for setting in (
@@ -86,7 +86,7 @@ def connect_to(path: Path, *, options: str = "") -> sqlite3.Connection:
 
 
 def runner(connection: sqlite3.Connection) -> Run:
-    """Statements on a connection."""
+    """Return a function that carries out statements on a connection."""
     return lambda statement, values: connection.execute(statement, values).fetchall()
 
 
@@ -108,7 +108,7 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 class SqliteDatabase:
-    """A file with two connections, one to read and one to write, which threads take in turn."""
+    """A file with two connections, one to read and one to write; threads use each in turn."""
 
     def __init__(
         self, path: Path, *, what: str = "the ledger", connect: Connect | None = None, disk: Disk | None = None
@@ -137,7 +137,7 @@ class SqliteDatabase:
         connect: Connect | None = None,
         disk: Disk | None = None,
     ) -> Self:
-        """Open the file of an application, making it first where there is none."""
+        """Open the file of an application; create it if it does not exist."""
         path = Path(place).resolve()
         connect, disk = connect or connect_to, disk or Disk()
         with failures(f"the ledger {path}"):
@@ -153,7 +153,6 @@ class SqliteDatabase:
             return cls(path, connect=connect, disk=disk)
 
     def read(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """All rows of a statement that changes nothing."""
         self.check_process()
         self._check_in_place()
         with self._reading, failures(self._what):
@@ -161,23 +160,23 @@ class SqliteDatabase:
 
     @contextmanager
     def write(self) -> Iterator[Run]:
-        """A short transaction, which waits for the gate."""
+        """Yield a short transaction, which waits for the gate."""
         self.check_process()
         with failures(self._what), self.writing, self._disk.lock(_gate_of(self.path)), self.transaction():
             yield runner(self.writer)
 
     def pass_gate(self, work: Callable[[], None]) -> None:
-        """Do something while the gate is held, perhaps in another thread.
+        """Call ``work`` while the gate is held, perhaps in another thread.
 
         Raises:
-            StoreBusy: another process held the gate for too long, and nothing was done.
+            StoreBusy: another process held the gate for too long, and ``work`` was not called.
         """
         with failures(self._what):
             _pass_gate(self._disk, self.path, work)
 
     @contextmanager
     def transaction(self, steps: int = 1) -> Iterator[None]:
-        """A write transaction for the holder of the gate, and a checkpoint after it when it is time for one."""
+        """Open a write transaction, for the holder of the gate; make a checkpoint after it when one is due."""
         self._check_in_place()
         with _transaction(self.writer):
             yield
@@ -188,12 +187,11 @@ class SqliteDatabase:
 
     @contextmanager
     def snapshot(self) -> Iterator[Run]:
-        """Statements on a connection of their own, in one read transaction."""
+        """Yield statements on a separate connection, in one read transaction."""
         with failures(self._what), _reading(self._connect(self.path), still=True) as read:
             yield read
 
     def prepare(self, schema: Schema) -> None:
-        """Make the tables of a schema where there are none."""
         with self.write() as run:
             make_tables(run, schema)
 
@@ -209,9 +207,9 @@ class SqliteDatabase:
             raise StorageError(f"{self._what} was opened before a fork; open it again in the child")
 
     def _check_in_place(self) -> None:
-        """Refuse to go on where the file was moved, deleted or replaced: the next process would not find the entries.
+        """Refuse a file that was moved, deleted or replaced: the next process would not find its entries.
 
-        SQLite itself keeps the file that it opened, wherever that is.
+        SQLite itself goes on with the file that it opened, wherever that is.
         """
         now = _identity(self.path)
         if self._file is None:
@@ -223,7 +221,7 @@ class SqliteDatabase:
 
 
 class MemoryDatabase:
-    """A database of one process, with one connection, which threads take in turn."""
+    """A database of one process, with one connection, which threads use in turn."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -231,23 +229,20 @@ class MemoryDatabase:
         self._lock = threading.Lock()
 
     def read(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """All rows of a statement that changes nothing."""
         with failures(self._what), self._lock:
             return self._connection.execute(statement, values).fetchall()
 
     @contextmanager
     def write(self) -> Iterator[Run]:
-        """A short transaction."""
         with failures(self._what), self._lock, _transaction(self._connection):
             yield runner(self._connection)
 
     def prepare(self, schema: Schema) -> None:
-        """Make the tables of a schema where there are none."""
         with self.write() as run:
             make_tables(run, schema)
 
     def close(self) -> None:
-        """Do nothing: the database ends with its last user."""
+        """Do nothing: the database is freed with its last reference."""
 
     def __del__(self) -> None:
         self._connection.close()
@@ -255,7 +250,7 @@ class MemoryDatabase:
 
 @contextmanager
 def read_only(place: str | os.PathLike[str], *, still: bool) -> Iterator[Run]:
-    """Statements on a file that is not changed by it; ``still`` reads everything as it is at one moment."""
+    """Yield statements on a file opened read-only; with ``still`` they all read the state at one moment."""
     path = Path(place).resolve()
     with failures(f"the ledger {path}"):
         if not path.exists():
@@ -267,7 +262,7 @@ def read_only(place: str | os.PathLike[str], *, still: bool) -> Iterator[Run]:
 
 
 def copy_file(place: str | os.PathLike[str], target: Path) -> None:
-    """Copy a file, as it is at one moment, to a new one, durably; other processes may go on writing meanwhile."""
+    """Copy a file, as it is at one moment, to a new one, durably; processes may go on writing meanwhile."""
     path, disk = Path(place).resolve(), Disk()
     with failures(f"the copy {target}"):
         if not path.exists():
@@ -281,7 +276,7 @@ def copy_file(place: str | os.PathLike[str], target: Path) -> None:
             ):
                 # All pages in one step, which is one read transaction.
                 source.backup(copy, pages=-1)
-                # A file alone: its log would lie beside it.
+                # Without a log, which would be a second file.
                 copy.execute("PRAGMA journal_mode = DELETE").fetchall()
             disk.sync_folder(target.parent)
         except BaseException:
@@ -291,7 +286,7 @@ def copy_file(place: str | os.PathLike[str], target: Path) -> None:
 
 @contextmanager
 def _reading(connection: sqlite3.Connection, *, still: bool) -> Iterator[Run]:
-    """Statements on a connection that is closed afterwards."""
+    """Yield statements on a connection, and close it afterwards."""
     lock = threading.Lock()
 
     def read(statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -310,10 +305,10 @@ def _reading(connection: sqlite3.Connection, *, still: bool) -> Iterator[Run]:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[str]:
-    """Yield an address by which SQLite reads a file without changing it, also on a medium that cannot be written.
+    """Yield a URI by which SQLite reads a file without changing it, also on a read-only medium.
 
-    A reader needs a small file beside a database with a log. Where it cannot be made, the database is read alone if
-    there is no log; with one, a copy of both is read, because the newest entries may be in the log alone.
+    A reader needs a small second file for a database with a log. Where that file cannot be made, the database is read
+    alone if there is no log; with one, a copy of both is read, because the newest entries may be only in the log.
     """
     log = path.with_name(f"{path.name}-wal")
     if os.access(path.parent, os.W_OK):
@@ -328,7 +323,7 @@ def _readable(path: Path) -> Iterator[str]:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Device and number of the file at a path; None where there is none."""
+    """Return the device and inode number of a file; None if it does not exist."""
     try:
         found = os.stat(path)
     except OSError:
@@ -337,14 +332,14 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _keep_private(path: Path) -> None:
-    """Make the file readable by its owner alone, before SQLite, which gives its log and index the same mode, opens it.
+    """Make the file readable by its owner alone, before SQLite opens it and gives its log and index the same mode.
 
     It holds the queries of all analysts and the secrets by which they sign in.
     """
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     for each in (path, *(path.with_name(f"{path.name}-{kind}") for kind in ("wal", "shm", "gate"))):
-        # Another user's file stays as it is: `tacit doctor` says so.
+        # The mode of another user's file cannot be changed: `tacit doctor` reports it.
         with suppress(FileNotFoundError, PermissionError):
             mode = each.stat().st_mode
             if mode & 0o077:
@@ -356,7 +351,7 @@ def _gate_of(path: Path) -> Path:
 
 
 def _pass_gate(disk: Disk, path: Path, work: Callable[[], None]) -> None:
-    """Writers of all processes work one after the other."""
+    """Call ``work`` under the gate, which writers of all processes hold one after the other."""
     try:
         disk.locked(_gate_of(path), work, patience=_PATIENCE)
     except HeldError as problem:
@@ -364,7 +359,7 @@ def _pass_gate(disk: Disk, path: Path, work: Callable[[], None]) -> None:
 
 
 def _prepare(connection: sqlite3.Connection, schema: Schema, application: int) -> None:
-    """Make the tables where there are none, and prove that the file can be written."""
+    """Create the tables if they are missing, and prove that the file can be written."""
     run = connection.execute
     try:
         owner = run("PRAGMA application_id").fetchone()[0]
@@ -394,7 +389,7 @@ _TABLES: Final = (
         hash BLOB NOT NULL
     ) STRICT
     """,
-    # spent and cap are whole grains in decimal text: they outgrow 64 bits. The seal finds flipped bits.
+    # spent and cap are whole grains in decimal text: they outgrow 64 bits. The seal, a checksum, finds flipped bits.
     """
     CREATE TABLE pockets (
         account TEXT NOT NULL,
@@ -437,7 +432,7 @@ _Result = Appended | AlreadyTaken | InsufficientBudget
 
 
 class SealedReader(TableReader):
-    """The reader protocol on tables whose balances have seals."""
+    """The reader protocol on tables whose balances have checksums (seals)."""
 
     _columns: ClassVar[str] = "account, owner, currency, spent, cap, seq, seal"
 
@@ -448,7 +443,7 @@ class SealedReader(TableReader):
 
 
 def _sealed(state: BalanceState, seq: int) -> tuple[Any, ...]:
-    """The row of a balance, with a checksum over it."""
+    """Return the row of a balance, with a checksum over it."""
     row = (*state.key, str(state.spent), None if state.cap is None else str(state.cap), seq)
     return (*row, _seal(row))
 
@@ -458,7 +453,7 @@ def _seal(row: tuple[Any, ...]) -> bytes:
 
 
 class _Ticket:
-    """A step in the queue, and later what became of it."""
+    """A step in the queue, and its result or error once it is done."""
 
     __slots__ = ("problem", "result", "step")
 
@@ -473,7 +468,7 @@ class _Ticket:
 
 
 class SqliteStore(SealedReader):
-    """The store protocol on a SQLite file; any number of threads and processes."""
+    """The store protocol on a SQLite file, for several threads and processes."""
 
     def __init__(self, database: SqliteDatabase) -> None:
         super().__init__(database.read)
@@ -489,14 +484,14 @@ class SqliteStore(SealedReader):
         connect: Connect | None = None,
         disk: Disk | None = None,
     ) -> Self:
-        """Open the file, making it first where there is none."""
+        """Open the file; create it if it does not exist."""
         schema = Schema("the ledger has", _TABLES)
         made = SqliteDatabase.open(place, schema, application=_APPLICATION, create=create, connect=connect, disk=disk)
         return cls(made)
 
     @property
     def place(self) -> str:
-        """The file, without links."""
+        """Path of the file, with links resolved."""
         return str(self._database.path)
 
     def append(self, step: Step) -> _Result:
@@ -505,7 +500,7 @@ class SqliteStore(SealedReader):
         ticket = _Ticket(step)
         self._queue.append(ticket)
         with self._database.writing:
-            # The thread that held the writer meanwhile may have done this step along with its own.
+            # The thread that held the writer before may have done this step, too.
             if not ticket.done:
                 self._lead()
         if ticket.problem is not None:
@@ -516,7 +511,7 @@ class SqliteStore(SealedReader):
 
     @contextmanager
     def snapshot(self) -> Iterator[Reader]:
-        """A second reader, in one read transaction."""
+        """Yield a second reader, in one read transaction."""
         with self._database.snapshot() as read:
             yield SealedReader(read, still=True)
 
@@ -592,5 +587,5 @@ class SqliteStore(SealedReader):
 
 @cache
 def _union(select: str, count: int) -> str:
-    """Several look-ups in one statement, each by the index; SQLite scans the table for ``IN (VALUES …)``."""
+    """Return a statement of several look-ups, each by the index; SQLite scans the table for ``IN (VALUES …)``."""
     return " UNION ALL ".join([select] * count)

@@ -1,16 +1,16 @@
 """Verification of a ledger from its entries alone, and the decisions of operators among them.
 
-Recomputed: every hash of the chain; every price, from the event written down; every sum, and that it was
+Recomputed: every hash of the chain; every cost, from the event written down; every sum, and that it was
 within its cap when it grew; which name stands for which entry; that a commit belongs to one reservation and a
-reservation has one commit at most; the digest of every outcome's bytes. One pass, and memory for a byte per entry.
+reservation has one commit at most; the digest of every outcome's bytes. One pass; one byte of memory per entry.
 
-Entries by operators that change what holds, for auditors:
+Kinds of entries that record decisions of operators, for auditors:
 
 =========  =====================================================================
-adopted    a ledger was taken although its anchor was missing or disagreed
-lost       everything that was left of an account was counted as spent
-caps       an account got other caps
-renewal    a new version of the data, or period, began, with caps inside those of the account
+adopted    the ledger was accepted although its anchor was missing or disagreed
+lost       the whole remaining budget of an account was counted as spent
+caps       the caps of an account were changed
+renewal    a new version of the data, or period, began, with caps within those of the account
 key        another key signs receipts
 =========  =====================================================================
 """
@@ -62,16 +62,16 @@ _KINDS: Final = frozenset({"adopted", "lost", "caps", "key", "renewal"})
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """One decision.
+    """One decision of an operator.
 
     Args:
-        seq: place of its entry.
-        time: for people.
+        seq: number of its entry.
+        time: time of the entry, for people to read.
         kind: as in the table above.
-        population: whose account; empty where it is about all of them.
-        operator: who decided.
-        reason: why.
-        words: what was done.
+        population: the population of the account; empty where it concerns all accounts.
+        operator: the operator who decided.
+        reason: the operator's reason.
+        words: a sentence about what was done.
     """
 
     seq: int
@@ -89,7 +89,7 @@ class Override:
 
 
 def override_of(seq: int, body: Mapping[str, Any], before: Mapping[str, Any] | None) -> Override | None:
-    """The decision that an entry is, if it is one; ``before`` are the terms that its account had."""
+    """Return the decision that an entry records, or None; ``before`` are the earlier terms of its account."""
     if body["kind"] not in _KINDS:
         return None
     population, operator, reason = (str(body.get(name, "")) for name in ("population", "operator", "reason"))
@@ -99,7 +99,7 @@ def override_of(seq: int, body: Mapping[str, Any], before: Mapping[str, Any] | N
 
 
 class Overrides:
-    """The decisions in a ledger, read once; a later look reads only what was added."""
+    """The decisions of operators in a ledger; entries that were read once are not read again."""
 
     def __init__(self) -> None:
         self._found: list[Override] = []
@@ -107,7 +107,7 @@ class Overrides:
         self._last = 0
 
     def of(self, reader: Reader) -> tuple[Override, ...]:
-        """All of them, in order."""
+        """Return all decisions, in order."""
         for entry, body in entries_of(reader, {*_KINDS, "account"}, after=self._last):
             self._last = entry.seq
             if body is None:
@@ -121,7 +121,7 @@ class Overrides:
 
 
 def _words(body: Mapping[str, Any], before: Mapping[str, Any] | None) -> str:
-    """What was done, in words."""
+    """Return a sentence about what an operator's entry did."""
     match body["kind"]:
         case "adopted":
             known, taken = body.get("remembered"), f"the ledger was taken at entry {(body.get('found') or [0])[0]}"
@@ -150,7 +150,7 @@ Progress = Callable[[int, int], None]
 _EVERY: Final = 5000
 _MOST_PROBLEMS: Final = 20
 _RECENT: Final = 64
-#: Most different charges whose prices are remembered.
+#: Maximal number of distinct charges whose costs are cached.
 _MOST_PRICED: Final = 1 << 14
 _RESERVED, _COMMITTED = 1, 2
 #: Errors that reading a malformed entry raises.
@@ -163,7 +163,7 @@ def verify(
     progress: Progress | None = None,
     check_outcome: Callable[[Outcome], str | None] | None = None,
 ) -> VerificationReport:
-    """Check everything that a snapshot holds; the report lists what is wrong."""
+    """Verify a whole ledger; the report lists the problems."""
     audit = _Audit(reader, check_outcome)
     try:
         total = reader.head().seq
@@ -180,10 +180,10 @@ def verify(
 
 
 def quick_check(reader: Reader, what: str = "the ledger") -> None:
-    """A check for every opening: the newest entries, every balance, and the one against the other.
+    """Check the newest entries, every balance, and that these two agree: a cheap check for every opening.
 
     Raises:
-        StorageError: something is wrong, in words.
+        StorageError: something is wrong; the message says what.
     """
     try:
         states = {state.key: state for state in reader.balances()}
@@ -225,7 +225,7 @@ class _Audit:
         self._secret = f"{entropy.current().bits(128):032x}"
 
     def read(self, entry: Stored) -> None:
-        """One more entry."""
+        """Check and apply one more entry."""
         self._states.append(0)
         if entry.seq != self._last.seq + 1:
             self.problem(f"entry {entry.seq} follows entry {self._last.seq}")
@@ -239,7 +239,7 @@ class _Audit:
             self.problem(f"entry {entry.seq} cannot be understood: {problem}")
 
     def finish(self) -> None:
-        """Compare the sums and the names with what is kept."""
+        """Compare the recomputed sums and names with the stored ones."""
         kept = {state.key: state for state in self._reader.balances()}
         for key in sorted(kept.keys() | self._spent.keys()):
             owed = BalanceState(key, self._spent.get(key, 0), self._caps.get(key))
@@ -261,7 +261,6 @@ class _Audit:
         return Head(self._last.seq, self._last.hash)
 
     def report(self) -> VerificationReport:
-        """The findings."""
         problems = self._problems
         if self._missed:
             problems = [*problems, f"and {self._missed} more"]
@@ -270,7 +269,7 @@ class _Audit:
         return VerificationReport(self._ledger, *counts, tuple(problems), *decisions, self._failures)
 
     def problem(self, words: str) -> None:
-        """Note one, and only count what is too much to read."""
+        """Record a problem; beyond the first ones, only their number."""
         if len(self._problems) < _MOST_PROBLEMS:
             self._problems.append(words)
         else:
@@ -278,7 +277,7 @@ class _Audit:
 
     def _apply(self, entry: Stored, body: Mapping[str, Any], effects: Mapping[str, Any]) -> None:
         seq, kind = entry.seq, body["kind"]
-        # Nearly all entries are charges and their outcomes.
+        # Nearly all entries are charges and outcomes.
         if kind == "reserve":
             self._charges += 1
             self._states[seq] = _RESERVED
@@ -307,7 +306,7 @@ class _Audit:
         self._move(seq, effects.get("moves", ()))
 
     def _decide(self, seq: int, kind: str, body: Mapping[str, Any]) -> None:
-        """Take in an entry that is neither a charge nor an outcome."""
+        """Check and apply an entry that is neither a charge nor an outcome."""
         known = self._stated.get(body.get("population", ""))
         if (found := override_of(seq, body, known)) is not None:
             self._overrides.append(found)
@@ -350,9 +349,9 @@ class _Audit:
         self._priced.clear()
 
     def _price_problem(self, body: Mapping[str, Any]) -> str:
-        """The difference between the amounts of a charge and the price of its event, in words; empty if there is none.
+        """Return how the amounts of a charge differ from the cost of its event, as text; empty if they do not.
 
-        Equal events in one account are priced once, until the terms of an account change.
+        The costs of equal events in one account are computed once, until the terms of an account change.
         """
         # The event is canonical, so equal events have equal bytes here, in a third of the time of their text.
         key = body["population"], marshal.dumps(body["event"], 2), tuple(body["amounts"].items())
@@ -367,7 +366,10 @@ class _Audit:
         return known
 
     def _share_problem(self, body: Mapping[str, Any]) -> str:
-        """A conversation's or a version's share must have been fixed before: what a charge opens has no cap."""
+        """Return a problem where a charge names a conversation or version whose share was not fixed before.
+
+        Without a fixed share the charge would open a balance without a cap.
+        """
         period, conversation = body.get("period", ""), body.get("conversation", "")
         if period and not self._has_caps(body, period_owner(period)):
             return f"is of the version {period}, which was never begun"
@@ -380,7 +382,7 @@ class _Audit:
         return any(BalanceKey(body["population"], owner, currency) in self._caps for currency in body["amounts"])
 
     def _succeed(self, seq: int, body: Mapping[str, Any]) -> None:
-        """Check an entry that replaces the key: both keys must have signed, except an old one that was lost."""
+        """Check an entry that replaces the key: both keys must have signed it, except for a lost old key."""
         previous, key = body["previous"], body["public_key"]
         text = succession_text(self._ledger, previous, key)
         if previous != self._keys[-1]:
@@ -409,7 +411,7 @@ class _Audit:
         if wrong:
             self.problem(f"the {' and '.join(wrong)} kept with entry {entry.seq} does not fit its digest")
         elif self._check_outcome is not None:
-            # Before keys were named there was one.
+            # A commit that names no key was signed with the first one.
             self._ask(of, entry.seq, digests, contents, key or self._keys[0])
 
     def _ask(
@@ -426,10 +428,10 @@ class _Audit:
             self.problem(f"the receipt kept with entry {seq}: {words}")
 
     def _weight(self, space: str, key: str, seq: int) -> int:
-        """Sums of these agree for the same names and, but for a chance of 2⁻⁶⁴, for no others.
+        """Return a keyed hash of a name and its entry, for a checksum that is a sum.
 
-        The names are too many to keep and to sort; with a key that is fresh for every verification, a set with the
-        same sum cannot be prepared.
+        The names are too many to keep and to sort. Sums over equal sets are equal; those over different sets agree with
+        probability 2⁻⁶⁴. The key is drawn for every verification, so nobody can prepare a set with the same sum.
         """
         return hash(f"{self._secret}{seq} {space} {key}")
 
@@ -438,7 +440,7 @@ class _Audit:
 
 
 def _whose(key: BalanceKey) -> str:
-    """Such as ``epsilon of patients`` or ``epsilon of patients for analyst alice``."""
+    """Return text such as ``epsilon of patients`` or ``epsilon of patients for analyst alice``."""
     whose = f" for {describe_owner(key.owner)}" if key.owner else ""
     return f"{key.currency} of {key.account}{whose}"
 

@@ -1,8 +1,8 @@
-"""Draft of a project's tables for their owner: what sources say of themselves, and what their first rows suggest.
+"""Draft of a project's tables for their owner: what the sources state, and guesses from their first rows.
 
-Names, Parquet schemas, schemas of databases and the first line of a CSV file are public. Whatever comes from rows is
-offered to the owner alone, who sees the rows anyway and may write it into the project file; nothing here decides how a
-file is read. Of a database no row is read, and none of the statistics that it keeps of its columns.
+Names, Parquet schemas, schemas of databases and the first line of a CSV file are public. Facts from rows are
+shown only to the owner, who may see the rows anyway and may write the facts into the project file; no guess decides
+how a file is read. Of a database no row is read, and none of the statistics that it keeps of its columns.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from tacit.project.project_template import Draft, DraftColumn, DraftTable, toml_
 if TYPE_CHECKING:
     from tacit.project.project_file import Project
 
-#: Ends of the names of files that are read.
+#: Suffixes of the names of files that are read.
 CSV: Final = (".csv", ".tsv")
 PARQUET: Final = (".parquet", ".pq")
-#: Number of rows that are looked at.
+#: Maximal number of rows that are read.
 SAMPLE_ROWS: Final = 1000
-#: Number of rows that errors of averages suppose.
+#: Number of rows that is assumed for the error of an average.
 SUPPOSED: Final = 1000
-#: A date format that only the owner can tell: 03/04/2024 is in March or in April.
+#: Stands for a date format that only the owner knows: 03/04/2024 is in March or in April.
 AMBIGUOUS: Final = "?"
 _FIRST_BYTES: Final = 1 << 20
-#: A column with more different values than this is not offered as categories.
+#: A column with more distinct values is not offered as categories.
 _MOST_CATEGORIES: Final = 30
 _MOST_DIGITS: Final = 6
 _MOST_UNITS: Final = 5
-#: Different texts of a column that may be of another type than the others, which are then a fifth of it at most.
+#: Number of unreadable texts that a remark lists.
 _MOST_UNREAD: Final = 5
 _MOST_VALUES: Final = 1000
 
@@ -66,7 +66,7 @@ _NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
 _TIME: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?\Z")
 _TRUTH: Final = frozenset({"true", "false", "yes", "no"})
-#: By decimal mark: numbers with it, and the marks that may stand between thousands.
+#: By decimal mark: a pattern of numbers with it, and the marks that may separate thousands.
 _MARKED: Final = {
     ".": (re.compile(r"[+-]?([0-9]+|[0-9]{1,3}([, \u00a0\u202f'][0-9]{3})+)?(\.[0-9]+)?\Z"), ", \u00a0\u202f'"),
     ",": (re.compile(r"[+-]?([0-9]+|[0-9]{1,3}([. \u00a0\u202f'][0-9]{3})+)?(,[0-9]+)?\Z"), ". \u00a0\u202f'"),
@@ -82,14 +82,14 @@ _VARIABLE: Final = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}\Z")
 
 @dataclass(frozen=True)
 class TypeGuess:
-    """A type in the words of a project file; ``step`` for decimals."""
+    """A type as a project file writes it, with the ``step`` of a decimal."""
 
     type: str
     step: str | None = None
 
 
 def guess_unit(names: Iterable[str]) -> str | None:
-    """The column whose name says that it names a person, if one does: ``patient_id`` before ``id``."""
+    """Return the column whose name suggests that it identifies a person, ``patient_id`` before ``id``, or None."""
     by_name: dict[str, str] = {}
     for name in names:
         by_name.setdefault(name.lower().replace("-", "_"), name)
@@ -99,7 +99,7 @@ def guess_unit(names: Iterable[str]) -> str | None:
 
 
 def guess_type(values: Sequence[str | None]) -> TypeGuess | None:
-    """The narrowest type that all texts can be read as; None when there is nothing to go by."""
+    """Return the narrowest type that all texts can be read as; None without any text."""
     texts = [text.strip(" ") for text in values if text is not None and text.strip(" ")]
     if not texts:
         return None
@@ -111,7 +111,7 @@ def guess_type(values: Sequence[str | None]) -> TypeGuess | None:
     if all(point or _WHOLE.match(text) for point, text in zip(points, texts, strict=True)):
         digits = max(len(point.group(2)) for point in points if point)
         return TypeGuess("decimal", f"{10**-digits:.{digits}f}") if digits <= _MOST_DIGITS else TypeGuess("double")
-    # Zeros in front are part of a code, not of a number.
+    # Leading zeros are part of a code, not of a number.
     if all(map(_NUMBER.match, texts)) and not any(re.match(r"[+-]?0[0-9]", text) for text in texts):
         return TypeGuess("double")
     if all(map(_DATE.match, texts)):
@@ -120,7 +120,7 @@ def guess_type(values: Sequence[str | None]) -> TypeGuess | None:
 
 
 def guess_categories(values: Sequence[str | None]) -> list[str] | None:
-    """The different texts of a column, sorted, if they are few and come again and again."""
+    """Return the distinct texts of a column, sorted, if they are few and each occurs often; else None."""
     texts = [text for text in values if text]
     different = sorted(set(texts))
     few = 2 <= len(different) <= _MOST_CATEGORIES and 5 * len(different) <= len(texts)
@@ -128,9 +128,9 @@ def guess_categories(values: Sequence[str | None]) -> list[str] | None:
 
 
 def near_pairs(values: Iterable[str], listed: Collection[str] | None = None) -> list[tuple[str, str]]:
-    """Values that differ from a listed one in case, accents or spaces alone, each with that.
+    """Return pairs of a value and a listed one that differ only in case, accents or spaces.
 
-    Where none are listed: values that differ so from an earlier one.
+    Where no list is given, each value is compared with the earlier values.
     """
     known = {_spelled(text): text for text in sorted(listed or ())}
     found = []
@@ -147,7 +147,7 @@ def _spelled(value: str) -> str:
 
 
 def _has_digit(text: str) -> bool:
-    """Whether a text may be a number or a date, as ``n/a`` may not."""
+    """Return whether a text may be a number or a date, as ``n/a`` may not."""
     return any(sign.isdigit() for sign in text)
 
 
@@ -156,7 +156,7 @@ def _is_number(pattern: re.Pattern[str], text: str) -> bool:
 
 
 def _most_of(texts: Sequence[str | None], fits: Callable[[str], object]) -> tuple[list[str], Counter[str]]:
-    """The texts of a column that fit, and the others with their numbers; nothing where the others are many."""
+    """Return the texts of a column that fit, and counts of those that do not; both empty if over a fifth do not."""
     given = [text.strip() for text in texts if text is not None and text.strip()]
     others = Counter(text for text in given if not fits(text))
     if 5 * others.total() > len(given):
@@ -169,12 +169,12 @@ def _most_of(texts: Sequence[str | None], fits: Callable[[str], object]) -> tupl
 
 @dataclass(frozen=True)
 class CsvDraft:
-    """A CSV file as ``tacit init`` understands it.
+    """Draft of a CSV file for ``tacit init``.
 
     Args:
-        form: how it is written.
+        form: format of the file.
         columns: its columns.
-        texts: the first values of each column, by its name; empty where rows were not looked at.
+        texts: the first values of each column, by its name; empty if rows were not read.
         remarks: sentences for the owner.
     """
 
@@ -185,12 +185,12 @@ class CsvDraft:
 
 
 def draft_csv(path: Path, *, look: bool, show: bool = False) -> CsvDraft:
-    """Draft a CSV file; rows are looked at only if ``look`` says so, and values are in remarks only with ``show``.
+    """Draft a CSV file; rows are read only if ``look`` is set, and remarks quote values only if ``show`` is set.
 
     Raises:
         InputError: it has no header, or is in an encoding that cannot be read.
     """
-    # The parser takes a while to load, which a command that only shows its help need not wait for.
+    # Imported late: the parser is slow to import, and a command that only shows its help does not need it.
     from tacit.query.parsing.parse import is_writable
 
     form = guess_form(path, look=look)
@@ -223,10 +223,10 @@ def draft_csv(path: Path, *, look: bool, show: bool = False) -> CsvDraft:
 
 
 def guess_form(path: Path, *, look: bool) -> CsvFormat:
-    """The delimiter and the encoding of a file, and with ``look`` its decimal mark; only the first line without.
+    """Return the delimiter and the encoding of a file, and with ``look`` its decimal mark; else read only one line.
 
     Raises:
-        InputError: the file is in an encoding that cannot be read, with the command that converts it.
+        InputError: the file is in an encoding that cannot be read; the message has a command that converts it.
     """
     text, encoding = _sample(path, look=look)
     usual = delimiter_by_name(path.name)
@@ -241,7 +241,7 @@ def guess_form(path: Path, *, look: bool) -> CsvFormat:
 
 
 def read_rows(path: Path, form: CsvFormat) -> tuple[list[str], list[list[str]]]:
-    """The header and the first rows of a file. This reads data.
+    """Return the header and the first rows of a file. This reads data.
 
     Raises:
         InputError: the file cannot be read.
@@ -250,7 +250,7 @@ def read_rows(path: Path, form: CsvFormat) -> tuple[list[str], list[list[str]]]:
 
 
 def plain_numbers(texts: Sequence[str | None], form: CsvFormat) -> list[str | None]:
-    """Texts with their numbers as SQL writes them, for guesses."""
+    """Return texts with their numbers in SQL's notation, for guesses."""
     if not form.has_own_numbers:
         return list(texts)
     marks = form.thousands_mark + ("\u00a0\u202f" if form.thousands_mark == " " else "")
@@ -259,7 +259,7 @@ def plain_numbers(texts: Sequence[str | None], form: CsvFormat) -> list[str | No
 
 
 def _sample(path: Path, *, look: bool, encoding: str | None = None) -> tuple[str, str]:
-    """The beginning of a file, or its first line, and its encoding."""
+    """Return the beginning of a file, or its first line, and its encoding."""
     try:
         with path.open("rb") as stream:
             content = stream.read(_FIRST_BYTES) if look else stream.readline(_FIRST_BYTES)
@@ -277,17 +277,17 @@ def _sample(path: Path, *, look: bool, encoding: str | None = None) -> tuple[str
         try:
             return content.decode("utf-8-sig"), UTF_8
         except UnicodeDecodeError as problem:
-            # A letter that was cut off at the end is no sign of another encoding.
+            # A character that was cut off at the end does not indicate another encoding.
             encoding = UTF_8 if problem.start >= len(content) - 4 else "windows-1252"
     return content.decode("utf-8-sig" if encoding == UTF_8 else encoding, "replace"), encoding
 
 
 def _fit_of(text: str, sign: str) -> tuple[int, int]:
-    """How many of the next lines a sign splits into as many fields as the first, and how many those are."""
+    """Return the number of next lines that a delimiter splits into as many fields as the first, and of those fields."""
     try:
         rows = list(islice(csv.reader(text.splitlines(), delimiter=sign), 51))
     except csv.Error:
-        return -1, 0  # A field that is too long is no field.
+        return -1, 0  # A field is too long: not the delimiter.
     width = len(rows[0]) if rows else 0
     return (sum(len(row) == width for row in rows[1:]), width) if width > 1 else (-1, 0)
 
@@ -302,7 +302,7 @@ def _rows(text: str, delimiter: str) -> tuple[list[str], list[list[str]]]:
 
 
 def _name_of(header: str, place: int, taken: Sequence[str]) -> str:
-    """A name in queries for a column whose header is none: ``Ward name`` is ``ward_name``."""
+    """Return a name in queries for a column whose header is not a valid name: ``ward_name`` for ``Ward name``."""
     plain = unicodedata.normalize("NFKD", header.strip()).encode("ascii", "ignore").decode()
     words = re.sub(r"[^A-Za-z0-9]+", "_", plain).strip("_").lower()[:50]
     words = words if words and is_name(words) else f"c_{words}" if words else f"column_{place}"
@@ -314,7 +314,7 @@ def _name_of(header: str, place: int, taken: Sequence[str]) -> str:
 
 
 def _number_marks(columns: Sequence[Sequence[str]]) -> tuple[str, str]:
-    """The decimal mark and the thousands mark with which most numbers of a file can be read; else a point and none."""
+    """Return the decimal and thousands marks with which most numbers of a file can be read; else ``.`` and none."""
     found: list[tuple[int, str, str]] = []
     for mark, (pattern, others) in _MARKED.items():
         signs = set()
@@ -324,7 +324,7 @@ def _number_marks(columns: Sequence[Sequence[str]]) -> tuple[str, str]:
             unread += sum(_has_digit(text) for text in texts) - len(numbers)
             seen = {sign for text in numbers for sign in text if sign in others}
             marked = [text.rpartition(mark)[2] for text in numbers if mark in text]
-            # 1,234 alone may be either; a fraction of another length than three digits is none.
+            # 1,234 alone is ambiguous; digits after the mark that are not three are a fraction.
             if marked and (mark == "." or seen or any(len(fraction) != 3 for fraction in marked)):
                 fractions = True
                 signs |= seen
@@ -338,7 +338,7 @@ def _number_marks(columns: Sequence[Sequence[str]]) -> tuple[str, str]:
 def _csv_column(
     name: str, stored: str, values: list[str | None] | None, form: CsvFormat
 ) -> tuple[DraftColumn, Mapping[str, int]]:
-    """A column by the values that can be read, and the few others with their numbers."""
+    """Return a column as its readable values suggest it, and counts of the few other values."""
     column = DraftColumn(name, source=None if stored == name else stored)
     guess = guess_type(values) if values is not None else None
     if guess is None or values is None:
@@ -351,7 +351,7 @@ def _csv_column(
             return replace(column, type=date[0], date_format=date[1]), no_dates
         pattern = _MARKED[form.decimal_mark][0] if form.has_own_numbers else _NUMBER
         numbers, no_numbers = _most_of(values, partial(_is_number, pattern))
-        # A type other than text that all but a few values have.
+        # A type other than text of all but a few values.
         for found, kinds, rest in (
             (guess_type(dates), ("date", "timestamp"), no_dates),
             (guess_type(plain_numbers(numbers, form)), ("integer", "decimal", "double"), no_numbers),
@@ -364,9 +364,9 @@ def _csv_column(
 
 
 def _date_format(texts: Sequence[str]) -> tuple[str, str] | None:
-    """The type and the format of a column of dates that SQL does not read; None where it has none.
+    """Return the type and the format of a column of dates that SQL does not read; None if none fits.
 
-    The format is :data:`AMBIGUOUS` where day and month can be exchanged in every row.
+    The format is :data:`AMBIGUOUS` if day and month can be swapped in every row.
     """
     found = []
     for form in (day + clock for day in _DAYS for clock in _CLOCKS):
@@ -383,7 +383,7 @@ def _date_format(texts: Sequence[str]) -> tuple[str, str] | None:
 
 
 def _form_remarks(form: CsvFormat, columns: Sequence[DraftColumn]) -> Iterator[str]:
-    """Sentences about the form of a file; none where it is the usual one."""
+    """Yield sentences about the format of a file where it differs from the default."""
     if form.delimiter is not None:
         yield f"fields are separated by {form.delimiter!r}"
     if form.encoding != UTF_8:
@@ -402,7 +402,7 @@ def _form_remarks(form: CsvFormat, columns: Sequence[DraftColumn]) -> Iterator[s
 
 
 def _mixed_remark(name: str, texts: Sequence[str | None], form: CsvFormat) -> list[str]:
-    """The sentence for the owner about a column of texts in which half of the values are numbers, or more."""
+    """Return a sentence for the owner about a text column in which at least half of the values are numbers."""
     pattern = _MARKED[form.decimal_mark][0] if form.has_own_numbers else _NUMBER
     given = [text.strip() for text in texts if text is not None and text.strip()]
     numbers = sum(_is_number(pattern, text) for text in given)
@@ -413,7 +413,7 @@ def _mixed_remark(name: str, texts: Sequence[str | None], form: CsvFormat) -> li
 
 
 def _unread_remark(name: str, kind: str, others: Mapping[str, int], *, show: bool) -> str:
-    """The sentence for the owner about texts of a column that are not of its type; quoted if ``show``."""
+    """Return a sentence for the owner about texts of a column that are not of its type; quoted if ``show``."""
     if not show:
         words = "tacit doctor --look lists them, and null_values in the table says which stand for no value"
         return f"{name}: is read as {kind}; some of its first values cannot be read so and become NULL; {words}"
@@ -427,13 +427,13 @@ def _unread_remark(name: str, kind: str, others: Mapping[str, int], *, show: boo
 
 
 def _value_remarks(name: str, texts: Sequence[str | None], *, show: bool) -> list[str]:
-    """Sentences for the owner about the texts of a column: units, spellings that nearly match; quoted if ``show``."""
+    """Return sentences for the owner about the texts of a column: units, nearly equal spellings; quoted if ``show``."""
     given = [text for text in texts if text is not None and text.strip()]
     if texts and not given:
         return [f"{name}: is empty in the first rows; state its type, or delete its line"]
     said = []
     units = [_WITH_UNIT.match(text.strip()) for text in given]
-    # Letters right before digits alone, as in P0017, are the name of a thing: no amount and its unit of measurement.
+    # Letters directly before digits, as in P0017, are an identifier, not an amount with its unit of measurement.
     named = all(_CODE.match(text.strip()) for text in given)
     if given and not named and all(unit and (unit.group(1) or unit.group(2)) for unit in units):
         signs = sorted({repr(unit.group(1) or unit.group(2)) for unit in units if unit})
@@ -456,10 +456,10 @@ def _value_remarks(name: str, texts: Sequence[str | None], *, show: bool) -> lis
 def draft_file(
     path: Path, beside: Path, *, public: bool, unit: str | None, look: bool, show: bool = False
 ) -> DraftTable:
-    """Draft one table from its file without asking; rows are looked at if ``look``, remarks quote if ``show``.
+    """Draft one table from its file without asking; rows are read if ``look``, remarks quote values if ``show``.
 
     Raises:
-        InputError: it cannot be read, or has no columns that can be used.
+        InputError: it cannot be read, or none of its columns can be used.
     """
     from tacit.project.source import Source, column_types, table_name
 
@@ -492,11 +492,11 @@ def draft_file(
 def postgres_tables(
     address: str, names: Sequence[str], public: Sequence[str], unit: str | None
 ) -> tuple[DraftTable, ...]:
-    """Draft tables and views of a database from its own schema, without asking.
+    """Draft tables and views of a database from its schema, without asking.
 
     Raises:
-        InputError: the database cannot be reached or there is no such table; none is named, and those that there are
-            are listed.
+        InputError: the database cannot be reached, or a table does not exist; or no table is named, and the message
+            lists the existing ones.
     """
     wanted = [*((name, False) for name in names), *((name, True) for name in public)]
     try:
@@ -505,7 +505,7 @@ def postgres_tables(
             raise InputError("table", f"name the tables to protect, each with --table; this role can read: {listed}")
         stored = stored_types(address, {name: name for name, _ in wanted})
     except InputError as problem:
-        # A message about a project's engine is about the address here, and of a table's source about --table.
+        # A problem of the project's engine is one of the address here, and one of a table's source is one of --table.
         raise InputError("sources" if problem.parameter == "project.engine" else "table", problem.problem) from None
     found = []
     for source, is_public in wanted:
@@ -521,7 +521,7 @@ def postgres_tables(
 
 
 def _with_unit(table: DraftTable, unit: str | None) -> DraftTable:
-    """A table with the stated column as its unit, or a guess; public tables have none."""
+    """Return a table with the stated column as its unit, or with a guess; a public table stays without one."""
     if table.public:
         return table
     names = [column.name for column in table.columns if column.why_not is None]
@@ -530,10 +530,10 @@ def _with_unit(table: DraftTable, unit: str | None) -> DraftTable:
 
 
 def address_without_secrets(address: str) -> str:
-    """The address of a database as it may stand in a file: passwords are left out, unless a variable stands for them.
+    """Return the address of a database without passwords, except for ``${NAME}`` of a variable.
 
     Raises:
-        InputError: it cannot be told apart from its password.
+        InputError: the password cannot be separated from the address.
     """
     from psycopg import Error
     from psycopg.conninfo import conninfo_to_dict
@@ -554,7 +554,7 @@ def address_without_secrets(address: str) -> str:
         before, after = conninfo_to_dict(address), conninfo_to_dict(plain)
     except Error:
         before, after = {}, {"password": address}
-    # As libpq reads both: the same place, and no secret in what is kept.
+    # libpq must read both as the same place, with no secret in the second.
     for name in _SECRETS:
         before.pop(name, None)
     left = [str(after.pop(name, None) or "") for name in _SECRETS]
@@ -564,13 +564,13 @@ def address_without_secrets(address: str) -> str:
 
 
 def project_name(output: Path) -> str:
-    """A name for the project of a file: that of its folder."""
+    """Return a name for the project of a file: the name of its folder."""
     name = output.resolve().parent.name
     return name if name.isprintable() and name.isascii() and name else "project"
 
 
 def read_sample(path: Path, names: Sequence[str]) -> dict[str, list[str | None]]:
-    """The first rows of a Parquet file, each value as text and each column by its name. This reads data."""
+    """Return the first rows of a Parquet file, as text by column name. This reads data."""
     from tacit.engines.files import first_rows
 
     rows = first_rows(path, names, SAMPLE_ROWS)
@@ -590,7 +590,7 @@ def _relative(path: Path, beside: Path) -> str:
 
 
 def sum_and_average_errors(draft: Draft, table: DraftTable, column: str, epsilon: str) -> tuple[float, float] | None:
-    """Errors of the sum and of the average of a column asked together; None where no plan can be made."""
+    """Return the errors of the sum and the average of a column in one query; None where no plan can be made."""
     from tacit.project.project_file import as_declared
     from tacit.query.catalog import Catalog, Column, Population, Table
     from tacit.query.parsing.sql_text import name_text
@@ -625,9 +625,9 @@ def sum_and_average_errors(draft: Draft, table: DraftTable, column: str, epsilon
 
 
 def csv_checks(loaded: Project, name: str, *, look: bool = False) -> Iterator[DoctorCheck]:
-    """Findings about lines and values that no row shows, each with a remedy; none where files are read whole.
+    """Yield findings about lines and values that no row shows, each with a remedy; none for an intact file.
 
-    They name lines and columns and hold no value and no count, so that they may be logged; with ``look`` they do.
+    They name lines and columns and quote no values and no counts, so that they may be logged; with ``look`` they quote.
     """
     source, table = loaded.sources[name], loaded.catalog.table(name)
     if table is None:
@@ -652,7 +652,7 @@ def csv_checks(loaded: Project, name: str, *, look: bool = False) -> Iterator[Do
         yield DoctorCheck(where, False, words, _form_remedy(loaded, name) or remedy)
     if not (report.nothing_read or report.partly_read):
         return
-    # The columns as they would be drafted now, by their name in the source.
+    # The columns as a new draft would have them, by their name in the source.
     drafted: dict[str, DraftColumn] = {}
     form = source.csv
     try:
@@ -678,12 +678,12 @@ def csv_checks(loaded: Project, name: str, *, look: bool = False) -> Iterator[Do
             words += f": {', '.join(f'{text!r} ({number:,})' for text, number in values)}"
             stated = ", ".join(toml_text(text) for text, _ in values)
             remedy = hint or f"null_values = [{stated}] in [tables.{name}] would state that they stand for no value"
-        # A setting that would read them is a problem; a few texts for no value are a remark.
+        # If a setting would read them it is a problem; otherwise a few texts that stand for NULL are a remark.
         yield DoctorCheck(f"column {name}.{column}", not hint, words if hint else f"{words}; {remedy}", hint)
 
 
 def _form_remedy(loaded: Project, name: str) -> str:
-    """Settings that the first rows of a file ask for and the project file does not have."""
+    """Return settings that the first rows of a file suggest and the project file does not have."""
     source = loaded.sources[name]
     if not source.files or not source.files[0].is_file():
         return ""
@@ -701,7 +701,7 @@ def _form_remedy(loaded: Project, name: str) -> str:
 
 
 def _column_remedy(draft: DraftColumn, form: CsvFormat, now: CsvFormat) -> str:
-    """A setting under which the first values of a column could be read."""
+    """Return a setting under which the first values of a column could be read; empty if none is known."""
     stated = now.date_formats.get((draft.source or draft.name).lower()) or now.date_format
     if draft.date_format == AMBIGUOUS and stated is None:
         return 'state its date_format, such as "%d/%m/%Y" or "%m/%d/%Y"'

@@ -59,7 +59,7 @@ _BUDGET: Final = 'epsilon = "3"\n'
 
 @dataclass(frozen=True)
 class Ward:
-    """A ward, publicly known; ``cost`` and ``stay`` only make the visits."""
+    """A ward, public; ``cost`` and ``stay`` are only used to generate visits."""
 
     name: str
     building: str
@@ -80,7 +80,7 @@ _WARDS = (
 
 @dataclass(frozen=True)
 class Patient:
-    """One of the persons to protect."""
+    """One of the people to protect."""
 
     patient_id: int
     age: int
@@ -102,18 +102,18 @@ class Visit:
 
 @dataclass(frozen=True)
 class Hospital:
-    """All three tables."""
+    """The three tables of the example."""
 
     patients: tuple[Patient, ...]
     visits: tuple[Visit, ...]
     wards: tuple[Ward, ...]
 
     def write(self, folder: Path, *, delta: str = "") -> Path:
-        """Write the tables and a project file; returns the latter.
+        """Write the tables and a project file; return the path of the project file.
 
         Args:
-            folder: for all of them.
-            delta: of the budget, so that groups can be chosen privately; without one the account is pure.
+            folder: folder for all files.
+            delta: delta of the budget, with which group keys are selected privately; without one the account is pure.
         """
         write_parquet(folder / "patients.parquet", [vars(patient) for patient in self.patients])
         write_parquet(folder / "visits.parquet", [vars(visit) for visit in self.visits])
@@ -127,13 +127,13 @@ class Hospital:
 
 
 class _Dice:
-    """Numbers that look thrown and are not: each is a scrambled count of an index and of how many were drawn."""
+    """Deterministic pseudo-random numbers: a hash of an index and of the count of numbers drawn before."""
 
     def __init__(self, index: int) -> None:
         self._state = (index * 0x9E3779B97F4A7C15 + 0x1D8E4E27C47D124F) % 2**64
 
     def below(self, bound: int) -> int:
-        """A number from 0 to one less than ``bound``."""
+        """Return a number from 0 to ``bound`` - 1."""
         self._state = (self._state + 0x9E3779B97F4A7C15) % 2**64
         mixed = (self._state ^ self._state >> 30) * 0xBF58476D1CE4E5B9 % 2**64
         mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB % 2**64
@@ -143,7 +143,7 @@ class _Dice:
         return self.below(100) < percent
 
     def small(self, most: int) -> int:
-        """From 1 to ``most``, small numbers more often."""
+        """Return a number from 1 to ``most``; small numbers are more likely."""
         return 1 + min(self.below(most), self.below(most), self.below(most))
 
 
@@ -168,7 +168,7 @@ def make_hospital() -> Hospital:
 
 def _visit(number: int, patient: Patient, name: str, dice: _Dice) -> Visit:
     ward = next(ward for ward in _WARDS if ward.name == name)
-    # More are ill in winter: a third of summer's visits are thrown again.
+    # More people are ill in winter: a third of summer's visits get a new day.
     day = dice.below(365)
     if dice.chance(35) and 120 < day < 270:
         day = dice.below(365)

@@ -1,11 +1,11 @@
-"""Owner's view: what each limit would keep, and which values bounds, types and categories leave out.
+"""Owner's view: the share of rows that each limit keeps, and the values that bounds, types and categories leave out.
 
-Exact numbers of protected rows, **not private**: for the owner of the data, on the owner's own terminal. ``tacit
-doctor`` and ``tacit init`` print them there, say so, and write them nowhere. Numbers that follow from them and are put
-into a project file become public; AUTO finds such numbers privately.
+Exact numbers of protected rows, **not private**: for the owner of the data, on the owner's terminal. ``tacit
+doctor`` and ``tacit init`` print them there with a warning, and write them nowhere. Numbers that are derived from them
+and put into a project file become public; AUTO finds such numbers privately.
 
-Tables of a database server or of Spark are not read here: their rows would leave the database. For the picture of a
-column of PostgreSQL the first rows are read (:func:`brought_near`), by the role of the project.
+Tables of a database server or of Spark are not read here: their rows would leave the database. Only to show a column
+of PostgreSQL are its first rows read (:func:`brought_near`), by the role of the project.
 """
 
 # ruff: noqa: S608 - names are quoted, values are bound
@@ -36,23 +36,23 @@ if TYPE_CHECKING:
 
 
 NOT_PRIVATE: Final = "Not private: exact numbers of protected rows, for the owner's eyes. Do not pass them on."
-#: Choices that are shown, until one keeps everything.
+#: Limits that are shown, up to the first that keeps everything.
 _CHOICES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-#: Columns of categories by which a person's groups are counted.
+#: Maximal number of columns of categories by which a person's groups are counted.
 _MOST_KEYS: Final = 3
-#: Values of a column that are compared with its categories, and how many are shown.
+#: Maximal numbers of a column's values that are compared with its categories, and of pairs that are shown.
 _MOST_VALUES: Final = 10_000
 _MOST_NEAR: Final = 5
-#: Expected errors are those of a count at this cost.
+#: The errors shown are those of a count at this epsilon.
 EPSILON: Final = "1"
 _BETA: Final = Fraction(1, 20)
-#: Rows of a table of a database that are read for a picture.
+#: Maximal number of rows of a database's table that are read to show a column.
 MOST_ROWS: Final = 50_000
 _BINS: Final = 48
-#: Values that are listed with their counts, and letters of each that are shown.
+#: Maximal number of values that are listed with their counts, and of characters of each.
 _MOST_LISTED: Final = 200
 _MOST_LETTERS: Final = 120
-#: Values compared with each other and with categories.
+#: Maximal number of values compared with each other and with categories.
 _MOST_COMPARED: Final = 10_000
 _DAY_SECONDS: Final = 86_400
 _EPOCH: Final = dt.date(1970, 1, 1).toordinal()
@@ -60,13 +60,13 @@ _EPOCH: Final = dt.date(1970, 1, 1).toordinal()
 
 @dataclass(frozen=True, slots=True)
 class LimitChoice:
-    """One choice of a limit.
+    """One value of a contribution bound, and what it keeps.
 
     Args:
-        number: of rows or groups of a person that count.
+        number: maximal number of rows or groups per person.
         kept: share of the rows, or of the pairs of person and group, that count.
-        whole: share of the people of whom everything counts.
-        error: of a count at epsilon 1, exceeded once in 20 times.
+        whole: share of the people all of whose rows or groups count.
+        error: error of a count at epsilon 1, exceeded with probability 1/20.
     """
 
     number: int
@@ -80,16 +80,16 @@ class LimitChoice:
 
 @dataclass(frozen=True, slots=True)
 class ColumnLoss:
-    """Values of a column that an answer reads otherwise than they are stored; shares of all rows.
+    """Values of a column that an answer reads differently from how they are stored, as shares of all rows.
 
     Args:
-        name: of the column.
-        outside: beyond its bounds: counted as the nearest bound.
+        name: name of the column.
+        outside: beyond its bounds: clipped to the nearest bound.
         unreadable: not of its type: read as NULL.
         unlisted: not among its categories: in no group.
         missing: NULL, in a column of categories without NULL: in no group.
-        near: values not among its categories that differ from one in case, accents or spaces alone, each with it; of
-            a text without categories, values that differ from another in this way, each with that.
+        near: pairs of a value that is not a category and a category from which it differs only in case, accents or
+            spaces; for text without categories, pairs of two values.
     """
 
     name: str
@@ -117,15 +117,15 @@ class ColumnLoss:
 
 @dataclass(frozen=True, slots=True)
 class RowsKept:
-    """A protected table, its limits and its losses, in exact numbers.
+    """A protected table, its contribution bounds and its losses, in exact numbers.
 
     Args:
         table: its name.
-        rows: that belong to a person.
-        people: who have any.
-        by_rows: what each ``max_rows`` keeps of an answer without groups; empty where a person has one row.
-        by_groups: what each ``max_groups`` keeps of an answer by a column of categories, by its name.
-        losses: columns with values that are not read as they are stored.
+        rows: number of rows that belong to a person.
+        people: number of people with rows.
+        by_rows: choices of ``max_rows`` for an answer without groups; empty if each person has one row.
+        by_groups: choices of ``max_groups`` for an answer grouped by a column of categories, by its name.
+        losses: columns with values that are read differently from how they are stored.
     """
 
     table: str
@@ -147,7 +147,7 @@ class RowsKept:
 
 
 def owner_views(project: Project) -> Iterator[RowsKept]:
-    """The protected tables of a project whose rows are in files or frames, in order."""
+    """Yield the views of the protected tables of a project whose rows are all in files or frames, in order."""
     read = {name: source for name, source in project.sources.items() if not source.is_elsewhere}
     tables = [table for table in project.catalog.tables if not table.public]
     if project.engine != "duckdb" or len(read) < len(project.sources):
@@ -158,7 +158,7 @@ def owner_views(project: Project) -> Iterator[RowsKept]:
 
 
 def rows_kept(project: Project, name: str) -> RowsKept | None:
-    """The view of one protected table without its losses; None where its rows are in a database, or it is public."""
+    """Return the view of one protected table without its losses; None if it is public, or rows are in a database."""
     table = project.catalog.table(name)
     elsewhere = any(source.is_elsewhere for source in project.sources.values())
     if table is None or table.public or elsewhere or project.engine != "duckdb":
@@ -169,7 +169,7 @@ def rows_kept(project: Project, name: str) -> RowsKept | None:
 
 
 def _narrowed(catalog: Catalog, table: Table) -> Catalog:
-    """A catalog with the columns that units and groups of a table need; reading a line takes time for each column."""
+    """Return a catalog with only the columns that units and groups of a table need: reading takes time per column."""
     wanted = {(other.name.lower(), (other.unit or "").lower()) for other in catalog.tables}
     for other in catalog.tables:
         for key in other.foreign_keys:
@@ -185,7 +185,7 @@ def _narrowed(catalog: Catalog, table: Table) -> Catalog:
 
 @contextmanager
 def reading_rows(catalog: Catalog, sources: Mapping[str, Source]) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A database whose views are the tables of a catalog, for the owner alone.
+    """Open a database whose views are the tables of a catalog, for the owner alone.
 
     Raises:
         InputError: the rows cannot be read.
@@ -200,7 +200,7 @@ def reading_rows(catalog: Catalog, sources: Mapping[str, Source]) -> Iterator[du
 
 
 def draft_choices(source: Source, unit: str) -> tuple[LimitChoice, ...]:
-    """Choices of ``max_rows`` for a file whose column ``unit`` names the person."""
+    """Return choices of ``max_rows`` for a file whose column ``unit`` identifies the person."""
     stored = column_types(source, "source")
     kind = TEXT if stored is None else stored.get(unit) or TEXT
     table = Table("draft", (Column("unit", kind, stored=unit),), public=True)
@@ -236,7 +236,7 @@ def _view(
 
 
 def _owned(catalog: Catalog, table: Table) -> tuple[str, str]:
-    """The unit of a row of a table, which is ``t0``, and the joins that lead to it."""
+    """Return the SQL of the unit of a table's row, where the table is ``t0``, and the joins that lead to it."""
     joined, here = f"{_quoted(table.name)} AS t0", 0
     owner = table
     for key in catalog.path_to_unit(table):
@@ -250,7 +250,7 @@ def _owned(catalog: Catalog, table: Table) -> tuple[str, str]:
 
 
 def _histogram(connection: duckdb.DuckDBPyConnection, owned: str, values: Sequence[Any] = ()) -> Counter[int]:
-    """Number of people by number of rows."""
+    """Return the number of people for each number of rows."""
     each = f"SELECT count(*) AS n FROM ({owned}) WHERE u IS NOT NULL GROUP BY u"
     found = connection.execute(f"SELECT n, count(*) FROM ({each}) GROUP BY n", list(values)).fetchall()
     return Counter(dict(found))
@@ -270,7 +270,7 @@ def _choices(counts: Counter[int]) -> tuple[LimitChoice, ...]:
 
 
 def _loss(connection: duckdb.DuckDBPyConnection, table: Table, column: Column, source: Source) -> ColumnLoss:
-    """The shares of the rows of a column that are read otherwise than they are stored."""
+    """Return the shares of a column's values that are read differently from how they are stored."""
     name, values = _quoted(column.name), []
     outside = unlisted = missing = "false"
     if column.bounds is not None:
@@ -286,7 +286,7 @@ def _loss(connection: duckdb.DuckDBPyConnection, table: Table, column: Column, s
     rows, read, *found_rows = connection.execute(asked, values).fetchall()[0]
     unreadable = _texts(table, column, source) - read
     shares = [count / max(rows, 1) for count in (found_rows[0], max(unreadable, 0), found_rows[1], found_rows[2])]
-    # What cannot be read is NULL; it is counted once.
+    # Unreadable values are NULL; they are counted once.
     shares[3] = max(shares[3] - shares[1], 0.0)
     outside_share, unreadable_share, unlisted_share, missing_share = shares
     is_free = column.categories is None and column.name.lower() != (table.unit or "").lower()
@@ -295,7 +295,7 @@ def _loss(connection: duckdb.DuckDBPyConnection, table: Table, column: Column, s
 
 
 def _near(connection: duckdb.DuckDBPyConnection, table: Table, column: Column) -> tuple[tuple[str, str], ...]:
-    """Some values of a text that are nearly one of its categories, or without categories nearly another value."""
+    """Return some values of a text column that are nearly a category, or without categories nearly another value."""
     if column.type != TEXT:
         return ()
     name = _quoted(column.name)
@@ -308,7 +308,7 @@ def _near(connection: duckdb.DuckDBPyConnection, table: Table, column: Column) -
 
 
 def _texts(table: Table, column: Column, source: Source) -> int:
-    """Number of texts in a column that are not empty; 0 where it is not stored as text, or declared to be text."""
+    """Return the number of nonempty texts in a column; 0 if it is declared as text, or not stored as text."""
     stored = column_types(source, table.name)
     is_text = source.kind == "csv" if stored is None else stored.get(column.stored_name) == TEXT
     if column.type == TEXT or not is_text:
@@ -320,7 +320,7 @@ def _texts(table: Table, column: Column, source: Source) -> int:
 
 
 def _in_categories(column: Column, source: str = "t0.") -> tuple[str, list[Any]]:
-    """Whether a row has a listed value, and the values of the placeholders."""
+    """Return the SQL condition that a row has a listed value, and the values of its placeholders."""
     values = [_stored(value, column.type) for value in column.categories or () if value is not None]
     name = f"{source}{_quoted(column.name)}"
     listed = f"{name} IN ({', '.join('?' * len(values))})" if values else "false"
@@ -328,7 +328,7 @@ def _in_categories(column: Column, source: str = "t0.") -> tuple[str, list[Any]]
 
 
 def _stored(value: Any, kind: SqlType) -> Any:
-    """A declared value as the views hold it: decimals are whole numbers of their last digit."""
+    """Return a declared value as the views hold it: decimals are integers, in units of their last digit."""
     if kind.kind is Kind.DECIMAL:
         return int(Fraction(value) * 10**kind.scale)
     return float(value) if kind.kind is Kind.DOUBLE else value
@@ -346,7 +346,7 @@ def _percent(share: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BoundChoice:
-    """Bounds of round numbers and the share of the values within them."""
+    """A choice of round clipping bounds, and the share of the values within them."""
 
     low: str
     high: str
@@ -355,17 +355,17 @@ class BoundChoice:
 
 @dataclass(frozen=True, slots=True)
 class ColumnHistogram:
-    """Values of a column of numbers, dates or timestamps; places of the last two are days, counted as Python does.
+    """Histogram of a column of numbers, dates or timestamps; the unit of dates and timestamps is an ordinal day.
 
     Args:
-        rows: of the table.
-        values: rows with one that can be read.
+        rows: number of rows of the table.
+        values: number of rows with a readable value.
         edges: ends of the bins, one more than there are counts.
-        counts: values in each bin.
-        outside: values below the first and above the last edge.
-        clipped: share of the values below and above the bounds; None where there are none.
-        choices: bounds of round numbers, the narrowest first.
-        is_time: whether places are days.
+        counts: number of values in each bin.
+        outside: numbers of values below the first and above the last edge.
+        clipped: shares of the values below and above the bounds; None without bounds.
+        choices: choices of round bounds, the narrowest first.
+        is_time: whether the unit of the edges is a day, counted as ``datetime.date.toordinal`` does.
     """
 
     rows: int
@@ -380,15 +380,15 @@ class ColumnHistogram:
 
 @dataclass(frozen=True, slots=True)
 class ColumnValues:
-    """The different values of a column.
+    """The distinct values of a column.
 
     Args:
-        rows: of the table.
-        missing: rows without a value.
-        different: number of different values.
-        values: the most frequent ones with their rows.
-        unlisted: share of the rows whose value is not among the categories; None where there are none.
-        near: values that differ from another, or from a category, in case, accents or spaces alone, each with that.
+        rows: number of rows of the table.
+        missing: number of rows without a value.
+        different: number of distinct values.
+        values: the most frequent values with their numbers of rows.
+        unlisted: share of the rows whose value is not among the categories; None without categories.
+        near: pairs of a value and another value, or a category, that differ only in case, accents or spaces.
     """
 
     rows: int
@@ -400,14 +400,14 @@ class ColumnValues:
 
     @property
     def can_be_listed(self) -> bool:
-        """Whether all values are here as they are, each on one line."""
+        """Whether all values are listed here, unshortened and each on one line."""
         whole = all(len(text) < _MOST_LETTERS and text.isprintable() for text, _ in self.values)
         return 0 < self.different == len(self.values) and whole
 
 
 @dataclass(frozen=True, slots=True)
 class UnitFacts:
-    """A column as the one that names the person: rows, rows without a name, people, and the most rows of one."""
+    """A column as the unit: rows, rows without a value in it, people, and the largest number of rows of one person."""
 
     rows: int
     missing: int
@@ -416,7 +416,7 @@ class UnitFacts:
 
 
 def brought_near(engine: Any, source: Source, column: Column) -> Source:
-    """A source that can be looked at: itself, or the column in the first rows of a table of PostgreSQL.
+    """Return a source that can be read here: itself, or the column in the first rows of a table of PostgreSQL.
 
     Raises:
         InputError: the table cannot be read, or it is Spark's.
@@ -430,7 +430,7 @@ def brought_near(engine: Any, source: Source, column: Column) -> Source:
 
 
 def unit_facts(source: Source, column: Column) -> UnitFacts:
-    """Check a column that names the person.
+    """Return the facts about a column that identifies the person.
 
     Raises:
         InputError: the source cannot be read here.
@@ -443,7 +443,7 @@ def unit_facts(source: Source, column: Column) -> UnitFacts:
 
 
 def histogram(source: Source, column: Column) -> ColumnHistogram | None:
-    """The histogram of an ordered column; None where no value of it can be read.
+    """Return the histogram of an ordered column; None if none of its values can be read.
 
     Raises:
         InputError: the source cannot be read here.
@@ -489,7 +489,7 @@ def histogram(source: Source, column: Column) -> ColumnHistogram | None:
 
 
 def column_values(source: Source, column: Column) -> ColumnValues:
-    """The values of a column as text, the most frequent first.
+    """Return the values of a column as text, the most frequent first.
 
     Raises:
         InputError: the source cannot be read here.
@@ -523,7 +523,7 @@ def column_values(source: Source, column: Column) -> ColumnValues:
 
 @contextmanager
 def _opened(source: Source, column: Column) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection in which ``t`` has the column ``v`` of a source, read as the DuckDB engine does."""
+    """Open a connection in which ``t`` has the column ``v`` of a source, read as the DuckDB engine reads it."""
     if source.is_elsewhere:
         raise InputError("source", "is in a database, and was not brought near")
     for file in source.files:
@@ -541,7 +541,7 @@ def _category_text(value: Any, kind: SqlType) -> str:
 
 
 def place_of_value(value: Any) -> float:
-    """A number, a date or a timestamp as a place on the axis of a histogram."""
+    """Return a number, a date or a timestamp as a coordinate on the axis of a histogram."""
     if isinstance(value, dt.datetime):
         seconds = value.hour * 3600 + value.minute * 60 + value.second
         return value.toordinal() + seconds / _DAY_SECONDS
@@ -551,7 +551,7 @@ def place_of_value(value: Any) -> float:
 def _span(
     least: float, most: float, first: float, last: float, bounds: tuple[float, ...] | None
 ) -> tuple[float, float]:
-    """Ends of the picture: nearly all values and the bounds; a few values far out do not decide it."""
+    """Return the ends of the histogram: nearly all values and the bounds; a few outliers do not extend it."""
     inner = [first, last, *(bounds or ())]
     low, high = min(inner), max(inner)
     room = 0.15 * (high - low)
@@ -564,7 +564,7 @@ def _span(
 
 
 def _bins(low: float, high: float, *, whole: bool) -> tuple[float, float, float, int]:
-    """Ends, width and number of the bins; of whole numbers and days each has as many."""
+    """Return ends, width and number of the bins; for integers and dates every bin holds equally many."""
     if not whole:
         return low, high, (high - low) / _BINS, _BINS
     first, last = math.floor(low), math.ceil(high)
@@ -574,7 +574,7 @@ def _bins(low: float, high: float, *, whole: bool) -> tuple[float, float, float,
 
 
 def _bound_choices(share: Callable[..., float], least: float, middle: float, most: float) -> tuple[BoundChoice, ...]:
-    """Round bounds, from the first above the middle to the first that keeps everything."""
+    """Return choices of round bounds, from the first above the median to the first that keeps everything."""
     reach = max(abs(least), abs(most))
     start = max(abs(middle), reach / 10**6, 10.0**-9)
     found: list[BoundChoice] = []

@@ -1,7 +1,7 @@
-"""Editing of a project file: its text, edited value by value, its problems, its changes, and how it is saved.
+"""Editing of a project file: its text, edited value by value, its problems, its changes, and saving it.
 
-The text is the only state. A choice of the owner is an edit of the text (:func:`edit_toml`), so that the file that is
-shown is the file that is saved, and comments and settings of which the editor knows nothing stay as they are.
+The text is the only state. An owner's choice is an edit of the text (:func:`edit_toml`), so that the shown file is
+the saved file, and comments and settings that the editor does not know stay as they are.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ from tacit.project.project_template import (
     toml_text,
 )
 
-#: A place in a file: the keys that lead to it.
+#: A place in a file: the sequence of keys that leads to it.
 Place = tuple[str, ...]
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+\Z")
 _NUMBER: Final = re.compile(r"[+-]?(0|[1-9][0-9]{0,17})(\.[0-9]{1,17})?\Z")
 _DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
-#: A project file has some kilobytes; an editor in a browser is no place for a megabyte.
+#: Maximal number of characters: a project file has some kilobytes.
 MOST_TEXT: Final = 1 << 20
-#: Tables with more columns are edited in the text.
+#: Maximal number of columns; tables with more must be edited in the text.
 MOST_COLUMNS: Final = 2000
 
 
 def edit_toml(text: str, changes: Mapping[Place, Any]) -> str:
-    """The text with other values at some places; None takes a value, or a whole table, away.
+    """Return the text with new values at some places; None removes a value or a whole table.
 
-    What is returned is read again and holds exactly what was asked for. Comments stay, those behind a value in their
+    The result is parsed again and compared with the wanted content. Comments stay, those behind a value in their
     column where there is room.
 
     Raises:
         InputError: the text is not TOML, or is written in a way that cannot be edited in place.
     """
-    # Entered here only: it belongs to the server, which shows the pages.
+    # Imported only here: tomlkit is installed with the server.
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
     from tomlkit.items import InlineTable
@@ -74,7 +74,7 @@ def edit_toml(text: str, changes: Mapping[Place, Any]) -> str:
             for key in above:
                 inner = shown.setdefault(key, tomlkit.table())
                 if isinstance(inner, InlineTable):
-                    # A part of it: the table is written anew.
+                    # An inline table is replaced as a whole.
                     last, value = key, plain[key]
                     break
                 plain, shown = plain[key], inner
@@ -87,7 +87,7 @@ def edit_toml(text: str, changes: Mapping[Place, Any]) -> str:
                 room = len(old.trivia.comment_ws) + len(old.as_string()) - len(new.as_string())
                 new.trivia.comment_ws = " " * max(room, 2)
         text = tomlkit.dumps(document)
-        # A table without a key may stand in the text or not.
+        # An empty table in the text equals none.
         if _filled(tomllib.loads(text)) == _filled(wanted):
             return text
     except (TOMLKitError, ValueError, LookupError, TypeError, AttributeError):
@@ -101,10 +101,10 @@ def _filled(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def toml_value(value: Any) -> str:
-    """A value as TOML, on one line.
+    """Return a value as TOML, on one line.
 
     Raises:
-        TypeError: TOML has no such value.
+        TypeError: TOML has no such type of value.
     """
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -128,7 +128,7 @@ def _key(key: str) -> str:
 
 @dataclass(frozen=True)
 class Change:
-    """One setting with other words than in the file on disk; empty where it is not there."""
+    """One setting that differs from the file on disk; empty text where it is not set."""
 
     place: str
     before: str
@@ -138,11 +138,11 @@ class Change:
 class EditedProject:
     """A project file, perhaps a new one, while it is edited; safe to use from several threads.
 
-    ``revision`` grows with every edit. An edit says which revision it is about, so that a page that is out of date
+    ``revision`` grows with every edit. An edit names the revision that it is based on, so that an outdated page
     changes nothing.
 
     Raises:
-        InputError: it is there and cannot be read, or is not TOML.
+        InputError: the file exists and cannot be read, or is not TOML.
     """
 
     def __init__(self, path: Path) -> None:
@@ -164,7 +164,7 @@ class EditedProject:
         return self.text != self.on_disk
 
     def edit(self, revision: int, changes: Mapping[Place, Any]) -> None:
-        """Change values; None takes one away. A form that states what is there already is never out of date.
+        """Change values; None removes one. An edit without changes is never outdated.
 
         Raises:
             InputError: the text was edited since, or cannot be edited in place.
@@ -178,12 +178,12 @@ class EditedProject:
                 if value is not None:
                     text = _without_hints(text, place)
                 if place[-1] == "unit" and len(place) == 3:
-                    # Whose name a column is, it has no bounds and no categories.
+                    # The unit column has no bounds and no categories.
                     text = _without_hints(text, (*place[:2], "columns", str(value)))
             self._keep(text)
 
     def rewrite(self, revision: int, text: str) -> None:
-        """Put another text in its place.
+        """Replace the whole text.
 
         Raises:
             InputError: it is too long or not TOML, or the text was edited since.
@@ -194,10 +194,10 @@ class EditedProject:
             self._keep(text if text.endswith("\n") else f"{text}\n")
 
     def add(self, revision: int, table: DraftTable, engine: str | None = None) -> str:
-        """Add a drafted table, and return its name: another where there is such a table already.
+        """Add a drafted table, and return its name, which gets a number if it is taken.
 
         Raises:
-            InputError: its columns are too many for this editor, or the text was edited since.
+            InputError: it has too many columns for this editor, or the text was edited since.
         """
         if len(table.columns) > MOST_COLUMNS:
             raise InputError(
@@ -221,7 +221,7 @@ class EditedProject:
             return name
 
     def problems(self) -> list[str]:
-        """Reasons for which the file cannot be opened: the open places, else the first error."""
+        """Return the reasons why the file cannot be opened: its open places, else the first error."""
         content = self.content
         places = open_places(content)
         if places:
@@ -233,7 +233,7 @@ class EditedProject:
         return []
 
     def project(self) -> Project:
-        """The project that the text describes.
+        """Return the project that the text describes.
 
         Raises:
             InputError: as the loader.
@@ -241,7 +241,7 @@ class EditedProject:
         return project_of(validate(ProjectModel, self.content), self.folder)
 
     def viewable(self, name: str) -> Project:
-        """The project without what is still open, to look at a table; without the other tables if one is wrong.
+        """Return the project without its open places, to view a table; without the other tables if one has an error.
 
         Raises:
             InputError: as the loader.
@@ -254,15 +254,15 @@ class EditedProject:
             return project_of(validate(ProjectModel, content), self.folder)
 
     def changes(self) -> list[Change]:
-        """Settings that differ from the file on disk, in the order of the new text."""
+        """Return the settings that differ from the file on disk, in the order of the new text."""
         before = {} if self.on_disk is None else _parsed(self.on_disk)
         return changes_between(before, self.content)
 
     def save(self, revision: int) -> None:
-        """Write the text in one step, so that a reader sees the old file or the new one.
+        """Write the text atomically, so that a reader sees the old file or the new one.
 
         Raises:
-            InputError: the file on disk was changed since it was read, or cannot be written; it stays as it is then.
+            InputError: the file on disk was changed since it was read, or cannot be written; it then stays as it is.
         """
         with self._lock:
             self._check(revision)
@@ -291,7 +291,7 @@ class EditedProject:
 
 
 def draft_source(path: Path, beside: Path, *, public: bool) -> DraftTable:
-    """Draft a table from a file for its owner, who sees its values.
+    """Draft a table from a file for its owner, who may see its values.
 
     Raises:
         InputError: it cannot be read, or has too many columns for this editor.
@@ -300,7 +300,7 @@ def draft_source(path: Path, beside: Path, *, public: bool) -> DraftTable:
         from tacit.engines.registry import csv_header
         from tacit.project.draft import guess_form
 
-        # Guesses take a moment for each column, so columns are counted first.
+        # Guessing takes time per column, so columns are counted first.
         columns = len(csv_header(str(path), guess_form(path, look=False)))
         if columns > MOST_COLUMNS:
             raise InputError(
@@ -310,7 +310,7 @@ def draft_source(path: Path, beside: Path, *, public: bool) -> DraftTable:
 
 
 def changes_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
-    """Settings that differ between two contents of a file."""
+    """Return the settings that differ between two contents of a file."""
     old, new = dict(_settings(before)), dict(_settings(after))
     return [
         Change(".".join(place), old.get(place, ""), new.get(place, ""))
@@ -320,7 +320,7 @@ def changes_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> list
 
 
 def stated_value(text: str) -> Any:
-    """A bound or a category as the owner typed it: a number, a day, or a text.
+    """Return a bound or a category as the owner typed it: a number, a date, or text.
 
     A number with more digits than a float has is kept as text, which is read exactly.
     """
@@ -346,7 +346,7 @@ def _settings(content: Mapping[str, Any], above: Place = ()) -> Iterator[tuple[P
 
 
 def _closed(content: dict[str, Any]) -> dict[str, Any]:
-    """A content without its open places: budgets do not matter, a column without a type is not there."""
+    """Return a content without its open places: budgets are emptied, a column without a type is removed."""
     people = content.get("populations")
     if isinstance(people, dict):
         content["populations"] = {name: {} if isinstance(said, dict) else said for name, said in people.items()}
@@ -364,8 +364,8 @@ def _closed(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_hints(text: str, place: Place) -> str:
-    """The text without comments of the template that offered words for a place that has them now."""
-    # A setting of a column stands in the line of the column.
+    """Return the text without the template's comments that offered a value for a place that now has one."""
+    # A setting of a column is in the line of the column.
     above = place[:3] if place[:1] == ("tables",) and len(place) > 3 else place[:-1]
     key, header = place[len(above)], f"[{'.'.join(above)}]"
     start = text.find(f"{header}\n")
@@ -398,7 +398,7 @@ def _read_text(path: Path) -> str | None:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write a file beside the old one and put it in its place; a link stays, and so do the rights of an old file."""
+    """Write a new file and rename it over the old one; a link stays, and so do the permissions of the old file."""
     place = path.resolve()
     temporary = ""
     try:

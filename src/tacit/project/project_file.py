@@ -1,9 +1,9 @@
 """Project file: tables, protected units and budgets.
 
-The file is TOML, read strictly: an unknown word, a missing number or a value of the wrong kind is an error that names
+The file is TOML, read strictly: an unknown key, a missing number or a value of the wrong type is an error that names
 the table and the column. Nothing in it is taken from data, and of data files only the names and types of columns are
-read, where a file format has them (Parquet): a schema is public, contents are not. Bounds and categories are always
-the owner's own words.
+read, if the file format states them (Parquet): a schema is public, contents are not. Bounds and categories are always
+declared by the owner.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tacit.query.types import TEXT, Kind, SqlType, Value, as_value, parse_type
 
 
 def as_declared(value: Any, kind: SqlType, where: str) -> Value:
-    """``value`` in the type of a column, or an InputError that names the place.
+    """Return ``value`` as a value of a column's type, or raise an InputError that names the place.
 
     Numbers are read from their decimal text, so 0.1 is one tenth. Dates may be written as dates or as ISO text.
     """
@@ -61,7 +61,7 @@ def _read(value: Any, kind: SqlType, where: str) -> Value | None:
     return as_value(value, kind)
 
 
-#: A number in a file; a text is read exactly.
+#: A number in a project file; text is read exactly.
 FileNumber = str | int | float
 _Model = TypeVar("_Model", bound=BaseModel)
 _Cell = bool | int | float | str | dt.datetime | dt.date
@@ -79,7 +79,7 @@ ContributionField = Annotated[ContributionNumber, PlainValidator(_contribution)]
 
 
 class StrictModel(BaseModel):
-    """A part of a file: a word that it does not know is an error."""
+    """A part of a project file; an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -87,8 +87,8 @@ class StrictModel(BaseModel):
 class ColumnModel(StrictModel):
     """Declarations of the owner about a column; see :class:`tacit.query.catalog.Column`.
 
-    ``source`` is the column's name in the source, where queries are to call it otherwise. ``date_format`` is for a
-    date or timestamp in CSV, such as ``"%d.%m.%Y"``.
+    ``source`` is the column's name in the source, if queries use another name. ``date_format`` is for a date or
+    timestamp in CSV, such as ``"%d.%m.%Y"``.
     """
 
     source: str | None = None
@@ -104,20 +104,20 @@ class ColumnModel(StrictModel):
 
 
 class TableModel(StrictModel):
-    """A table: its source, and whose it is.
+    """A table: its source, its population and unit, and declarations about its columns.
 
-    ``schema`` is the word that queries may write before the name, as in ``hospital.visits``; ``public``, ``main``
-    and ``dbo`` are accepted without it.
+    ``schema`` is the schema name that queries may write before the table's name, as in ``hospital.visits``; ``public``,
+    ``main`` and ``dbo`` are always accepted.
 
-    ``version`` is for tables of a database: a word that the owner changes when answers from before are to be bought
-    anew. Files say by themselves when they change.
+    ``version`` is for tables of a database: a text that the owner changes when earlier answers are to be replaced by
+    new ones, at a new cost. The version of a file is a digest of its content.
 
-    ``delimiter``, ``encoding``, ``decimal_mark``, ``thousands_mark``, ``date_format`` and ``null_values`` say how a
-    CSV source is written; see :class:`tacit.engines.files.CsvFormat`.
+    ``delimiter``, ``encoding``, ``decimal_mark``, ``thousands_mark``, ``date_format`` and ``null_values`` state the
+    format of a CSV source; see :class:`tacit.engines.files.CsvFormat`.
 
-    ``max_groups`` and ``max_rows`` hold for queries that state no number: each is one, or ``"auto"``, which has it
-    found privately within the cost of a query, as where nothing is stated. ``max_groups_limit`` and
-    ``max_rows_limit`` are ceilings for queries, and without them any number may be stated.
+    ``max_groups`` and ``max_rows`` hold for queries that state no number: each is a number, or ``"auto"``, by which it
+    is found privately within the cost of a query; this is also the default. ``max_groups_limit`` and ``max_rows_limit``
+    are upper limits for queries, and without them any number may be stated.
     """
 
     source: str
@@ -128,7 +128,7 @@ class TableModel(StrictModel):
     thousands_mark: str | None = None
     date_format: str | None = None
     null_values: tuple[str, ...] | None = None
-    # "schema" is a word of pydantic's own.
+    # pydantic has a method called "schema".
     named_in: str | None = Field(default=None, alias="schema")
     public: bool = False
     population: str | None = None
@@ -144,14 +144,14 @@ class TableModel(StrictModel):
 
 
 class PolicyModel(StrictModel):
-    """What the owner allows within a budget; amounts are epsilons.
+    """Limits on spending within a budget; amounts are epsilons.
 
     Args:
-        per_query: the most that one query may cost.
-        per_analyst: the most that one analyst may spend, fixed with their first charge unless an operator decides.
-        per_version: the most that all charges in one ``version`` may amount to; the budget is the total of all.
-        version: a word for the data as they are, or for a period; another word begins another one.
-        warn_at: per cent of a budget or a share from which a warning is shown.
+        per_query: the largest cost of one query.
+        per_analyst: the cap of one analyst, fixed with their first charge unless an operator decides otherwise.
+        per_version: the cap on all charges in one ``version``; the budget is the cap on the charges of all versions.
+        version: a name for the present data, or for a period; another name begins another version.
+        warn_at: percentages of a budget or a share from which on a warning is shown.
     """
 
     per_query: FileNumber | None = None
@@ -168,7 +168,7 @@ class PolicyModel(StrictModel):
 
 
 class PopulationModel(StrictModel):
-    """A budget, and how it is counted.
+    """The budget of a population, and its currency.
 
     ``query_delta`` is the delta of a query that needs one and states none; by default a hundredth of the budget's.
     """
@@ -184,14 +184,14 @@ class PopulationModel(StrictModel):
 
     @property
     def policy_version(self) -> str:
-        """The version that the policy states, as the ledger spells it; empty for none."""
+        """The policy's version in the ledger's spelling; empty if it states none."""
         stated = None if self.policy is None else self.policy.version
         return plain_name(stated, "version") if stated else ""
 
 
 class _About(StrictModel):
     name: str = "project"
-    # Not shown: an address may hold a password.
+    # Not in repr: an address may hold a password.
     engine: str = Field(default="duckdb", repr=False)
     ledger: str = "tacit.ledger"
     anchor: str | None = None
@@ -199,10 +199,10 @@ class _About(StrictModel):
 
 
 class LimitsModel(StrictModel):
-    """Limits of one query on the machine, so that a hostile one cannot take the curator down.
+    """Limits of one query on the machine's resources, so that a hostile query cannot stop the curator.
 
-    ``memory`` is a size such as ``"4GB"``; by default most of the machine's, and on a server its workers' share.
-    ``spill`` is a folder for what exceeds it.
+    ``memory`` is a size such as ``"4GB"``; by default most of the machine's, which on a server its workers share.
+    ``spill`` is a folder for data that exceeds it.
     """
 
     seconds: float | None = Field(default=300, gt=0)
@@ -212,7 +212,7 @@ class LimitsModel(StrictModel):
 
 
 class GroupModel(StrictModel):
-    """What a group of an identity provider stands for; without ``populations`` its people see all of them."""
+    """Role of a group of an identity provider; without ``populations`` its members see all populations."""
 
     role: Literal["owner", "analyst", "auditor"]
     populations: tuple[str, ...] | None = None
@@ -222,8 +222,8 @@ class OpenIDModel(StrictModel):
     """An identity provider of a server.
 
     ``client_secret`` is a place, ``env:NAME`` or ``file:/run/secrets/name``, never the secret itself. ``name_claim``
-    is what people are called, ``groups_claim`` lists their groups; either may be a path such as
-    ``realm_access.roles``. Of the groups in the file, the first that a person is in decides about the role.
+    holds a person's name, ``groups_claim`` lists their groups; either may be a path such as ``realm_access.roles``. A
+    person's role is that of the first group in the file that they belong to.
     """
 
     issuer: str = Field(pattern=r"^https?://[^?#\s]+$")
@@ -236,7 +236,7 @@ class OpenIDModel(StrictModel):
 
 
 class ServerModel(StrictModel):
-    """What a server of the project knows beside its options."""
+    """Settings of a server of the project that are not command-line options."""
 
     oidc: dict[Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}$")], OpenIDModel] = Field(
         default_factory=dict
@@ -244,7 +244,7 @@ class ServerModel(StrictModel):
 
 
 class ProjectModel(StrictModel):
-    """The whole file."""
+    """The whole project file."""
 
     project: _About = Field(default_factory=_About)
     limits: LimitsModel = Field(default_factory=LimitsModel)
@@ -255,10 +255,10 @@ class ProjectModel(StrictModel):
 
 @dataclass(frozen=True)
 class Project:
-    """A project ready to be opened: public metadata, where each table is, the budgets, and where they are kept.
+    """A project ready to be opened: public metadata, the source of each table, budgets, and places of ledger and keys.
 
-    ``ledger``, ``anchor`` and ``key`` are places; None where there is no project file that says so. A file or frame
-    that its owner opens alone has no limits but the machine's.
+    ``ledger``, ``anchor`` and ``key`` are places; None without a project file that states them. A file or frame that
+    its owner opens without a project file has only the machine's limits.
     """
 
     name: str
@@ -274,17 +274,17 @@ class Project:
 
 
 def load(path: str | Path) -> Project:
-    """The project that a file describes; relative sources are looked for beside the file."""
+    """Return the project that a file describes; relative sources are looked up in the file's folder."""
     return project_of(read_model(path), Path(path).parent)
 
 
 def read_model(path: str | Path) -> ProjectModel:
-    """The content of a project file; its data is not looked at."""
+    """Return the content of a project file; no data is read."""
     return validate(ProjectModel, read_toml(Path(path), "project"))
 
 
 def project_of(model: ProjectModel, folder: Path) -> Project:
-    """The project of a file that was read; relative sources are looked for in its folder."""
+    """Return the project of a parsed file; relative sources are looked up in ``folder``."""
     about = model.project
     kind = engine_kind(about.engine)
     sources = {
@@ -314,7 +314,7 @@ def _check_providers(model: ProjectModel) -> None:
 
 @dataclass(frozen=True)
 class Places:
-    """Locations of the files that outlast the process."""
+    """Places of the files that outlive the process."""
 
     ledger: str | None
     anchor: str | None
@@ -322,7 +322,7 @@ class Places:
 
 
 def load_places(path: str | Path) -> Places:
-    """Locations of a project's ledger and keys; its data is not looked at."""
+    """Return the places of a project's ledger and keys; no data is read."""
     return _places(read_model(path).project, Path(path).parent)
 
 
@@ -332,12 +332,12 @@ def _places(about: _About, folder: Path) -> Places:
 
 
 def _beside(text: str | None, folder: Path) -> str | None:
-    """A place in the words of the project file; relative ones are beside it."""
+    """Return a place of the project file; a relative path is in the file's folder."""
     return text if text is None or text == MEMORY or "://" in text else str(folder / text)
 
 
 def validate(kind: type[_Model], content: object, where: str = "") -> _Model:
-    """The content as a model, or an InputError that names the place of the first problem."""
+    """Return the content as a model, or raise an InputError that names the place of the first problem."""
     try:
         return kind.model_validate(content)
     except ValidationError as problem:
@@ -352,10 +352,10 @@ _FORM = ("delimiter", "encoding", "decimal_mark", "thousands_mark", "date_format
 
 
 def written_as(source: Source, model: TableModel, name: str) -> Source:
-    """A source with the form of its CSV files.
+    """Return a source with the format of its CSV files.
 
     Raises:
-        InputError: the form is none, or is stated of a source that is not CSV.
+        InputError: the format is invalid, or is stated of a source that is not CSV.
     """
     stated = {word: said for word in _FORM if (said := getattr(model, word)) is not None}
     dates = {
@@ -379,7 +379,7 @@ def written_as(source: Source, model: TableModel, name: str) -> Source:
 def build(
     model: ProjectModel, sources: Mapping[str, Source], known: Mapping[str, Mapping[str, SqlType | None]] | None = None
 ) -> Project:
-    """Build the project of a checked file; ``known`` are columns reported by a database."""
+    """Return the project of a checked file; ``known`` are columns reported by a database."""
     populations = [Population(name, as_relation(population.relation)) for name, population in model.populations.items()]
     for name, table in model.tables.items():
         if table.population is not None and table.population not in model.populations:
@@ -442,10 +442,10 @@ def _table(name: str, model: TableModel, source: Source, known: Mapping[str, Sql
 
 
 def declared_type(said: ColumnModel) -> str | None:
-    """The type that categories or bounds say by themselves, for sources that state none; None where they do not.
+    """Return the type that categories or bounds imply, for sources that state no types; None if they imply none.
 
-    Bounds that are numbers may hold fractions between them, so they say DOUBLE; state ``integer``, or ``decimal`` and a
-    step, for whole numbers and amounts.
+    Between numeric bounds there may be fractions, so they imply DOUBLE; state ``integer``, or ``decimal`` and a step,
+    for whole numbers and amounts.
     """
     if said.categories is not None:
         listed = said.categories
@@ -471,7 +471,7 @@ def _temporal(values: tuple[_Cell, ...]) -> str | None:
 
 
 def _number(model: TableModel, stated: ContributionNumber | None) -> ContributionNumber:
-    """A contribution number; where none is stated and a person may have several rows, it is found privately."""
+    """Return a contribution bound: as stated; else 1 if a person has one row at most, and AUTO otherwise."""
     if stated is not None:
         return stated
     unit = next((said for name, said in model.columns.items() if name.lower() == (model.unit or "").lower()), None)

@@ -1,7 +1,7 @@
-"""Text of a new project file with comments and marked gaps, and its reading as TOML.
+"""Text of a new project file with comments and marked gaps, and reading of such files as TOML.
 
-A mark is the text ``"?"``. :func:`open_places` finds the marks of a file, so that an error can name them. Nothing here
-needs the machinery of queries, which a command that only shows its help does not wait for.
+A mark is the text ``"?"``. :func:`open_places` finds the marks of a file, so that an error can name them. This module
+does not import the query planner, so that a command that only shows its help starts fast.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from tacit.core.names import is_name
 from tacit.engines.files import UTF_8, CsvFormat
 from tacit.query.contribution import AUTO, ContributionNumber
 
-#: The delta of a first account: groups without declared categories are found privately with it.
+#: The delta of a first account; it allows private group selection where no categories are declared.
 DELTA: Final = "1e-6"
-#: Stands where the owner has to say something.
+#: Marks a value that the owner has to fill in.
 MARK: Final = "?"
 _NUMBERS = ("integer", "decimal", "double")
 _ASIDE = 34
@@ -31,19 +31,19 @@ _ASIDE = 34
 
 @dataclass(frozen=True)
 class DraftColumn:
-    """Declarations about a column so far.
+    """Draft of a column's declarations.
 
     Args:
         name: its name.
-        type: in the words of a project file; None where the owner has to say it.
-        step: of a decimal.
-        bounds: as the owner stated them.
-        categories: as the owner confirmed them.
-        states_type: whether the source itself knows the type, so that the file need not.
+        type: its type as a project file writes it; None if the owner has to state it.
+        step: step of a decimal.
+        bounds: clipping bounds as the owner stated them.
+        categories: categories as the owner confirmed them.
+        states_type: whether the source states the type, so that the file need not.
         few_values: whether it looked like a column of categories.
-        why_not: a reason to leave the column out.
-        source: its name in the source, where that is another.
-        date_format: of a date in CSV that SQL would not read.
+        why_not: the reason to leave the column out; None for a usable column.
+        source: its name in the source, if that differs.
+        date_format: format of dates in CSV that SQL does not read.
     """
 
     name: str
@@ -59,15 +59,14 @@ class DraftColumn:
 
     @property
     def is_number(self) -> bool:
-        """Whether bounds make sums and averages possible."""
         return self.type in _NUMBERS
 
 
 @dataclass(frozen=True)
 class DraftTable:
-    """Declarations about a table so far.
+    """Draft of a table's declarations.
 
-    ``guess`` is a unit that was offered and not confirmed, ``form`` how a CSV file is written, and ``remarks`` are
+    ``guess`` is a unit that was offered and not confirmed, ``form`` the format of a CSV file, and ``remarks`` are
     sentences for the owner.
     """
 
@@ -83,13 +82,13 @@ class DraftTable:
     remarks: tuple[str, ...] = ()
 
     def with_column(self, column: DraftColumn) -> DraftTable:
-        """Copy with one column in another form."""
+        """Return a copy in which ``column`` replaces the column of its name."""
         return replace(self, columns=tuple(column if old.name == column.name else old for old in self.columns))
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A project so far; ``engine`` is where the tables are, without a password, and None for files."""
+    """Draft of a project; ``engine`` is the address of the database without a password, None for files."""
 
     name: str
     tables: tuple[DraftTable, ...]
@@ -102,14 +101,14 @@ class Draft:
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """Sentences for the owner where the budget stated so far protects little; usually none."""
+        """Sentences for the owner if the budget stated so far protects little; usually none."""
         epsilon = PureDP(self.epsilon) if self.epsilon is not None else PureDP(0)
         stated = epsilon if self.delta is None else ApproxDP(epsilon.epsilon, self.delta)
         return cautions_about_account(stated)
 
 
 def typed_column(name: str, kind: str | None) -> DraftColumn:
-    """A column of a source that states its types; ``kind`` is in SQL's words, None where Tacit does not read it."""
+    """Return a column of a source that states its types; ``kind`` is the SQL type, None if Tacit does not read it."""
     if not is_name(name):
         return DraftColumn(name, why_not="cannot be used: a name has letters, digits and underscores; rename it")
     if kind is None:
@@ -122,7 +121,7 @@ def toml_text(text: str) -> str:
 
 
 def open_places(content: Mapping[str, Any], where: str = "") -> list[str]:
-    """Every place of a file that still holds a mark, in order."""
+    """Return all places of a file that still hold a mark, in order."""
     places = []
     for key, value in content.items():
         place = f"{where}.{key}" if where else key
@@ -134,12 +133,12 @@ def open_places(content: Mapping[str, Any], where: str = "") -> list[str]:
 
 
 def read_toml(place: Path, parameter: str, missing: str = "") -> dict[str, Any]:
-    """The content of a TOML file.
+    """Return the content of a TOML file.
 
     Args:
         place: the file.
-        parameter: that names it.
-        missing: the problem in words, where there is no such file.
+        parameter: name of the parameter that names the file, for messages.
+        missing: message for a missing file.
 
     Raises:
         InputError: it cannot be read, or is not TOML.
@@ -154,7 +153,7 @@ def read_toml(place: Path, parameter: str, missing: str = "") -> dict[str, Any]:
 
 
 def read_project(project: Path) -> dict[str, Any]:
-    """The content of a project file in which no place is left open."""
+    """Return the content of a project file without open places."""
     if project.suffix.lower() != ".toml":
         raise InputError("project", f"must be a project file (.toml), got {str(project)!r}; tacit init makes one")
     missing = f"there is no {project}; tacit init makes one, --project names another"
@@ -175,7 +174,7 @@ def table_text(table: DraftTable, draft: Draft) -> str:
 
 
 def hints_of(key: str) -> re.Pattern[str]:
-    """A pattern for the comments below a key that offer words for it; once it has some they are of no use."""
+    """Return a pattern of the comments that offer a value for a key, to remove them once it has one."""
     offers = "= .*# (for sums and averages|for groups|a guess, by the name of the column)"
     return re.compile(rf"^# *{re.escape(key)} *({offers}|is .*, as the source says)$\n?", re.MULTILINE)
 
@@ -258,7 +257,7 @@ def _column(column: DraftColumn, width: int, table: DraftTable) -> Iterator[str]
         return
     words = _words(column)
     line = f"{column.name:<{width}} = {{ {', '.join(words)} }}" if words else ""
-    # A source that states its types needs no line for a column of which nothing else is known.
+    # A source that states its types needs no line for a column without other declarations.
     yield line or f"# {column.name:<{width}} is {column.type}, as the source says"
     if table.public or column.name in (table.unit, table.guess):
         return
@@ -286,7 +285,7 @@ def _words(column: DraftColumn) -> list[str]:
 
 
 def _end(text: str) -> str:
-    """A bound as the owner wrote it: a number as one, anything else as text."""
+    """Return a bound as TOML: a number as the owner wrote it, other values as text."""
     return text if re.fullmatch(r"[+-]?(0|[1-9][0-9]*)(\.[0-9]+)?", text) else toml_text(text)
 
 

@@ -1,10 +1,10 @@
-"""Sizes and values of public tables, read once per version.
+"""Numbers of rows and values of public tables, read once per version.
 
-Only public tables are read, by the engine's own way of reading public relations, so the numbers are as public as the
-tables. They are part of what a plan is a function of.
+Only public tables are read, by the way in which the engine reads public relations, so the numbers are as public as the
+tables. A plan may depend on them.
 
-A column with declared categories or bounds keeps them. Of any other column the range is read, and the values where
-there are at most :data:`~tacit.query.types.MAX_VALUES`: they are public keys, and bounds of sums and averages.
+Declared categories or bounds of a column stay. Of any other column the range is read, and the values if there are at
+most :data:`~tacit.query.types.MAX_VALUES`: they serve as public group keys, and as bounds of sums and averages.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from tacit.query.relational.expressions import TRUE, literal
 from tacit.query.relational.functions import call
 from tacit.query.types import INTEGER, MAX_VALUES, Domain, Kind, Range, SqlType, Value, finite, ordinal, with_null_key
 
-#: Columns that one statement counts.
+#: Number of columns that one statement counts.
 _TOGETHER: Final = 16
-#: Characters of all values of one column.
+#: Maximal number of characters of all values of one column.
 _MOST_TEXT: Final = 500_000
-#: A table that cannot be read counts as too large for any join that multiplies by it.
+#: Size of a table that cannot be read: too large for any join that multiplies by it.
 _UNREADABLE: Final = PublicSize(10**12, {})
 _COUNT: Final = UnitCall("count_rows", None, None, None, INTEGER)
 
 
 class PublicSizes:
-    """The catalog with the sizes of its public tables, as they are now; safe to use from several threads."""
+    """A catalog with the present sizes of its public tables; safe to use from several threads."""
 
     def __init__(self, catalog: Catalog, engine: Engine, version: Callable[[Iterable[str]], str]) -> None:
-        #: As declared.
+        #: The catalog without sizes.
         self.declared = catalog
         self._engine = engine
         self._version = version
@@ -48,7 +48,6 @@ class PublicSizes:
         self._state = 0
 
     def now(self) -> tuple[int, Catalog]:
-        """A number that changes whenever a size does, and the catalog with all sizes."""
         if not self.tables:
             return 0, self.declared
         with self._lock:
@@ -59,7 +58,7 @@ class PublicSizes:
             return self._state, self._measured
 
     def _renew(self, table: Table) -> bool:
-        """Count a table unless its state is known; whether the numbers are new."""
+        """Count a table unless its version is known; return whether the numbers changed."""
         name = table.name.lower()
         known = self._sizes.get(name)
         try:
@@ -68,7 +67,7 @@ class PublicSizes:
                 return False
             size = self._count(table)
         except EngineError:
-            # Queries about other tables are none the worse for it.
+            # Queries about other tables still work.
             version, size = "", _UNREADABLE
         self._sizes[name] = version, size
         return known is None or known[1] != size
@@ -79,10 +78,10 @@ class PublicSizes:
         for start in range(0, len(table.columns), _TOGETHER):
             columns = table.columns[start : start + _TOGETHER]
             (found,) = self._engine.rows(_counted(scan, start, columns), most=1)
-            # Every statement begins with the number of rows.
+            # The result of every statement begins with the number of rows.
             rows, numbers = _whole(found[0]), list(found[1:])
             for column in columns:
-                # Three numbers of a column, and two ends where values have an order of places.
+                # Three numbers of a column, and the two ends if its type is ordered.
                 width = 5 if column.type.is_ordered else 3
                 facts[column.name.lower()] = _Facts(*numbers[:width])
                 del numbers[:width]
@@ -96,7 +95,7 @@ class PublicSizes:
         return PublicSize(rows, repeats, domains)
 
     def _values(self, table: Table, scan: RelationNode, facts: Mapping[str, _Facts]) -> Mapping[str, list[Value]]:
-        """The values of columns that have few enough, read together where types are equal."""
+        """Return the values of columns that have few enough; columns of equal type are read together."""
         listed: dict[SqlType, list[int]] = defaultdict(list)
         for slot, column in enumerate(table.columns):
             few = facts[column.name.lower()].distinct <= MAX_VALUES
@@ -120,23 +119,23 @@ class PublicSizes:
 
 
 class _Facts:
-    """One column of a table: the most rows that share a value, rows with one, distinct ones, and their ends."""
+    """One column of a table: most rows with one value, rows not NULL, distinct values, minimum and maximum."""
 
     def __init__(
         self, repeats: object, present: object, distinct: object, low: Value | None = None, high: Value | None = None
     ) -> None:
-        # The largest and the sum of no groups are none.
+        # The maximum and the sum of no groups are NULL.
         self.repeats, self.present, self.distinct = _whole(repeats), _whole(present), _whole(distinct)
         self.low, self.high = low, high
 
 
 def _whole(number: object) -> int:
-    """A count; the largest of no groups is none."""
+    """Return a count; 0 for NULL, the maximum of no groups."""
     return number if isinstance(number, int) else 0
 
 
 def _can_be_keys(values: Sequence[Value]) -> bool:
-    """Whether values can be written into statements and answers: not too long, and without NUL characters."""
+    """Return whether values can be written into statements and answers: not too long, and without NUL characters."""
     texts = [value for value in values if isinstance(value, str)]
     return sum(map(len, texts)) <= _MOST_TEXT and not any("\0" in text for text in texts)
 
@@ -146,7 +145,7 @@ def _is_declared(column: Column) -> bool:
 
 
 def _counted(scan: RelationNode, start: int, columns: Sequence[Column]) -> RelationNode:
-    """One row: how many rows there are, then for each column what :class:`_Facts` says."""
+    """Return a relation of one row: the number of rows, then for each column the numbers of :class:`_Facts`."""
     found = ownership.group(scan, [], [(_COUNT, Domain())])
     for slot, column in enumerate(columns, start):
         counted = _alike(scan, slot)
@@ -164,20 +163,20 @@ def _counted(scan: RelationNode, start: int, columns: Sequence[Column]) -> Relat
 
 
 def _alike(scan: RelationNode, slot: int) -> RelationNode:
-    """The values of a column other than NULL, each with the number of its rows."""
+    """Return the values of a column other than NULL, each with the number of its rows."""
     there = ownership.keep(scan, call("not", call("is_null", reference(scan, slot))))
     return ownership.group(there, [(None, reference(there, slot))], [(_COUNT, Domain())])
 
 
 def _domain(column: Column, facts: _Facts, rows: int, values: list[Value] | None) -> Domain:
-    """Knowledge about a column, as exact as the table itself."""
+    """Return the domain of a column, as exact as the table itself."""
     nullable = facts.present < rows
     if values:
         known = finite(values, column.type, nullable=nullable)
         return with_null_key(known) if nullable else known
     step = column.type.step if column.step is None else column.step
     if facts.low is None or facts.high is None:
-        # No row has a value, or the type has no places.
+        # No row has a value, or the type is not ordered.
         return Domain(nullable=nullable, step=step)
     span = Range(ordinal(facts.low, column.type), ordinal(facts.high, column.type))
     return Domain(span, nullable, None, step, null_is_key=nullable)

@@ -1,25 +1,25 @@
-"""Sources of tables: where their rows are, their columns and fingerprints, and whom they belong to.
+"""Sources of tables: their rows, columns and fingerprints, and the population that each belongs to.
 
-A budget belongs to persons, not to a file name. So every protected source leaves marks in the ledger, and a mark that
-is known belongs to one population for good:
+A budget belongs to people, not to a file name. So the ledger records *marks* of every protected source, and a recorded
+mark belongs to one population for good:
 
-* ``content``: the SHA-256 of its bytes. A copy, a renamed file, another table name, another project file: the same.
-* ``path``: where it really lies, links resolved. A file that was rewritten in place is a new version of the same.
-* ``file``: device, inode and first bytes. A file that was moved and then appended to, or reached through a path in
-  another case: the same. (Numbers of deleted files are used again, hence the first bytes.)
-* ``alike``: a keyed digest of its rows that knows neither their order nor how they are written, for CSV and Parquet
-  files and frames that are not too large (:class:`RowDigest`). Other line ends, another order, several
-  files, CSV turned into Parquet: the same.
+* ``content``: the SHA-256 of its bytes. It recognises a copy, a renamed file, another table name or project file.
+* ``path``: its real path, links resolved. It recognises a file that was rewritten in place, as a new version.
+* ``file``: device, inode and first bytes. It recognises a file that was moved and then appended to, or opened by a path
+  in another case. (Inodes of deleted files are used again, hence the first bytes.)
+* ``alike``: a keyed digest of its rows that does not depend on their order or encoding, for CSV and Parquet files and
+  frames of limited size (:class:`RowDigest`). It recognises other line ends, another order, a split into several files,
+  and CSV turned into Parquet.
 
-Content read here leaves as a digest alone, and the ledger sees that through a keyed hash. The digest of
-all files of a source is also its *version*: repeats of a query are free within one version.
+Content read here is kept only as a digest, which the ledger stores as a keyed hash. The digest of all files of a source
+is also its *version*: repeats of a query are free within one version.
 
-*Columns* are compared to detect a changed schema. The reading of a column, and that it can name a person, was settled
-when the project was opened. A CSV file whose columns were exchanged, or a Parquet file whose ids have become doubles,
-would be read by what was settled for another one.
+*Columns* are compared to detect a changed schema. The type of a column, and that it can identify a person, is checked
+when the project is opened. Without the comparison, a CSV file whose columns were swapped, or a Parquet file whose ids
+have become doubles, would be read by checks that were made for another file.
 
 *Binding* happens when a project is opened and again whenever a source has changed: a known source under another
-population is refused, and so is one that is suddenly called public. A changed file is a new version under the same
+population is refused, and so is one that is now declared public. A changed file is a new version under the same
 account.
 """
 
@@ -60,9 +60,9 @@ from tacit.ledger.protection import Binding
 from tacit.query.catalog import ROW, Catalog, Column, Table, unit_path, unit_type
 from tacit.query.types import SqlType, Value
 
-#: Larger files have no such digest: reading them would take more than some seconds.
+#: Larger files have no row digest: reading them would take more than some seconds.
 LARGEST_BYTES: Final = 16 << 20
-#: Nor do those with more values than this, which a small Parquet file may have.
+#: Files with more values have no row digest, either: a small Parquet file may have many values.
 LARGEST_CELLS: Final = 1 << 21
 _MODULUS: Final = 1 << 512
 _SIZE: Final = 64
@@ -76,19 +76,19 @@ _WORDS: Final = {b"true": b"true", b"false": b"false"}
 
 @dataclass(frozen=True, slots=True)
 class RowDigest:
-    """Digest of rows, independent of order and encoding: the sum of their digests, and their number.
+    """Digest of rows, independent of order and encoding: the sum of the rows' digests, and the number of rows.
 
-    Each row is written as text in one way: columns by name, numbers without needless zeros, times in one form, NULL as
-    an empty text. The digests of rows are added up modulo 2⁵¹²: a sum does not know an order. So a file with other line
+    Each row is written in a normal form: columns by name, numbers without needless zeros, times in one form, NULL as an
+    empty text. The digests of rows are added up modulo 2⁵¹², so their order does not matter. So a file with other line
     ends, another separator, other quotes, rows or columns in another order, split into several files, or turned from
-    CSV into Parquet and back, has the digest that it had.
+    CSV into Parquet and back, has the same digest.
 
-    *Keyed.* A digest of a row that can be guessed would betray it, and sums of a public hash can be made to collide; so
-    each row is hashed with a secret of the ledger.
+    *Keyed.* An unkeyed digest of a row that can be guessed would reveal it, and sums of a public hash can be made to
+    collide; so each row is hashed with a secret of the ledger.
 
     *Not recognised*: other names of columns, columns or rows that were added, left out or changed, values that were
-    rounded, files in other encodings than UTF-8, and files beyond the limits, for which it would take too long. Nothing
-    fails: a file that cannot be read has no digest.
+    rounded, files in other encodings than UTF-8, and files beyond the limits, for which it would take too long. None of
+    these raises an error: a file that cannot be read has no digest.
     """
 
     total: int = 0
@@ -111,7 +111,7 @@ class RowDigest:
 
 
 def digest_of_file(place: str, kind: str, key: bytes) -> RowDigest | None:
-    """The digest of a CSV or Parquet file; None where there is none."""
+    """Return the row digest of a CSV or Parquet file, or None if it has none."""
     try:
         if kind not in ("csv", "parquet") or os.stat(place).st_size > LARGEST_BYTES:
             return None
@@ -133,7 +133,7 @@ def digest_of_file(place: str, kind: str, key: bytes) -> RowDigest | None:
 
 
 def digest_of_frame(frame: Any, key: bytes) -> RowDigest | None:
-    """The digest of an Arrow table; None where there is none."""
+    """Return the row digest of an Arrow table, or None if it has none."""
     if isinstance(frame, PlainFrame):
         return None
     import pyarrow as pa
@@ -148,9 +148,9 @@ def digest_of_frame(frame: Any, key: bytes) -> RowDigest | None:
 
 
 def _csv_cells(place: str) -> dict[str, list[str | None]] | None:
-    """The values of a CSV file by column; lines of another width are left out.
+    """Return the values of a CSV file by column; lines of another width are left out.
 
-    Every byte is a letter of its own, and goes back to what it was.
+    Bytes are decoded as Latin-1, one character per byte, so that encoding restores them.
     """
     with open(place, "rb") as stream:
         content = stream.read().removeprefix(b"\xef\xbb\xbf")
@@ -173,7 +173,7 @@ def _csv_cells(place: str) -> dict[str, list[str | None]] | None:
 def _sum_of_cells(
     columns: Sequence[tuple[str, Sequence[str | bytes | None]]], encoding: str, key: bytes
 ) -> RowDigest | None:
-    """The digest of all rows; None where there are no rows, because all files without any would be the same."""
+    """Return the digest of all rows; None without rows, because all empty files would have the same digest."""
     names, texts = [], []
     for name, values in sorted(columns, key=lambda column: _name(column[0])):
         forms = {
@@ -198,7 +198,7 @@ def _name(text: str) -> str:
 
 
 def _texts(column: Any) -> list[str | bytes | None]:
-    """The values of an Arrow column, each as one text."""
+    """Return the values of an Arrow column as text."""
     import pyarrow as pa
 
     kind = column.type
@@ -213,7 +213,7 @@ def _texts(column: Any) -> list[str | bytes | None]:
 
 
 def _form(value: bytes) -> bytes:
-    """The one text of a value: numbers without needless signs and zeros, times and truth values in one way."""
+    """Return the normal form of a value: numbers without needless signs and zeros, times and booleans in one form."""
     if value.isdigit():
         return value.lstrip(b"0") or b"0"
     value = value.strip()
@@ -236,7 +236,7 @@ def _number(value: bytes) -> bytes:
     sign, digits = (b"-", value[1:]) if value[:1] == b"-" else (b"", value.lstrip(b"+"))
     if b"e" in digits or b"E" in digits:
         exponent = digits[max(digits.find(b"e"), digits.find(b"E")) + 1 :].lstrip(b"+-0")
-        # One value must not take for ever, nor take the digest from all others.
+        # One huge exponent must neither take too long nor prevent the digest of the other values.
         if len(exponent) > 3 or int(exponent or b"0") > _LARGEST_EXPONENT:
             return sign + digits.lower()
         digits = f"{Decimal(digits.decode()):f}".encode()
@@ -247,7 +247,7 @@ def _number(value: bytes) -> bytes:
 
 
 def combined(parts: Sequence[RowDigest | None]) -> RowDigest | None:
-    """The digest of several files together; None where one of them has none."""
+    """Return the row digest of several files together; None if one of them has none."""
     whole = RowDigest()
     for part in parts:
         if part is None:
@@ -265,10 +265,10 @@ class Source:
 
     Args:
         kind: ``"parquet"``, ``"csv"``, ``"duckdb"``, ``"frame"`` or ``"table"``.
-        path: of the file or files, for a DuckDB file ``file#table``, for a table its name; None for frames.
+        path: path or pattern of the files, ``file#table`` for a DuckDB file, the name of a table; None for frames.
         frame: an Arrow table; None for files.
-        version: of a table, in its owner's words.
-        csv: how CSV files are written.
+        version: version of a table as its owner states it.
+        csv: format of CSV files.
     """
 
     kind: str
@@ -279,7 +279,7 @@ class Source:
 
     @classmethod
     def of(cls, text: str, beside: Path | None = None) -> Source:
-        """The source that a path or pattern names; relative ones are looked for in ``beside``."""
+        """Return the source of a path or pattern; a relative one is looked up in ``beside``."""
         kind = _FILES.get(Path(text.partition("#")[0]).suffix.lower())
         if kind is None:
             raise InputError("source", f"{text!r} must end in one of {', '.join(_FILES)} (.duckdb#table for a table)")
@@ -287,7 +287,7 @@ class Source:
 
     @classmethod
     def on(cls, engine: str, text: str, beside: Path, version: str | None, where: str) -> Source:
-        """The source that a project file names for an engine: a file, a folder or a table, as the engine reads it."""
+        """Return the source that a project file names for an engine: a file, a folder or a table."""
         suffix = Path(text.partition("#")[0]).suffix.lower()
         folder = (beside / text).is_dir()
         kind = source_kind(engine, text, is_file_name=suffix in _FILES, is_folder=folder)
@@ -301,13 +301,13 @@ class Source:
 
     @classmethod
     def of_frame(cls, frame: Any) -> Source:
-        """The source that a frame of pandas, Polars, Arrow or Spark is: its rows as they are now, or Spark's own.
+        """Return the source of a frame of pandas, Polars, Arrow or Spark: a copy of its rows, or Spark's frame itself.
 
-        A frame can be changed in place, and an Arrow table can stand on memory that others write to. So its rows are
-        copied; what happens to it afterwards is not seen.
+        A frame can be changed in place, and an Arrow table can use memory that other code writes to. So its rows are
+        copied; later changes of the frame have no effect.
 
         Raises:
-            InputError: it is no frame, or a column of it has no type.
+            InputError: it is not a frame, or one of its columns has no type.
         """
         if is_spark_frame(frame) or isinstance(frame, PlainFrame):
             return cls("frame", None, frame)
@@ -321,13 +321,13 @@ class Source:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether only an engine can look at it: a table of a database, an address, or a frame that Spark holds."""
+        """Whether only an engine can read it: a table of a database, an address, or a frame that Spark holds."""
         held = self.kind == "frame" and is_spark_frame(self.frame)
         return held or self.kind == "table" or "://" in (self.path or "")
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files there are now, in order: those that an engine would read; a single one even if it is gone."""
+        """The existing files that an engine would read, in order; a single file is listed even if it is missing."""
         if self.path is None or self.kind == "table" or "://" in self.path:
             return ()
         place = self.path.partition("#")[0] if self.kind == "duckdb" else self.path
@@ -335,12 +335,12 @@ class Source:
 
     @property
     def inside(self) -> str:
-        """The table of a DuckDB file, in lower case as DuckDB reads it; empty for everything else."""
+        """The name of the table in a DuckDB file, in lower case as DuckDB reads it; empty for other sources."""
         return self.path.partition("#")[2].lower() if self.kind == "duckdb" and self.path is not None else ""
 
 
 def column_types(source: Source, where: str) -> dict[str, SqlType | None] | None:
-    """The columns and their types, None for types Tacit does not read; None altogether where only the engine knows."""
+    """Return the columns and their types, None for a type Tacit does not read; None if only the engine knows them."""
     if is_spark_frame(source.frame):
         return frame_types(source.frame)
     if source.kind == "frame":
@@ -360,7 +360,7 @@ def column_types(source: Source, where: str) -> dict[str, SqlType | None] | None
 
 
 def table_name(source: Source) -> str:
-    """A name for the table of a single source: that of the file, as an identifier."""
+    """Return a name for the table of a single source: the file's name as an identifier."""
     if source.path is None:
         return "data"
     file, _, inside = source.path.partition("#")
@@ -375,13 +375,13 @@ _TRIES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """State of a source now.
+    """State of a source at one moment.
 
     Args:
         version: a digest of all of its content.
-        marks: by which it is recognised; any one of them is enough.
-        own: those that no other table shares; in a DuckDB file several tables share the file's.
-        rows: those of everything whose rows it has as they are, under the same names of columns; None for ``own``.
+        marks: all its marks; any one of them recognises it.
+        own: the marks that no other table shares; in a DuckDB file several tables share the marks of the file.
+        rows: the marks of every source with exactly these rows, under the same column names; None for ``own``.
     """
 
     version: str
@@ -394,12 +394,12 @@ class Digests:
     """Digests of files, each computed once per state of the file; safe to use from several threads.
 
     A state is path, size, inode and the times of last change of content and of inode. The latter cannot be set back
-    by ordinary means, so a file that was changed and given its old time again is noticed.
+    by ordinary means, so a change is detected even if the file's time is set back.
 
     Args:
-        path: where to keep digests for the next process; None to forget them. The file only saves time: a
-            file that cannot be read or written is done without.
-        key: for digests of rows; without it there are none.
+        path: file that keeps digests for the next process; None to keep none. It only saves time: if it cannot be read
+            or written, digests are computed again.
+        key: key of the digests of rows; without it there are none.
     """
 
     def __init__(self, path: str | Path | None = None, key: bytes = b"") -> None:
@@ -413,7 +413,7 @@ class Digests:
         self._load()
 
     def of(self, source: Source, where: str) -> Fingerprint:
-        """The fingerprint of a source as it is now.
+        """Return the fingerprint of a source as it is now.
 
         Raises:
             InputError: a file is missing, cannot be read, or changes while it is read.
@@ -444,13 +444,13 @@ class Digests:
         if len(rows) > 1:
             own += _alike(tuple(rows))
         if source.csv.text:
-            # Read in another form, the same bytes are other rows.
+            # The same bytes read in another CSV format are other rows.
             parts.append(source.csv.text)
         version = parts[0] if len(parts) == 1 else hashlib.sha256("\n".join(parts).encode()).hexdigest()
         return Fingerprint(version, tuple(dict.fromkeys([*marks, *own])), tuple(dict.fromkeys(own)))
 
     def _file(self, place: str, where: str) -> tuple[str, str, os.stat_result]:
-        """The digests of a file and of its first bytes, and the state they are of."""
+        """Return the digest of a file, that of its first bytes, and the file's state at that moment."""
         name = os.path.basename(place)
         try:
             for _ in range(_TRIES):
@@ -470,20 +470,20 @@ class Digests:
         raise InputError(where, f"{name} changes while it is read; ask again when it is complete")
 
     def hold(self, other: Digests | None = None) -> None:
-        """Keep nothing on disk until :meth:`write` is called; know of whole files what ``other`` knows."""
+        """Write nothing to disk until :meth:`write` is called; take over the digests of whole files from ``other``."""
         self._held = True
         if other is not None:
             self._known |= {name: found for name, found in other._known.items() if not name.startswith(other._tag)}
 
     def write(self) -> None:
-        """Keep on disk what was found so far, and what will be."""
+        """Write all digests to disk, and from here on each new one."""
         with self._lock:
             self._held = False
             if self._path is not None:
                 _replace(self._path, self._known)
 
     def _rows(self, place: str, kind: str, state: os.stat_result) -> str:
-        """The digest of the rows of a file as text, computed once for its state; empty where there is none."""
+        """Return the digest of a file's rows as text, computed once per state; empty if it has none."""
         if not self._key:
             return ""
         name, now = f"{self._tag} {place}", _state(state)
@@ -492,7 +492,7 @@ class Digests:
         if known is None or known[0] != now:
             found = digest_of_file(place, kind, self._key)
             known = (now, "" if found is None else str(found))
-            # Not kept if it changed meanwhile: the bytes are what decides, and they are compared again.
+            # Not kept if the file changed meanwhile: its bytes decide, and they are compared again.
             if _state(os.stat(place)) == now:
                 self._keep(name, *known)
         return known[1]
@@ -501,7 +501,7 @@ class Digests:
         with self._lock:
             known = self._frames.get(id(frame))
         if known is None:
-            # The frame is held, so that its number is not given to another.
+            # The frame is kept alive, so that no other object gets its id.
             found = digest_of_frame(frame, self._key) if self._key else None
             known = (frame, (_digest_of_frame(frame), _alike(("" if found is None else str(found),))))
             with self._lock:
@@ -526,7 +526,7 @@ class Digests:
 
 @lru_cache(1024)
 def _alike(rows: tuple[str, ...]) -> tuple[str, ...]:
-    """The mark of files with these digests of rows together; none where one of them has none."""
+    """Return the mark of files with these row digests together; no mark if one of them has no digest."""
     whole = combined([RowDigest.parse(text) if text else None for text in rows])
     return () if whole is None else (f"alike {whole.text}",)
 
@@ -546,7 +546,7 @@ def _digest(place: str) -> tuple[str, str]:
 
 
 class _Hashing(io.RawIOBase):
-    """A file that only remembers the digest of what is written to it."""
+    """A file object that keeps only the digest of its content."""
 
     def __init__(self) -> None:
         self.digest = hashlib.sha256()
@@ -575,7 +575,7 @@ def _digest_of_frame(frame: Any) -> str:
 def _replace(path: Path, known: Mapping[str, tuple[str, str]]) -> None:
     draft = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
-        # For its owner alone: a digest of few or guessable rows would betray them.
+        # Readable by its owner alone: a digest of few or guessable rows would reveal them.
         with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as stream:
             json.dump(known, stream)
         draft.replace(path)
@@ -583,7 +583,7 @@ def _replace(path: Path, known: Mapping[str, tuple[str, str]]) -> None:
         return
 
 
-#: The different lists of columns that the files of a source have.
+#: The distinct headers or schemas of a source's files.
 Shape = frozenset[str]
 _LONGEST_LINE: Final = 2**20
 
@@ -592,12 +592,12 @@ class SourceBinder:
     """Sources of a project and their state; safe to use from several threads.
 
     Args:
-        catalog: says whose each table is.
+        catalog: gives the population of each table.
         sources: by table.
-        ledger: remembers fingerprints.
-        digests: computes them.
-        veil: what the ledger gets to see of them: a digest of few or guessable rows would betray them.
-        engine: knows the tables of a database; it has no files to look at.
+        ledger: records marks.
+        digests: computes fingerprints.
+        veil: keyed hash of marks for the ledger: a digest of few or guessable rows would reveal them.
+        engine: reads the tables of a database, which has no files to read here.
     """
 
     def __init__(
@@ -621,32 +621,32 @@ class SourceBinder:
         self._lock = threading.Lock()
 
     def bind(self) -> None:
-        """Look at every source, and bind it.
+        """Compute the fingerprint of every source, and bind it.
 
         Raises:
-            InputError: a source belongs to another population, which is named, or its persons are named by another
-                column than before. Units and columns are compared before anything is written.
+            InputError: a source belongs to another population, which the message names, or another column identified
+                its people before. Units and columns are compared before anything is written.
         """
         found = {table.name: self.fingerprint(table) for table in self._catalog.tables}
         self._units.check((table, found[table.name]) for table in self._catalog.tables)
         self._units.fix()
-        # Protected ones first, so that a source cannot be both.
+        # Protected tables first, so that a source cannot be both protected and public.
         for table in sorted(self._catalog.tables, key=lambda table: table.public):
             self._look(table, found[table.name])
 
     def version(self, tables: Iterable[str]) -> str:
-        """Return a name for the present content of some tables."""
+        """Return a version of the present content of some tables."""
         try:
             read = [table for name in tables if (table := self._catalog.table(name)) is not None]
             self._units.still(dict.fromkeys(table.population for table in read if table.population is not None))
             found = [self._look(table) for table in read]
         except InputError as problem:
-            # Names and places of files are the operator's business.
+            # Names and places of files are for operators only.
             raise EngineError(str(problem)) from None
         return self._veil("\n".join(found))
 
     def check_present(self) -> None:
-        """Refuse where the files of a source are gone; nothing is read.
+        """Refuse missing files of a source; nothing is read.
 
         Raises:
             MissingSourceError: naming the place, for the operator.
@@ -668,18 +668,18 @@ class SourceBinder:
 
     def fingerprint(self, table: Table) -> Fingerprint:
         source = self._sources[table.name]
-        # A table changes all the time, and when it did must not show: its version is its owner's word, and until
-        # another is said an answer that was bought stays the answer.
+        # A table changes all the time, and the times of changes must not show: its owner states its version, and until
+        # another one is stated, a paid answer stays the answer.
         known = self._engine.marks(table.name) if source.is_elsewhere and self._engine is not None else None
         if known is None:
             found = self._digests.of(source, f"tables.{table.name}.source")
-            # A view has rows of other tables of its file, so the file counts.
+            # A view has rows of other tables of its file, so the marks of the file count.
             is_view = self._engine is not None and source.inside != "" and self._engine.is_view(table.name)
             return replace(found, own=found.marks, rows=found.own) if is_view else found
         return Fingerprint(f"{known.version} {source.version or ''}", known.marks, known.own, known.rows)
 
     def _check_shape(self, table: Table) -> None:
-        """Refuse a source that was written anew with other columns since the project was opened."""
+        """Refuse a source that was rewritten with other columns since the project was opened."""
         where = f"tables.{table.name}.source"
         now = shape_of(self._sources[table.name], where)
         if not now <= self._shapes.setdefault(table.name, now):
@@ -693,7 +693,7 @@ class SourceBinder:
                 raise InputError(f"tables.{table.name}.population", problem.problem) from None
             self._units.bind(table, now)
             return
-        # A public table may lie in a DuckDB file beside protected ones, so there the table counts, not the file.
+        # A DuckDB file may hold public and protected tables, so the marks of the table count, not those of the file.
         for mark in now.own:
             owner = self._ledger.source_of(self._veil(mark))
             if owner is not None:
@@ -703,12 +703,12 @@ class SourceBinder:
                 )
 
 
-#: A list of categories that is longer is kept as its length and digest.
+#: A longer list of categories is kept as its length and digest.
 _LONGEST: Final = 400
 
 
 def unit_terms(catalog: Catalog) -> dict[str, dict[str, str]]:
-    """By population that a table is about: what one person of it is, as the ledger keeps it."""
+    """Return the protected unit of each population with a protected table, as the ledger states it."""
     found = {}
     for table in catalog.tables:
         if table.population is not None and not table.public:
@@ -718,10 +718,10 @@ def unit_terms(catalog: Catalog) -> dict[str, dict[str, str]]:
 
 
 class BoundUnits:
-    """The units of a project's populations and the columns that name them, compared with the ledger.
+    """The protected units of a project's populations and the columns that identify them, compared with the ledger.
 
-    Units and columns are terms of the account: fixed by the first opening, refused when they are others later, and
-    fixed anew by an operator's entry alone. Bounds, categories and limits may change; each change becomes an entry.
+    Units and columns are terms of the account: fixed by the first opening, refused if they differ later, and
+    fixed anew only by an operator's entry. Bounds, categories and limits may change; each change becomes an entry.
     """
 
     def __init__(self, catalog: Catalog, ledger: Ledger, veil: Callable[[str], str]) -> None:
@@ -731,7 +731,7 @@ class BoundUnits:
         self._entries: dict[str, int] = {}
 
     def check(self, found: Iterable[tuple[Table, Fingerprint]]) -> None:
-        """Compare everything with what was fixed, and tables of this project with each other; writes nothing.
+        """Compare units and columns with the ledger, and the tables of this project with each other; write nothing.
 
         Raises:
             InputError: naming the table, or the two tables.
@@ -742,10 +742,10 @@ class BoundUnits:
             self._ledger.units.check_column(population, binding)
 
     def bindings(self, found: Iterable[tuple[Table, Fingerprint]]) -> list[tuple[str, Binding]]:
-        """The population and what the ledger keeps, of every protected source.
+        """Return the population and the ledger's binding of every protected source.
 
         Raises:
-            InputError: two tables read the same rows and name persons by two columns.
+            InputError: two tables read the same rows and identify people by two columns.
         """
         first: dict[str, tuple[str, str]] = {}
         listed = []
@@ -765,23 +765,23 @@ class BoundUnits:
         return listed
 
     def fix(self) -> None:
-        """Fix the units of all populations, where that is not done."""
+        """Fix the units of all populations that have none yet."""
         for population, unit in unit_terms(self._catalog).items():
             self._ledger.units.ensure_unit(population, unit)
             self._entries[population] = self._ledger.unit_entry(population)
 
     def bind(self, table: Table, fingerprint: Fingerprint) -> None:
-        """Fix the column of a source that names the person, where that is not done.
+        """Fix the identifying column of a source, if it is not fixed yet.
 
         Raises:
-            InputError: it is known with another column.
+            InputError: the ledger has another column for it.
         """
         binding = self.binding(table, fingerprint)
         if binding is not None and table.population is not None:
             self._ledger.units.bind_column(table.population, binding)
 
     def binding(self, table: Table, fingerprint: Fingerprint) -> Binding | None:
-        """Record of a protected source for the ledger; None for public ones."""
+        """Return the ledger's binding of a protected source; None for a public one."""
         if table.public or table.population is None:
             return None
         rows = fingerprint.own if fingerprint.rows is None else fingerprint.rows
@@ -789,7 +789,7 @@ class BoundUnits:
         return Binding(table.name, marks, unit_path(self._catalog, table))
 
     def still(self, populations: Iterable[str]) -> None:
-        """Stop where an operator has fixed a unit anew since this project was opened.
+        """Refuse to go on if an operator has fixed a unit anew since this project was opened.
 
         Raises:
             EngineError: the project must be opened again.
@@ -800,7 +800,7 @@ class BoundUnits:
 
 
 def declared_terms(catalog: Catalog, table: Table) -> dict[str, str]:
-    """Declarations of a project about a protected table and its columns, by name, as plain text."""
+    """Return the declarations of a project about a protected table and its columns, by name, as text."""
     terms = {
         "unit": unit_path(catalog, table),
         "max_groups": str(table.max_groups),
@@ -842,11 +842,11 @@ def _schema(file: Path, state: str) -> str:  # noqa: ARG001 - read once for each
 
 
 def shape_of(source: Source, where: str) -> Shape:
-    """The columns of a source's files as they are now; of frames and databases nothing, for engines look at those.
+    """Return the headers or schemas of a source's files as they are now; nothing for frames and databases.
 
-    The reading of a column, and that it can name a person, was settled when the project was opened. A CSV file whose
-    columns were exchanged, or a Parquet file whose ids have become doubles, would be read by what was settled for
-    another one.
+    The type of a column, and that it can identify a person, is checked when the project is opened. A CSV file whose
+    columns were swapped, or a Parquet file whose ids have become doubles, would be read by checks made for another
+    file. Engines compare the columns of frames and databases.
 
     Raises:
         InputError: a file cannot be read.

@@ -1,20 +1,20 @@
 """Certified accountant: lower and upper bounds on ε for any list of releases.
 
-*Privacy.* The answer's ε holds at δ for every list of mechanisms that fit the events, and no smaller ε than ``lower``
+*Privacy.* The returned ε holds at δ for every list of mechanisms that fit the events, and no smaller ε than ``lower``
 does: lower <= true ε <= ε, where the true ε is the smallest that holds for all of them. ``lower`` comes from mechanisms
 that fit the events and attain it; where none is known it is ``None``.
 
 *Which neighbours.* A release on a secret sample is not symmetric: its loss differs for a unit that is in the first
 database and one that is in the second. By default the two databases are the same for all releases, as in the definition
-of differential privacy, and the larger of "in the first, always" and "in the second, always" is returned. With
-``changing`` the pair may be named anew for every release, as in the composition experiment of Dwork, Rothblum and
-Vadhan (2010), and every release is replaced by a pair that dominates both ways round. Releases that are not sampled
+of differential privacy: the unit is always in the first or always in the second, and the larger ε is returned. With
+``changing`` the pair may be chosen anew for every release, as in the composition experiment of Dwork, Rothblum and
+Vadhan (2010), and every release is replaced by a pair that dominates in both directions. Releases without sampling
 cost the same in both.
 
 *Error.* The grid is refined until the bracket is narrower than ``REPORTED`` of ε, or until it would be too large; the
-answer is valid in either case, and its ``note`` says when the bracket stayed wider. Where no grid serves, or where a
-release has no dominating pair that is known (several coordinates of discrete Gaussian noise with small σ, zCDP or
-Renyi statements), the answer is that of ``method="rdp"``, and the note says so.
+result is valid in either case, and its ``note`` says when the bracket stayed wider. Where no grid is possible, or a
+release has no known dominating pair (several coordinates of discrete Gaussian noise with small σ, zCDP or
+Renyi statements), the result is that of ``method="rdp"``, and the note says so.
 
 References: Koskela, Jälkö, Honkela (2020); Gopi, Lee, Wutschitz (2021); Doroshenko et al. (2022); Zhu, Dong and Wang
 (2022).
@@ -46,30 +46,30 @@ from tacit.core.numbers import float_down, float_nearest, float_up, sqrt_bounds
 
 #: Relative width of the bracket that the first grid aims at.
 TOLERANCE: Final = 2e-4
-#: A wider bracket than this is worth another, finer grid, and is mentioned if it stays.
+#: Relative width above which a finer grid is tried, and which the note mentions if it remains.
 REPORTED: Final = 5e-4
 _REFINEMENTS: Final = 4
-#: Refinement of the grid for the final upper bound, and the most points it may cost.
+#: Refinement of the grid for the final upper bound, and the maximal number of its points.
 _POLISH: Final = 64.0
 _POINTS: Final = 450_000
-#: A lattice this many times finer than the grid would be is still followed.
+#: The grid follows a lattice up to this many times finer than the step would be.
 _WORTH_ALIGNING: Final = 8.0
 #: Longer steps would make e^-s vanish.
 _LONGEST: Final = 20.0
-#: Losses that spread further than this would need too many of them.
+#: Losses that spread further than this would need too many grid points.
 _WIDEST: Final = 1e5 * _LONGEST
-#: Mass beyond e^-14 of δ, shared among all releases, is given up.
+#: Tails of mass e^-14 of δ, shared among all releases, are moved to infinity.
 _DEEPER: Final = 14.0
-#: Rounding of losses and of ε itself, all together.
+#: Bound on the relative rounding error of losses and of ε together.
 _LAST_DIGITS: Final = 1e-12
 
-#: Pairs to compose, each with how often.
+#: Pairs to compose, each with its count.
 Pairs = list[tuple[LossPair, int]]
 
 
 @dataclass(frozen=True)
 class _Direction:
-    """One of the two orders of the neighbours: what dominates, what is dominated, and what fails outright."""
+    """One of the two orders of the neighbours: pairs for the upper and the lower bound, and the mass at infinity."""
 
     upper: Pairs
     lower: Pairs | None
@@ -88,9 +88,9 @@ class _Bracket:
 
 
 def compose_pld(plan: CompositionPlan, delta: Fraction, *, bracket: bool = True, changing: bool = False) -> Composed:
-    """The certified bracket of ε at ``delta``; without ``bracket`` only its upper end, in about half the time.
+    """Return the certified bracket of ε at ``delta``; without ``bracket`` only its upper end, in about half the time.
 
-    With ``changing`` the neighbours may change sides from release to release.
+    With ``changing`` the unit may be in either of the two neighbours at every release.
     """
     if not plan.items:
         return Composed(0, delta, relation=plan.relation, method="pld", lower=Fraction(0))
@@ -105,10 +105,10 @@ def compose_pld(plan: CompositionPlan, delta: Fraction, *, bracket: bool = True,
     except TooFineError:
         return _fallback(plan, delta, "the grid would be too fine")
     except ArithmeticError:
-        # Losses, or their squares, beyond what floats can hold on either side.
+        # Losses, or their squares, outside the range of floats.
         return _fallback(plan, delta, "the numbers are too large or too small for a grid")
     if bracket and found.width > REPORTED:
-        # A wide bracket is worth comparing with the other theorem that covers everything.
+        # If the bracket is wide, Renyi accounting may give a smaller ε.
         renyi = compose_renyi(plan, delta)
         if renyi.epsilon < found.high:
             low = None if directions[0].lower is None else Fraction(max(found.low, 0.0))
@@ -131,14 +131,14 @@ def _answer(plan: CompositionPlan, delta: Fraction, found: _Bracket, note: str, 
 
 
 def _gaussian(plan: CompositionPlan, delta: Fraction, mu2: tuple[Fraction, Fraction]) -> Composed:
-    """Gaussians alone: exact, without a grid."""
-    # Discrete noise may differ from the continuous one by SLACK per release, in ε and in relative δ.
+    """Compose Gaussians alone: exactly, without a grid."""
+    # Discrete noise may differ from continuous noise by SLACK per release, in ε and in relative δ.
     slack = 2 * SLACK * plan.count if mu2[0] != mu2[1] else Fraction(0)
     low = max(gaussian_epsilon_low(sqrt_bounds(mu2[0])[0], delta * (1 + slack)) - slack, Fraction(0))
     mu = sqrt_bounds(mu2[1])[1]
     high = gaussian_epsilon_high(mu, delta * (1 - slack))
     if slack:
-        # δ(0) <= δ(slack) + (e^slack - 1), so a zero needs no ε of its own.
+        # δ(0) <= δ(slack) + (e^slack - 1), so ε = 0 need not be raised by the slack.
         zero = gaussian_delta_bounds(Fraction(0), mu)[1] <= delta * (1 - slack) - 2 * slack
         high = min(Fraction(0) if zero else high + slack, compose_renyi(plan, delta).epsilon)
     return Composed(high, delta, relation=plan.relation, method="pld", lower=low)
@@ -152,7 +152,7 @@ def _fallback(plan: CompositionPlan, delta: Fraction, reason: str) -> Composed:
 
 
 def _directions(plan: CompositionPlan, *, changing: bool) -> tuple[list[_Direction] | None, tuple[Fraction, Fraction]]:
-    """Everything to compose, Gaussians merged into one; and their total μ²."""
+    """Return the pairs to compose in each direction, Gaussians merged into one, and the bounds on their total μ²."""
     low2 = high2 = infinity = Fraction(0)
     terms: list[tuple[Term, int]] = []
     for item in plan.items:
@@ -187,9 +187,9 @@ def _sides(terms: Sequence[tuple[Term, int]], which: int, mu2: tuple[Fraction, F
 
 
 def _bracket(directions: Sequence[_Direction], deltas: tuple[Fraction, Fraction], *, bracket: bool) -> _Bracket:
-    """The larger of the two directions' ε, refined until it is known well enough.
+    """Return the larger of the two directions' ε, on grids refined up to the wanted width.
 
-    ``deltas`` are the δ for its upper end and the one, not smaller, for its lower end.
+    ``deltas`` are the δ for the upper end and the δ, not smaller, for the lower end.
     """
     room = deltas[0] - directions[0].infinity
     if room <= 0:
@@ -199,7 +199,7 @@ def _bracket(directions: Sequence[_Direction], deltas: tuple[Fraction, Fraction]
     wanted = float_down(room)
     found: list[tuple[float, int, _Direction, _Grid]] = []
     for direction in directions:
-        # Losses cannot exceed their largest values, except with a probability far below δ.
+        # ε is at most the sum of the largest losses, except with a probability far below δ.
         log_tail = _log_tail(direction.upper, wanted)
         most = math.fsum(times * pair.reach(log_tail)[1] for pair, times in direction.upper)
         if found and most <= found[0][0]:
@@ -226,7 +226,7 @@ def _polished(pairs: Pairs, grid: _Grid, delta: float, high: float) -> float:
 
 
 def _lower_refined(direction: _Direction, grid: _Grid, delta: float, high: float, budget: float) -> float:
-    """The lower bound, on finer grids until it is close to ``high`` or has cost enough."""
+    """Return the lower bound, on finer grids until it is close to ``high`` or the budget of points is used."""
     if not direction.lower:
         return 0.0
     best, spent = 0.0, 1.0
@@ -246,20 +246,20 @@ def _lower_refined(direction: _Direction, grid: _Grid, delta: float, high: float
 
 @dataclass(frozen=True)
 class _Grid:
-    """Step of the discretisation and the tilt."""
+    """Step of the discretisation, and tilt of the transform."""
 
     step: float
     tilt: float
-    #: Losses below this weigh nothing once they are tilted.
+    #: Losses below this have negligible mass after tilting.
     lowest: float
 
     def finer(self, factor: float) -> _Grid:
-        """A whole fraction of the step, which keeps every atom that was on the grid on it."""
+        """Return a grid with an integer fraction of the step, which keeps every atom on the grid."""
         return _Grid(self.step / math.floor(factor), self.tilt, self.lowest) if factor >= 2 else self
 
 
 def _weight(pairs: Pairs) -> float:
-    """Roughly how many transforms the pairs cost: those that occur once are merged first, where they are short."""
+    """Return roughly the number of transforms that the pairs cost; short pairs that occur once are merged first."""
     return 1.0 + len(pairs) / 8
 
 
@@ -268,7 +268,7 @@ def _log_tail(pairs: Iterable[tuple[LossPair, int]], delta: float) -> float:
 
 
 def _upper(pairs: Pairs, grid: _Grid, delta: float) -> tuple[float, int]:
-    """ε, and how many points it took."""
+    """Return the upper bound on ε, and the number of points used."""
     log_tail = _log_tail(pairs, delta)
     total = Sum([(upper_lattice(pair, grid.step, log_tail, grid.lowest), count) for pair, count in pairs])
     tilted = TiltedSum(total, grid.tilt)
@@ -286,7 +286,7 @@ def _lower(pairs: Pairs, grid: _Grid, delta: float) -> float:
 
 
 def _first_grid(pairs: Pairs, delta: float) -> _Grid:
-    """A step whose second-order error is about TOLERANCE, and the tilt that centres the sum at ε."""
+    """Return a step whose second-order error is about TOLERANCE, and the tilt that centres the sum at ε."""
     log_tail = _log_tail(pairs, delta)
     reaches = [pair.reach(log_tail) for pair, _ in pairs]
     widest = max(high - low for low, high in reaches)
@@ -298,7 +298,7 @@ def _first_grid(pairs: Pairs, delta: float) -> _Grid:
         total = Sum([(upper_lattice(pair, step, log_tail, lowest), times) for pair, times in pairs])
         tilt = total.best_tilt(math.log(delta))
         here = total.cumulants(tilt)
-        # A loss of -l has weight e^{-λl} against e^{K/k}, for each of k releases.
+        # For each of k releases, a loss of -l has weight e^{-λl} relative to e^{K/k}.
         lowest = (here.value / count - math.log(count) - _DEEPER - 4) / tilt
         wanted = _aligned(pairs, here.variance, abs(here.mean))
         if wanted >= step * 0.7:
@@ -308,16 +308,16 @@ def _first_grid(pairs: Pairs, delta: float) -> _Grid:
 
 
 def _aligned(pairs: Pairs, variance: float, epsilon: float) -> float:
-    """The step for a total of this tilted variance near ε: a whole fraction of the distance of atoms if shared."""
+    """Return the step for a total of this tilted variance near ε: an integer fraction of the atoms' common distance."""
     count = sum(times for _, times in pairs)
-    # Where the largest atom alone decides, the variance vanishes; the step need not follow it below what ε asks for.
+    # Where the largest atom alone decides, the variance vanishes; the step need not be smaller than ε requires.
     floor = epsilon * TOLERANCE / math.sqrt(count)
     # Discretisation adds variance: s²/6 per loss above and takes s²/12 below, relative to all of it.
     smooth = max(math.sqrt(8 * TOLERANCE * variance / count), floor)
     spacing = _common_spacing(pairs, smooth)
     if spacing is None:
         return min(smooth, _LONGEST)
-    # Lattices that fit the grid make no error; only the rest does.
+    # Atoms on the grid have no discretisation error; only the smooth part has.
     rough = math.fsum(times * (pair.smooth_share if _is_coarse(pair, smooth) else 1.0) for pair, times in pairs)
     wanted = max(math.sqrt(8 * TOLERANCE * variance / rough), floor) if rough else math.inf
     wanted = min(wanted, _LONGEST)
@@ -329,7 +329,7 @@ def _is_coarse(pair: LossPair, step: float) -> bool:
 
 
 def _common_spacing(pairs: Pairs, step: float) -> float | None:
-    """The distance that all lattices of atoms share, unless it is so small that aligning them costs too much."""
+    """Return the distance that all lattices of atoms share; None if it is so small that aligning costs too much."""
     found = {pair.spacing if _is_coarse(pair, step) else pair.span for pair, _ in pairs} - {None}
     if not found:
         return None
@@ -345,12 +345,12 @@ def _common_spacing(pairs: Pairs, step: float) -> float | None:
 
 Floats = NDArray[np.float64]
 
-#: Exponents beyond these would leave the range in which masses and their errors can be compared.
+#: Exponents beyond these leave the range in which masses and their errors can be compared.
 _LARGE, _SMALL = 300.0, 700.0
 
 
 def upper_epsilon(total: TiltedSum, delta: float) -> float | None:
-    """An ε that holds at ``delta``, or ``None`` where the window cannot show one."""
+    """Return an ε that holds at ``delta``, or ``None`` if the window is too small to show one."""
     at = total.centre
     room = delta - total.total.infinity * (1 + 1e-12)
     # Above the window: at most e^{K - λh} times the tilted mass there.
@@ -359,7 +359,7 @@ def upper_epsilon(total: TiltedSum, delta: float) -> float | None:
     if exponent > _LARGE or (exponent < -_SMALL and (beyond or room <= 0)):
         return None
     if exponent < -_SMALL:
-        # So little is allowed that only the largest loss will do, and no loss exceeds it.
+        # At so small a δ only the largest loss is a valid ε: no loss exceeds it.
         return total.total.end
     scaled = math.exp(exponent) * (1 - total.relative) - beyond
     masses = np.maximum(total.masses + total.error, 0.0) * (1 + total.relative)
@@ -367,24 +367,24 @@ def upper_epsilon(total: TiltedSum, delta: float) -> float | None:
 
 
 def lower_epsilon(total: TiltedSum, delta: float) -> float | None:
-    """An ε below which no statement at ``delta`` can go, or ``None`` where the window cannot show one."""
+    """Return an ε below which no guarantee at ``delta`` holds, or ``None`` if the window is too small to show one."""
     exponent = _scaled(delta, total)
     if not -_SMALL < exponent < _LARGE:
         return None
     masses = np.maximum(total.masses - total.error, 0.0) * (1 - total.relative)
-    # Mass from outside the window, wrapped onto it, may be part of what is counted.
+    # Mass from outside the window, wrapped onto it, may be part of the masses.
     wrapped = total.below + total.above
     return _cross(total, masses, math.exp(exponent) * (1 + total.relative), wrapped, lower=True)
 
 
 def _scaled(value: float, total: TiltedSum) -> float:
-    """The logarithm of δ over e^{K - λ·centre}, the scale of the masses once they are tilted back around the centre."""
+    """Return ln ``value`` - (K - λ·centre): ``value`` on the scale of the masses, tilted back around the centre."""
     scale = total.log_scale - total.tilt * total.centre
     return math.log(value) - scale if value > 0 else -math.inf
 
 
 def _cross(total: TiltedSum, masses: Floats, room: float, wrapped: float = 0.0, *, lower: bool = False) -> float | None:
-    """The ε at which Σ_{l > ε} u(l)(1 - e^{ε-l}) falls to ``room``, with u the masses tilted back and scaled."""
+    """Return the ε at which Σ_{l > ε} u(l)(1 - e^{ε-l}) falls to ``room``, with u the scaled masses, tilted back."""
     tilt, step = total.tilt, total.total.step
     with np.errstate(over="ignore"):
         back = np.exp(np.minimum(-tilt * (total.losses - total.centre), 700.0))

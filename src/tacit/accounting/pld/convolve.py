@@ -1,12 +1,12 @@
 """The law of the sum of many independent losses, by one FFT per law, with every error bounded.
 
 Before the transform each law is tilted: masses are multiplied by e^{λl} and normalised (the Esscher transform). The sum
-of tilted losses is the tilted sum, and λ is chosen so that it is centred at the ε we are looking for. The FFT's error,
+of tilted losses is the tilted sum, and λ is chosen so that it is centred at the ε that is sought. The FFT's error,
 which is absolute, is then relative to the largest of the masses that matter, and a δ of 1e-300 is found as precisely
 as one of 0.1.
 
 The transform is cyclic. A window is chosen outside of which the tilted sum has mass at most ``ALIASED``, by Chernoff's
-bound; that much mass, wrapped to the wrong place, is all that the cycle can do.
+bound; at most that much mass is wrapped to the wrong place.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tacit.accounting.pld.discretise import Lattice, TooFineError
 from tacit.core.float_functions import fast_length
 
 Floats = NDArray[np.float64]
-#: Laws to add up, each with how often.
+#: Laws to add up, each with its count.
 Losses = Sequence[tuple[Lattice, int]]
 
 #: Largest mass of the tilted sum outside the window, on each side.
@@ -33,13 +33,13 @@ _UNIT: Final = 2.0**-53
 #: Relative error of one level of an FFT: a complex product with a rounded root of unity, and a sum.
 _LEVEL: Final = 8 * _UNIT
 _MOST_POINTS: Final = 1 << 21
-#: Sums of no more points than this are never cut.
+#: Sums of at most this many points are never cut.
 _SMALL_SIZE: Final = 4096
-#: Logarithm of transforms too small to matter, against masses of 1e-10 that are known to a few digits.
+#: Logarithm of the size below which a transform is negligible, relative to masses of 1e-10 known to a few digits.
 _NEGLIGIBLE: Final = -80.0
-#: An ε above this part of the largest loss is no better than the largest loss itself.
+#: An ε above this fraction of the largest loss is as good as the largest loss.
 _BELOW_LARGEST: Final = 0.98
-#: Products of lengths up to this are convolved directly.
+#: Two laws are convolved directly up to this product of their lengths.
 _LARGEST_DIRECT: Final = 1_000_000
 
 
@@ -53,7 +53,7 @@ class Cumulants:
 
 
 class _Law:
-    """One law, ready to be tilted."""
+    """One law, with the logarithms of its masses for tilting."""
 
     __slots__ = ("count", "lattice", "logs", "losses")
 
@@ -64,7 +64,7 @@ class _Law:
             self.logs = np.log(lattice.masses)
 
     def tilted(self, tilt: float) -> tuple[Floats, float]:
-        """Masses e^{λl}·p normalised to 1, and the logarithm of what they summed to."""
+        """Return the masses e^{λl}·p normalised to 1, and the logarithm of their sum before."""
         logs = self.logs + tilt * self.losses
         peak = float(logs.max())
         weights = np.exp(logs - peak)
@@ -81,12 +81,12 @@ class _Law:
 
 
 class Sum:
-    """The sum of independent losses, before it is computed: what can be said from cumulants alone."""
+    """The sum of independent losses before the transform: its cumulants, and bounds that follow from them."""
 
     def __init__(self, losses: Losses) -> None:
         self.laws = [_Law(lattice, count) for lattice, count in _merged(losses)]
         if not all(law.lattice.masses.any() for law in self.laws):
-            # Differences below the accuracy of the tails leave a lower law with nothing in it.
+            # Differences below the accuracy of the tails can leave a lower law without mass.
             raise TooFineError
         self.step = losses[0][0].step
         self.start = math.fsum(law.count * law.lattice.start for law in self.laws)
@@ -94,17 +94,17 @@ class Sum:
         self.infinity = min(math.fsum(law.count * law.lattice.infinity for law in self.laws), 1.0)
 
     def cumulants(self, tilt: float) -> Cumulants:
-        """Cumulants of the sum: the sums of those of the laws."""
+        """Return the cumulants of the sum: the sums of the laws' cumulants."""
         parts = [law.cumulants(tilt) for law in self.laws]
         totals = (math.fsum(law.count * part[i] for law, part in zip(self.laws, parts, strict=True)) for i in range(3))
         return Cumulants(*totals)
 
     def value(self, tilt: float) -> float:
-        """The logarithm of E e^{λL} alone."""
+        """Return only the logarithm of E e^{λL}."""
         return math.fsum(law.count * law.tilted(tilt)[1] for law in self.laws)
 
     def best_tilt(self, log_delta: float) -> float:
-        """The λ whose Renyi order λ+1 gives the smallest ε at δ: the saddle point of the tail."""
+        """Return the λ whose Renyi order λ+1 gives the smallest ε at δ: the saddle point of the tail."""
         spread = math.sqrt(max(self.cumulants(0.0).variance, self.step**2 / 16))
         low, high = math.log(1e-3 / spread), math.log(max(40 / self.step, 40 / spread))
 
@@ -127,18 +127,18 @@ class Sum:
         found = math.exp((low + high) / 2)
         if epsilon(math.log(found)) < _BELOW_LARGEST * self.end:
             return found
-        # No order says more than that no loss exceeds the largest, and the one found is the largest tried: it would see
-        # nothing but the very top. Any tilt is valid; this one lifts a mass of δ at the other end to the size of all.
+        # No order improves on the largest loss, and the λ found is the largest tried: it would resolve
+        # only the largest losses. Any tilt is valid; this one raises a mass of δ at the other end to the total mass.
         return min(found, (20 - log_delta) / max(self.end - self.start, self.step))
 
     def window(self, tilt: float) -> tuple[float, float, float, float]:
-        """``(low, high, below, above)``: the tilted sum has mass at most ``below``, ``above`` outside low … high."""
+        """Return ``(low, high, below, above)``: a window, and bounds on the tilted sum's mass below and above it."""
         here = self.cumulants(tilt)
         allowed = math.log(1 / ALIASED)
         spread = math.sqrt(max(here.variance, (self.step / 4) ** 2))
         low, high = -math.inf, math.inf
         normal = math.sqrt(2 * allowed) / spread
-        # The first serve sums that are nearly normal, the others those with a heavy side.
+        # The first θ suit sums that are nearly normal, the last ones sums with a heavy tail.
         for theta in (*(part * normal for part in (0.25, 0.5, 0.8, 1.0, 1.3)), 0.1 * tilt, 0.5 * tilt, tilt):
             # Chernoff: P(S > h) <= e^{K(λ+θ) - K(λ) - θh}, and likewise below.
             high = min(high, (self.value(tilt + theta) - here.value + allowed) / theta)
@@ -153,21 +153,21 @@ class TiltedSum:
 
     Attributes:
         losses: the losses of the window.
-        masses: computed masses; ``masses + error`` bounds the true ones from above, and ``masses - error`` those of the
-            sum with the aliased mass added.
-        error: a bound on what the transform can be off, at every point.
+        masses: computed masses; ``masses + error`` is an upper bound on the true masses, and ``masses - error`` a lower
+            bound on the masses of the sum with the aliased mass added.
+        error: a bound on the error of the transform, at every point.
     """
 
     def __init__(self, total: Sum, tilt: float) -> None:
         self.total, self.tilt = total, tilt
-        #: The mean of the tilted sum: about ε, where the tilt is the best one.
+        #: The mean of the tilted sum: about ε if the tilt is the best one.
         self.centre = total.cumulants(tilt).mean
         low, high, self.below, self.above = total.window(tilt)
         first = math.floor((low - total.start) / total.step)
         wanted = math.ceil((high - total.start) / total.step) - first + 1
         everything = round((total.end - total.start) / total.step) + 1
         if everything <= max(2 * wanted, _SMALL_SIZE):
-            # All of the sum fits: nothing can wrap around.
+            # The window holds the whole sum: nothing wraps around.
             first, wanted, self.below, self.above = 0, everything, 0.0, 0.0
         if wanted > _MOST_POINTS:
             raise TooFineError
@@ -188,12 +188,12 @@ class TiltedSum:
         self.error = product.error()
         self.masses: Floats = np.roll(np.fft.irfft(product.value, size), shift - first)
         self.losses: Floats = total.start + total.step * (first + np.arange(size, dtype=np.float64))
-        #: Relative error of tilting and of undoing it.
+        #: Relative error of tilting and tilting back.
         self.relative = 2 * rounding + 64 * _UNIT
 
 
 class _Product:
-    """A product of powers of transforms, beside it what its true value can be at most, and how far the two may differ.
+    """A product of powers of transforms, with bounds on its true value and on its error at every frequency.
 
     Each computed transform F̂ of masses that sum to 1 has |F̂ - F| <= e at every frequency. Then
     |ΠF̂^k - ΠF^k| <= Π(|F̂|+e)^k · (1 - e^{-g}) with g = Σ k·e/|F̂|.
@@ -216,7 +216,7 @@ class _Product:
                 self._growth += self._level / sizes
             return
         most = count * np.log(sizes + self._level)
-        # Powers that are nothing at this precision need not be computed; their bound is kept, and all of it is error.
+        # Powers that are negligible at this precision are not computed; their bound is kept and counts as error.
         kept = np.flatnonzero(most > _NEGLIGIBLE)
         # Weights are centred, so phases are small where it matters, and k times their rounding error is too.
         logs = np.log(np.where(sizes[kept] > 0, transform[kept], 1e-300))
@@ -229,14 +229,14 @@ class _Product:
         self._growth += growth
 
     def error(self) -> float:
-        """A bound on the error of every point of the inverse transform."""
+        """Return a bound on the error of every point of the inverse transform."""
         off = self._most * -np.expm1(-self._growth)
         # Both halves of the spectrum, and the inverse transform's own error, relative to the sum of magnitudes.
         return float(2 * off.sum() + 2 * self._most.sum() * self._level) / self._size
 
 
 def _merged(losses: Losses) -> list[tuple[Lattice, int]]:
-    """Equal sum with fewer laws: small ones that occur once are added up directly, which is faster than by FFT."""
+    """Return an equal sum of fewer laws: short laws of count 1 are convolved directly, which is faster than by FFT."""
     single = [lattice for lattice, count in losses if count == 1]
     merged = [(lattice, count) for lattice, count in losses if count != 1]
     heap = [(len(lattice.masses), i, lattice) for i, lattice in enumerate(single)]
@@ -250,14 +250,14 @@ def _merged(losses: Losses) -> list[tuple[Lattice, int]]:
 
 
 def _added(one: Lattice, two: Lattice) -> Lattice:
-    """The law of the sum of two losses; all terms are positive, so its error is relative."""
+    """Return the law of the sum of two losses; all terms are positive, so its error is relative."""
     rounding = one.rounding + two.rounding + (min(len(one.masses), len(two.masses)) + 2) * _UNIT
     masses = np.convolve(one.masses, two.masses)
     return Lattice(one.start + two.start, one.step, masses, one.infinity + two.infinity, rounding)
 
 
 def _folded(weights: Floats, centre: int, size: int) -> Floats:
-    """Weights on a cycle of ``size`` points with index ``centre`` at zero."""
+    """Return the weights on a cycle of ``size`` points, with index ``centre`` at zero."""
     padded = -(-len(weights) // size) * size
     folded = np.zeros(padded)
     folded[: len(weights)] = weights

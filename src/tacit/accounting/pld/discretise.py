@@ -1,11 +1,11 @@
-"""Certified discretisation of a privacy loss law: one that dominates the pair, one that the pair dominates.
+"""Certified discretisation of a privacy loss law: one law that dominates the pair, one that the pair dominates.
 
 *Upper* (connect the dots; Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022): mass whose loss lies between two grid
-points goes to those two points in the only proportion that keeps its probability under P *and* under Q. The result
+points is split between them in the only proportion that keeps its probability under P *and* under Q. The result
 dominates, is the least such law on the grid, and its error is of second order in the step.
 
 *Lower*: outputs whose losses fall into one cell are merged, which is post-processing; the loss of a merged cell is
-ln(P(cell)/Q(cell)). Cells are chosen so that this lands on a grid point, and rounded down to one where it does not.
+ln(P(cell)/Q(cell)). Cells are chosen so that this loss is a grid point, and it is rounded down to one otherwise.
 Pairs with atoms are first replaced by a slightly noisier member of their family whose atoms fit the grid.
 """
 
@@ -33,13 +33,13 @@ class TooFineError(ArithmeticError):
 
 @dataclass(frozen=True)
 class Lattice:
-    """Masses under P of the losses ``start``, ``start + step``, …; the rest is at infinity."""
+    """Masses under P of the losses ``start``, ``start + step``, …; the remaining mass is at infinity."""
 
     start: float
     step: float
     masses: Floats
     infinity: float = 0.0
-    #: Relative error of each mass, on top of what the masses have been rounded outward for.
+    #: Relative error of each mass beyond the outward rounding.
     rounding: float = 0.0
 
     @property
@@ -56,13 +56,16 @@ class _Cells(NamedTuple):
 
 
 def upper_lattice(pair: LossPair, step: float, log_tail: float, lowest: float = -math.inf) -> Lattice:
-    """A law on the grid that dominates ``pair``; tails beyond e^log_tail go to infinity, losses below ``lowest`` up."""
+    """Return a law on the grid that dominates ``pair``.
+
+    Tails beyond e^log_tail go to infinity, losses below ``lowest`` are rounded up.
+    """
     edges = _edges(pair, step, log_tail, lowest)
     p, q, p_error, q_error = _cells(pair, edges)
     p_high = p + p_error
     with np.errstate(over="ignore", invalid="ignore"):
         up = (p_high - (q - q_error) * np.exp(edges[:-1])) / -math.expm1(-step)
-    # Where e^edge overflows nothing is known of the split, and all of the mass goes up.
+    # Where e^edge overflows the split is unknown, and all of the mass goes up.
     up = np.where(np.isfinite(up), np.clip(up, 0.0, p_high), p_high)
     masses = np.zeros(len(edges))
     masses[1:] += up
@@ -74,7 +77,7 @@ def upper_lattice(pair: LossPair, step: float, log_tail: float, lowest: float = 
 
 
 def lower_lattice(pair: LossPair, step: float, log_tail: float, lowest: float = -math.inf) -> Lattice:
-    """A law on the grid that ``pair`` dominates; what is beyond the reach or below ``lowest`` may be dropped."""
+    """Return a law on the grid that ``pair`` dominates; mass beyond the reach or below ``lowest`` may be dropped."""
     match pair:
         case TwoPoint():
             return _lower_two_point(pair, step)
@@ -101,7 +104,7 @@ def _edges(pair: LossPair, step: float, log_tail: float, lowest: float) -> Float
 
 
 def _cells(pair: LossPair, edges: Floats) -> _Cells:
-    """Masses between neighbouring edges, by differences on the side where the tails are smaller."""
+    """Return the masses between neighbouring edges, as differences of the smaller tails."""
     sides = pair.sides(edges)
     p, p_error = _differences(sides.p_above, sides.p_below)
     q, q_error = _differences(sides.q_above, sides.q_below)
@@ -116,7 +119,7 @@ def _differences(above: Floats, below: Floats) -> tuple[Floats, Floats]:
 
 
 def _lower_smooth(pair: LossPair, step: float, points: Floats) -> Lattice:
-    """Cells around the grid points, moved until the loss of each cell is its grid point.
+    """Return the law of cells around the grid points, moved until the loss of each cell is its grid point.
 
     Any cells give a valid law; these are found by a few damped Newton steps on all ends at once.
     """
@@ -134,7 +137,7 @@ def _lower_smooth(pair: LossPair, step: float, points: Floats) -> Lattice:
 
 
 def _newton(p: Floats, q: Floats, bounds: Floats, points: Floats, step: float) -> Floats:
-    """Moves of the ends of cells that bring ln(p/q) nearer to ``points``: least squares, a tridiagonal system."""
+    """Return moves of the cells' ends that bring ln(p/q) nearer to ``points``: least squares, a tridiagonal system."""
     losses = np.log(np.maximum(p, 1e-300)) - np.log(np.maximum(q, 1e-300))
     off = np.clip(losses - points, -step / 2, step / 2)
     widths = np.maximum(np.diff(bounds), 1e-3 * step)
@@ -156,10 +159,10 @@ def _newton(p: Floats, q: Floats, bounds: Floats, points: Floats, step: float) -
 
 
 def _rounded_down(pair: LossPair, bounds: Floats, step: float) -> Lattice:
-    """The law of the merged cells, each loss rounded down to a grid that is itself moved down a little.
+    """Return the law of the merged cells, each loss rounded down to a grid that is moved down a little.
 
-    A cell that misses its grid point by a hair from below would lose a whole step. Moving the grid down by a part of a
-    step costs every cell that part; the cheapest move is taken.
+    A cell whose loss is slightly below its grid point would lose a whole step. Moving the grid down by a part of a step
+    costs every cell that part; the cheapest move is taken.
     """
     p, q, p_error, q_error = _cells(pair, bounds)
     p, q = np.maximum(p - p_error, 0.0), q + q_error
@@ -168,15 +171,15 @@ def _rounded_down(pair: LossPair, bounds: Floats, step: float) -> Lattice:
     if not len(p):
         return Lattice(0.0, step, np.zeros(1))
     with np.errstate(divide="ignore"):
-        # Where Q underflows the end of the cell is all that is known; a smaller loss is safe.
+        # Where Q underflows only the end of the cell is known; a smaller loss is safe.
         places = (np.minimum(np.log(p) - np.log(q), ends) - pair.anchor) / step
     missing = np.round(places) - places
     order = np.argsort(missing)[::-1]
-    # Moving by `missing` of a cell saves that cell and all that miss by less.
+    # Moving by `missing` of a cell saves that cell and all cells that miss by less.
     cost = np.concatenate(([0.0], np.cumsum(p[order])[:-1])) + np.maximum(missing[order], 0.0)
     moved = max(float(missing[order][np.argmin(cost)]), 0.0) + 1e-12
     at = np.floor(places + moved)
-    # Far below the first cell nothing is worth a place; for the lower law less mass is safe.
+    # Mass far below the first cell is dropped; for the lower law less mass is safe.
     first = max(float(at.min()), math.floor((bounds[0] - pair.anchor) / step) - 2.0)
     kept = at >= first
     masses: Floats = np.bincount((at[kept] - first).astype(np.int64), weights=p[kept], minlength=1).astype(np.float64)
@@ -184,11 +187,11 @@ def _rounded_down(pair: LossPair, bounds: Floats, step: float) -> Lattice:
 
 
 def _lower_two_point(pair: TwoPoint, step: float) -> Lattice:
-    """Both losses a little nearer to zero, until their distance is a whole number of steps."""
+    """Return the law with both losses a little nearer to zero, a whole number of steps apart."""
     width = math.floor((pair.high + pair.low) / step * (1 + 1e-13))
     if width == 0:
         return Lattice(0.0, step, np.ones(1))
-    # The excess is taken off the lower loss: a pair with smaller losses on either side is dominated.
+    # The excess is subtracted from ``low``: a pair with smaller losses on either side is dominated.
     low = min(pair.low, width * step - pair.high)
     if low <= 0:
         return Lattice(0.0, step, np.ones(1))
@@ -200,7 +203,7 @@ def _lower_two_point(pair: TwoPoint, step: float) -> Lattice:
 
 
 def _lower_laplace(epsilon: float, step: float) -> Lattice:
-    """Laplace noise of a slightly larger scale, with both atoms on the grid and cells two steps wide in between."""
+    """Return Laplace noise of a slightly larger scale: both atoms on the grid, cells two steps wide in between."""
     width = math.floor(2 * epsilon / step * (1 + 1e-13))
     if width == 0:
         return Lattice(0.0, step, np.ones(1))
@@ -234,7 +237,7 @@ def _lower_discrete_laplace(pair: DiscreteLaplacePair, step: float) -> Lattice:
 
 
 def _lower_atoms(pair: Atoms, step: float) -> Lattice:
-    """Symmetric atoms ε, 0, -ε with a smaller ε that fits; anything else is rounded down."""
+    """Return symmetric atoms ε, 0, -ε with a smaller ε that fits the grid; for other atoms, no loss at all."""
     epsilon = pair.anchor
     half = math.floor(epsilon / step * (1 + 1e-13))
     if len(pair.losses) != 3 or half == 0:

@@ -1,12 +1,12 @@
-"""Dominating pairs of laws, seen through their privacy loss; among them those of the noise that Tacit adds.
+"""Dominating pairs of distributions, given by their privacy loss; among them the pairs of the noise that Tacit adds.
 
 A pair (P, Q) *dominates* a mechanism when E_γ(M(D)‖M(D')) <= E_γ(P‖Q) for all γ >= 0 and all neighbours, where E_γ is
 the hockey-stick divergence. Dominating pairs compose (Zhu, Dong and Wang 2022), and of a pair only the law of its loss
-L = ln(dP/dQ) under P and under Q matters. So a pair here is four functions: P(L > l), P(L <= l), Q(L > l), Q(L <= l),
-both sides of each because differences are taken on the side where the numbers are small.
+L = ln(dP/dQ) under P and under Q matters. So a pair here is four functions: P(L > l), P(L <= l), Q(L > l), Q(L <= l);
+both tails, because differences are computed from the smaller one.
 
-Every function is accurate to ``ACCURACY`` relative; ``discretise`` rounds outward by that much. That each pair
-dominates the release it stands for is shown in ``pld.proof.md``, section 2.
+Every function has relative accuracy ``ACCURACY``; ``discretise`` rounds outward by that much. ``pld.proof.md``,
+section 2, proves that each pair dominates its release.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ACCURACY: Final = 2.0**-40
 
 
 class Sides(NamedTuple):
-    """Masses of a loss above and at-or-below given values, under P and under Q."""
+    """Probabilities that the loss is above, and at most, given values, under P and under Q."""
 
     p_above: Floats
     p_below: Floats
@@ -39,24 +39,24 @@ class Sides(NamedTuple):
 
 
 class LossPair(ABC):
-    """Two laws through the law of their loss."""
+    """A pair of distributions (P, Q), given by the law of its loss."""
 
-    #: A loss that should lie on the grid: the largest atom, if there is one.
+    #: A loss that should lie on the grid: the largest atom, if the law has atoms.
     anchor: float = 0.0
-    #: Distance of the atoms of the loss, where they lie on a lattice together with the anchor.
+    #: Distance between the atoms of the loss, if they and the anchor lie on a lattice.
     spacing: Fraction | float | None = None
-    #: The distance to follow instead where the lattice is much finer than the grid.
+    #: Distance that the grid follows instead if the lattice is much finer than the grid.
     span: Fraction | None = None
-    #: The share of P's mass that no choice of grid can put on it.
+    #: The part of P's mass that no choice of grid can place on grid points.
     smooth_share: float = 1.0
 
     @abstractmethod
     def sides(self, losses: Floats) -> Sides:
-        """The four functions at ``losses``."""
+        """Return the four functions at ``losses``."""
 
     @abstractmethod
     def reach(self, log_tail: float) -> tuple[float, float]:
-        """``(low, high)`` such that P and Q put at most e^log_tail below low, and P as much above high."""
+        """Return ``(low, high)``: P and Q put mass at most e^log_tail below low, and P as much above high."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,11 @@ class GaussianPair(LossPair):
     mu: float
 
     def sides(self, losses: Floats) -> Sides:
-        """Normal tails."""
         scaled = losses / self.mu
         return Sides(*normal_sides(scaled - self.mu / 2), *normal_sides(scaled + self.mu / 2))
 
     def reach(self, log_tail: float) -> tuple[float, float]:
-        """By Φ(-z) <= exp(-z²/2)."""
+        """Return the ends by Φ(-z) <= exp(-z²/2)."""
         z = math.sqrt(max(-2 * log_tail, 1.0))
         return -self.mu * (self.mu / 2 + z), self.mu * (self.mu / 2 + z)
 
@@ -88,7 +87,6 @@ class LaplacePair(LossPair):
         self.smooth_share = -math.expm1(-epsilon) / 2
 
     def sides(self, losses: Floats) -> Sides:
-        """Closed forms."""
         inside = np.clip(losses, -self.epsilon, self.epsilon)
         p_below, q_above = np.exp((inside - self.epsilon) / 2) / 2, np.exp(-(inside + self.epsilon) / 2) / 2
         top, under = losses >= self.epsilon, losses < -self.epsilon
@@ -97,19 +95,19 @@ class LaplacePair(LossPair):
         return Sides(1 - p_below, p_below, q_above, 1 - q_above)
 
     def reach(self, log_tail: float) -> tuple[float, float]:
-        """Return the whole support, which is finite."""
+        """Return the ends of the support, which is finite."""
         del log_tail
         return -self.epsilon, self.epsilon
 
 
 class BoundedRangePair(LossPair):
-    """The worst of all releases whose loss has range ε, point by point: δ(x) = (e^{ε/2} - e^{x/2})²/(e^ε - 1)."""
+    """The worst case, at every l, of all releases whose loss has range ε: δ(l) = (e^{ε/2} - e^{l/2})²/(e^ε - 1)."""
 
     def __init__(self, epsilon: float) -> None:
         self.epsilon = self.anchor = epsilon
 
     def sides(self, losses: Floats) -> Sides:
-        """P(L > l) = (1 - e^{(l-ε)/2})/(1 - e^{-ε}) and Q(L > l) = e^{-ε}(e^{(ε-l)/2} - 1)/(1 - e^{-ε})."""
+        """Compute P(L > l) = (1 - e^{(l-ε)/2})/(1 - e^{-ε}) and Q(L > l) = e^{-ε}(e^{(ε-l)/2} - 1)/(1 - e^{-ε})."""
         inside = np.clip(losses, -self.epsilon, self.epsilon)
         scale = -math.expm1(-self.epsilon)
         p_above = -np.expm1((inside - self.epsilon) / 2) / scale
@@ -119,13 +117,13 @@ class BoundedRangePair(LossPair):
         return Sides(p_above, p_below, q_above, q_below)
 
     def reach(self, log_tail: float) -> tuple[float, float]:
-        """Return the whole support, which is finite."""
+        """Return the ends of the support, which is finite."""
         del log_tail
         return -self.epsilon, self.epsilon
 
 
 class Atoms(LossPair):
-    """Finitely many outputs: losses with their probabilities under P and under Q, in increasing order of loss."""
+    """Finitely many losses with their probabilities under P and under Q, in increasing order of loss."""
 
     def __init__(self, losses: Floats, p: Floats, q: Floats, *, spacing: Fraction | float | None = None) -> None:
         self.losses, self.spacing = losses, spacing
@@ -134,19 +132,19 @@ class Atoms(LossPair):
         self._sides = [_cumulate(p[::-1])[::-1], _cumulate(p), _cumulate(q[::-1])[::-1], _cumulate(q)]
 
     def sides(self, losses: Floats) -> Sides:
-        """Sums from either end."""
+        """Return cumulative sums, added up from either end."""
         at = np.searchsorted(self.losses, losses, side="right")
         p_above, p_below, q_above, q_below = self._sides
         return Sides(p_above[at], p_below[at], q_above[at], q_below[at])
 
     def reach(self, log_tail: float) -> tuple[float, float]:
-        """Return the whole support, which is finite."""
+        """Return the ends of the support, which is finite."""
         del log_tail
         return float(self.losses[0]), float(self.losses[-1])
 
 
 class TwoPoint(Atoms):
-    """Loss ``high`` > 0 or -``low`` < 0: the only pair of laws with these two losses."""
+    """Loss ``high`` > 0 or -``low`` < 0: the only pair of distributions with these two losses."""
 
     def __init__(self, high: float, low: float, *, spacing: Fraction | float | None = None) -> None:
         self.high, self.low = high, low
@@ -158,7 +156,7 @@ class TwoPoint(Atoms):
 
 
 def response_pair(epsilon: float, neutral: float) -> Atoms:
-    """Randomized response of odds e^ε whose output says nothing with probability ``neutral``."""
+    """Return the pair of randomized response with odds e^ε, whose loss is 0 with probability ``neutral``."""
     odds = 1 / (1 + math.exp(-epsilon)) * (1 - neutral)
     rest = odds * math.exp(-epsilon)
     p = np.array([rest, neutral, odds])
@@ -166,7 +164,7 @@ def response_pair(epsilon: float, neutral: float) -> Atoms:
 
 
 def normal_sides(z: Floats) -> tuple[Floats, Floats]:
-    """1 - Φ(z) and Φ(z), the smaller one computed and the larger its complement."""
+    """Return 1 - Φ(z) and Φ(z): the smaller one is computed, the larger one is its complement."""
     small = normal_cdf(-np.abs(z))
     positive = z > 0
     return np.where(positive, small, 1 - small), np.where(positive, 1 - small, small)
@@ -191,7 +189,7 @@ class DiscreteLaplacePair(LossPair):
         self.spacing, self.span = 2 / scale, shift / scale
 
     def sides(self, losses: Floats) -> Sides:
-        """L > l exactly when x <= n with n = ceil((Δ - lt)/2) - 1."""
+        """Use that L > l exactly when x <= n with n = ceil((Δ - lt)/2) - 1."""
         last = _last_below(self.shift / 2, losses * self.scale / 2)
         total = 1 + math.exp(-1 / self.scale)
         inside = np.clip(last, 0, self.shift - 1)
@@ -203,18 +201,18 @@ class DiscreteLaplacePair(LossPair):
         return Sides(1 - p_below, p_below, q_above, 1 - q_above)
 
     def reach(self, log_tail: float) -> tuple[float, float]:
-        """Return the whole support, which is finite."""
+        """Return the ends of the support, which is finite."""
         del log_tail
         return -self.epsilon, self.epsilon
 
 
 def _last_below(middle: float, moved: Floats) -> Floats:
-    """The largest integer below ``middle - moved``, where that is an integer but for rounding the one below it.
+    """Return the largest integer below ``middle - moved``; if that is an integer up to rounding, the one below it.
 
-    Without the allowance an atom could slip past an edge that was put on it. The loss is changed by a few units in the
-    last place of the largest, which the accountant's last digits cover.
+    Without the allowance for rounding an atom could fall on the wrong side of a grid edge that was placed on it. This
+    changes the loss by a few units in the last place of the largest loss, which the accountant's rounding covers.
     """
-    # A sampled release asks for losses that are infinite; any finite number beyond all atoms says the same.
+    # A sampled release evaluates infinite losses; any finite number beyond all atoms gives the same result.
     moved = np.clip(moved, -1e15, 1e15)
     allowance = 2.0**-51 * (middle + np.abs(moved))
     result: Floats = np.ceil(middle - moved - allowance) - 1
@@ -224,7 +222,7 @@ def _last_below(middle: float, moved: Floats) -> Floats:
 class DiscreteGaussianPair(LossPair):
     """Discrete Gaussian noise of parameter ``sigma2`` on one integer that moves by ``shift`` Δ.
 
-    The loss is (Δ² - 2xΔ)/(2σ²): a lattice of spacing Δ/σ². Sums of the probabilities are kept in a table.
+    The loss is (Δ² - 2xΔ)/(2σ²): a lattice of spacing Δ/σ². A table holds the cumulative probabilities.
     """
 
     smooth_share = 0.0
@@ -242,7 +240,7 @@ class DiscreteGaussianPair(LossPair):
         self._below = np.concatenate(([0.0], below / below[-1]))
 
     def sides(self, losses: Floats) -> Sides:
-        """L > l exactly when x <= n with n = ceil(Δ/2 - lσ²/Δ) - 1."""
+        """Use that L > l exactly when x <= n with n = ceil(Δ/2 - lσ²/Δ) - 1."""
         last = _last_below(self.shift / 2, losses * (self._sigma2 / self.shift))
         return Sides(
             self._up_to(last),
@@ -252,13 +250,13 @@ class DiscreteGaussianPair(LossPair):
         )
 
     def _up_to(self, n: Floats) -> Floats:
-        """P(X <= n), which by symmetry is also P(X >= -n)."""
+        """Return P(X <= n), which by symmetry is also P(X >= -n)."""
         at = np.clip(n + self._far + 1, 0, len(self._below) - 1).astype(np.int64)
         result: Floats = self._below[at]
         return result
 
     def reach(self, log_tail: float) -> tuple[float, float]:
-        """By P(X >= x) <= exp(-x²/(2σ²)) for x >= 0 (Canonne, Kamath and Steinke 2020, Proposition 25)."""
+        """Return the ends by P(X >= x) <= exp(-x²/(2σ²)) for x >= 0 (Canonne, Kamath and Steinke 2020, Prop. 25)."""
         z = math.ceil(math.sqrt(max(-2 * log_tail, 1.0) * self._sigma2)) + self.shift
         rate = self.shift / self._sigma2
         return self.anchor - rate * (z + self.shift), self.anchor + rate * z

@@ -1,15 +1,15 @@
 """Translation of events to dominating pairs, in both directions.
 
-:func:`pairs_of` returns what to compose for an upper bound and for a lower one. The two differ only for the discrete
-Gaussian of large σ, which lies between two continuous ones, and for releases of which only part is known.
+:func:`terms_of` returns the pairs to compose for an upper bound and for a lower one. The two differ only for the
+discrete Gaussian of large σ, which lies between two continuous ones, and for releases of which only part is known.
 
 *Sampled releases* run on a secret Poisson sample. Let (P, Q) dominate a release on data with the unit against data
 without it. On a sample of rate q the unit is there with probability q, so with it the output has law (1-q)Q + qP and
 without it Q. Its loss ln(1 - q + q e^L) is increasing in L, hence the tails follow from those of (P, Q). The other
-direction, without the unit against with it, has loss -ln(1 - q + q e^{-L}) for the pair (P, Q) read from the other
-side. For one pair of neighbours that stays the same over all releases both are composed, and the larger ε holds (Zhu,
-Dong and Wang 2022, Theorem 11). Where the neighbours may change sides from release to release, :class:`EitherPair`
-dominates both directions at once.
+direction, without the unit against with it, has loss -ln(1 - q + q e^{-L}), from the reversed pair (Q, P). For one pair
+of neighbours that stays the same over all releases both directions are composed, and the larger ε holds (Zhu, Dong and
+Wang 2022, Theorem 11). Where the neighbours may change sides from release to release, :class:`EitherPair` dominates
+both directions at once.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class RemovedPair(LossPair):
         return math.log1p(self._rate * math.expm1(loss))
 
     def sides(self, losses: Floats) -> Sides:
-        """Tails of (P, Q) at the loss ln(1 + (e^l - 1)/q) that is mapped to l."""
+        """Return tails of (P, Q) at the loss ln(1 + (e^l - 1)/q) that is mapped to l."""
         rate = self._rate
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             lifted = np.expm1(np.minimum(losses, 600.0)) / rate
@@ -79,7 +79,7 @@ class RemovedPair(LossPair):
         return Sides((1 - rate) * q_above + rate * p_above, (1 - rate) * q_below + rate * p_below, q_above, q_below)
 
     def reach(self, log_tail: float) -> tuple[float, float]:
-        """The image of the reach of (P, Q)."""
+        """Return the image of the reach of (P, Q)."""
         low, high = self._base.reach(log_tail)
         return self._image(low), self._image(high)
 
@@ -97,7 +97,7 @@ class AddedPair(LossPair):
         return -math.log1p(self._rate * math.expm1(-loss))
 
     def sides(self, losses: Floats) -> Sides:
-        """Tails of (P, Q) at the loss -ln(1 + (e^{-l} - 1)/q) that is mapped to l."""
+        """Return tails of (P, Q) at the loss -ln(1 + (e^{-l} - 1)/q) that is mapped to l."""
         rate = self._rate
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             lifted = np.expm1(np.minimum(-losses, 600.0)) / rate
@@ -108,16 +108,16 @@ class AddedPair(LossPair):
         return Sides(p_above, p_below, (1 - rate) * p_above + rate * q_above, (1 - rate) * p_below + rate * q_below)
 
     def reach(self, log_tail: float) -> tuple[float, float]:
-        """The image of the reach of (P, Q)."""
+        """Return the image of the reach of (P, Q)."""
         low, high = self._base.reach(log_tail)
         return self._image(low), self._image(high)
 
 
 class EitherPair(LossPair):
-    """The pair that dominates both directions of a sampled release, for a (P, Q) that looks the same from both sides.
+    """The pair that dominates both directions of a sampled release, for a (P, Q) that is symmetric.
 
     Removing costs more at every γ >= 1 and adding more at every γ < 1, so their maximum has the tails of the first
-    above loss zero and those of the second below, and at zero the atom that is left (``pld.proof.md``, section 2).
+    above loss zero and those of the second below, and at zero the remaining atom (``pld.proof.md``, section 2).
     """
 
     def __init__(self, base: LossPair, rate: float) -> None:
@@ -125,12 +125,12 @@ class EitherPair(LossPair):
         self.anchor = self._removed.anchor
 
     def sides(self, losses: Floats) -> Sides:
-        """Masses of removing from zero on, masses of adding below."""
+        """Return the tails of removing from zero on, the tails of adding below."""
         both = zip(self._removed.sides(losses), self._added.sides(losses), strict=True)
         return Sides(*(np.where(losses >= 0, removed, added) for removed, added in both))
 
     def reach(self, log_tail: float) -> tuple[float, float]:
-        """Down as far as adding and up as far as removing goes."""
+        """Return the lower end of adding and the upper end of removing."""
         return self._added.reach(log_tail)[0], self._removed.reach(log_tail)[1]
 
 
@@ -143,13 +143,13 @@ class ReplacedPair(LossPair):
 
     def __init__(self, mu: float, rate: float) -> None:
         self._mu, self._rate = mu, rate
-        # (1-q)/q·e^{μ²/2}; beyond the range of floats nothing is gained by a grid.
+        # (1-q)/q·e^{μ²/2}; beyond the range of floats a grid is useless.
         self._odds = (1 - rate) / rate * math.exp(mu * mu / 2)
         if math.isinf(self._odds):
             raise OverflowError
 
     def sides(self, losses: Floats) -> Sides:
-        """Mixtures of normal tails at the place that has the loss."""
+        """Return mixtures of normal tails at the output x that has the loss."""
         half = np.abs(losses) / 2
         near = np.arcsinh(np.sinh(np.minimum(half, 40.0)) * self._odds)
         # Where sinh would overflow, 2·sinh is e^, and arsinh w is v + ln(1 + √(1 + e^{-2v})) with v = ln w.
@@ -167,7 +167,7 @@ class ReplacedPair(LossPair):
         return mixture
 
     def reach(self, log_tail: float) -> tuple[float, float]:
-        """By Φ(-z) <= exp(-z²/2), beyond the farther of the two places."""
+        """Return the ends by Φ(-z) <= exp(-z²/2), beyond the farther of the two means."""
         z = math.sqrt(max(-2 * log_tail, 1.0)) + self._mu
         high = self._image(self._mu * z - self._mu**2 / 2) - self._image(-self._mu * z - self._mu**2 / 2)
         return -high, high
@@ -179,42 +179,42 @@ class ReplacedPair(LossPair):
 
 
 class ThinnedPair(LossPair):
-    """(P, Q) with probability q, and otherwise an output that says nothing: sampling when a unit is *replaced*."""
+    """(P, Q) with probability q, and otherwise an output of loss zero: sampling when a unit is *replaced*."""
 
     def __init__(self, base: LossPair, rate: float) -> None:
         self._base, self._rate = base, rate
 
     def sides(self, losses: Floats) -> Sides:
-        """Tails of (P, Q) times q, and an atom of 1-q at loss zero."""
+        """Return tails of (P, Q) times q, plus an atom of 1-q at loss zero."""
         atom = np.where(losses < 0, 1 - self._rate, 0.0)
         inner = self._base.sides(losses)
         above = [atom, 1 - self._rate - atom] * 2
         return Sides(*(self._rate * side + rest for side, rest in zip(inner, above, strict=True)))
 
     def reach(self, log_tail: float) -> tuple[float, float]:
-        """Reach of (P, Q), and zero."""
+        """Return the reach of (P, Q), extended to zero."""
         low, high = self._base.reach(log_tail)
         return min(low, 0.0), max(high, 0.0)
 
 
 #: Largest difference of a discrete Gaussian from a continuous one of nearby σ², in ε and in relative δ, per release.
 SLACK: Final = Fraction(1, 10**20)
-#: From this σ² on, that is closer than a part in a thousand, and the sums over a lattice would be long.
+#: From this σ² on, the two agree to a part in a thousand, and the sums over a lattice would be long.
 _LARGE: Final = Fraction(2500)
-#: In several coordinates there is no other pair, and from here on this one is better than zCDP for most δ.
+#: In several coordinates no other pair is known; from this σ² on this one is better than zCDP for most δ.
 _SMALLEST: Final = Fraction(16)
 
 
 @dataclass(frozen=True)
 class Term:
-    """One release as pairs of laws.
+    """One release as pairs of distributions.
 
     Attributes:
         removed, added: pairs that dominate it for a unit in the first or in the second database; the same object where
             the release is symmetric.
         lower: pairs that some release described by the event *attains*, in the same two directions; ``None`` where none
-            is known. A pair that is only the worst case of several, point by point, must not stand here.
-        infinity: probability, in either direction, that everything is given away.
+            is known. A pair that is only the pointwise worst case of several releases must not be used here.
+        infinity: probability, in either direction, that everything is revealed.
     """
 
     removed: LossPair
@@ -226,7 +226,7 @@ class Term:
 
 
 def mu_squared(release: Leaf) -> tuple[Fraction, Fraction] | None:
-    """Bounds ``(low, high)`` on the μ² of a release that is Gaussian or nearly so; ``None`` for others."""
+    """Return bounds ``(low, high)`` on the μ² of a release that is Gaussian or nearly so; ``None`` otherwise."""
     match release:
         case GaussianEvent():
             mu2 = (release.l2_sensitivity / release.sigma) ** 2
@@ -237,7 +237,7 @@ def mu_squared(release: Leaf) -> tuple[Fraction, Fraction] | None:
             shift = Fraction(math.isqrt(int(release.l2_squared)) ** 2)
             moved = shift if release.dimension == 1 else release.l2_squared
             low = shift if release.dimension < release.l2_squared else moved
-            # Adding noise of τ² smooths with σ²τ²/(σ²+τ²) only; this much more makes it τ².
+            # Adding noise of τ² smooths by only σ²τ²/(σ²+τ²); adding this much smooths by τ².
             added = smoothing * release.sigma2 / (release.sigma2 - smoothing)
             return low / (release.sigma2 + added), moved / (release.sigma2 - smoothing)
         case _:
@@ -245,7 +245,7 @@ def mu_squared(release: Leaf) -> tuple[Fraction, Fraction] | None:
 
 
 def _smoothing(dimension: int) -> Fraction:
-    """τ² such that a discrete Gaussian of σ² lies between continuous ones of σ² ± τ², but for SLACK.
+    """Return τ² such that a discrete Gaussian of σ² lies between continuous ones of σ² ± τ², up to SLACK.
 
     Each coordinate differs by a factor 1 ± 4e^{-2π²τ²}; with 2π²τ² >= 50 + ln d that is below SLACK for all d together.
     """
@@ -253,7 +253,7 @@ def _smoothing(dimension: int) -> Fraction:
 
 
 def terms_of(release: Leaf, *, changing: bool = False) -> Term | None:
-    """The pairs of one release, or ``None`` where no dominating pair is known.
+    """Return the pairs of one release, or ``None`` where no dominating pair is known.
 
     With ``changing`` the pair dominates whichever of the two neighbours has the unit, which may then differ from
     release to release.
@@ -275,7 +275,7 @@ def terms_of(release: Leaf, *, changing: bool = False) -> Term | None:
             return _symmetric(_response(release))
         case ExponentialEvent():
             pair = BoundedRangePair(float_up(release.epsilon))
-            # Two candidates whose scores change places: randomized response with odds e^{ε/2}.
+            # Two candidates whose scores are swapped: randomized response with odds e^{ε/2}.
             attained = _exchanged(release.epsilon)
             return Term(pair, pair, (attained, attained), closes=False)
         case SampledSumEvent():
@@ -303,7 +303,7 @@ def _exchanged(epsilon: Fraction) -> TwoPoint:
 def _discrete_laplace(release: DiscreteLaplaceEvent) -> LossPair:
     shift = int(release.l1_sensitivity)
     if shift == 1:
-        # Moving by one step the noise has two losses only: it is randomized response.
+        # For a shift of one the loss has two values only: it is randomized response.
         return _pure(shift / release.scale)
     return DiscreteLaplacePair(release.scale, shift)
 
@@ -337,7 +337,7 @@ def _sampled(release: PoissonSampledEvent, *, changing: bool) -> Term | None:
         return None
     low, high = base
     if isinstance(inner, ExponentialEvent):
-        # The worst of all bounded ranges is no exponential mechanism's own; the one that is has two losses.
+        # No exponential mechanism attains the bounded-range pair; the lower pair, which one attains, has two losses.
         lower, closes = _sampled_pure(inner.epsilon / 2, rate, changing=False).lower, False
     else:
         lower, closes = (RemovedPair(low, q), AddedPair(low, q)), not changing
@@ -348,10 +348,10 @@ def _sampled(release: PoissonSampledEvent, *, changing: bool) -> Term | None:
 
 
 def _sampled_sum(release: SampledSumEvent) -> Term | None:
-    """Replacing a unit; the same pair from both sides, so it does not matter which neighbour is the first."""
+    """Return the pairs of a sampled sum when a unit is replaced; the same pair in both directions."""
     rate = float_nearest(release.rate)
     if rate == 1:
-        # Floats cannot tell the rate from 1: without sampling it costs no less.
+        # The rate rounds to 1 as a float: the release without sampling costs no less.
         return terms_of(release.unsampled)
     bounds = mu_squared(DiscreteGaussianEvent(release.sigma2, release.l2_squared, release.dimension))
     if bounds is None:
@@ -365,7 +365,7 @@ def _sampled_sum(release: SampledSumEvent) -> Term | None:
 
 
 def _base(inner: Event) -> tuple[LossPair, LossPair] | None:
-    """Pairs below and above a release that is to be sampled."""
+    """Return pairs for the lower and the upper bound of a release that is to be sampled; None if unknown."""
     bounds = mu_squared(inner)
     if bounds is not None:
         low, high = (math.sqrt(float_nearest(bound)) for bound in bounds)
@@ -377,12 +377,12 @@ def _base(inner: Event) -> tuple[LossPair, LossPair] | None:
 
 
 def _sampled_pure(epsilon: Fraction, rate: Fraction, *, changing: bool) -> Term:
-    """Randomized response on a sample has two losses again, ln(1 - q + q e^{±ε})."""
+    """Return the pairs of randomized response on a sample, which has the two losses ln(1 - q + q e^{±ε})."""
     up = float_up(amplified_epsilon(epsilon, rate))
     down = -math.log1p(float_nearest(rate) * math.expm1(-float_up(epsilon)))
     removed, added = TwoPoint(up, down), TwoPoint(down, up)
     if changing:
-        # As `EitherPair`: the larger losses of both, and what is left at zero.
+        # As `EitherPair`: the larger losses of both, and the remaining mass at zero.
         top = math.expm1(-down) / math.expm1(-up - down)
         either = response_pair(up, max(1 - top * (1 + math.exp(-up)), 0.0))
         return Term(either, either, (removed, added), closes=False)
