@@ -1,8 +1,8 @@
 """Engines: exact integers from DuckDB, PostgreSQL and Spark.
 
 This is the only layer that imports a database. Its results (:class:`~tacit.engines.protocol.Measurements`) are raw
-and go to the noise step alone. An engine never sees the analyst's text, and what a database says of a failure stays in the
-operator's log.
+and go to the noise step alone. An engine never sees the analyst's text, and what a database says of a failure stays
+in the operator's log.
 
 Modules:
 * :mod:`.duckdb` — DuckDB: Parquet, CSV and DuckDB files, patterns of files, and Arrow, pandas or Polars frames in

@@ -1,8 +1,8 @@
 """Spark: Parquet files and folders, CSV files, tables of a catalog, and frames of Spark or of Python.
 
 ``engine`` writes statements that bound units by one exchange, and runs them; ``session`` finds a session at a Spark
-Connect server or on this machine, tries it out, and watches over its queries; ``sources`` reads values that do not fit as NULL; ``dialect``
-says how Spark writes things. Importing this package imports no Spark.
+Connect server or on this machine, tries it out, and watches over its queries; ``sources`` reads values that do not
+fit as NULL; ``dialect`` says how Spark writes things. Importing this package imports no Spark.
 
 Modules:
 * :mod:`.dialect` — Spark dialect in ANSI mode with the session clock in UTC

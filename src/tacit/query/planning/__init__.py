@@ -11,6 +11,7 @@ Modules:
 * :mod:`.plan` — Plan: releases, noise, cost and error of a query, before and after a search for AUTO
 * :mod:`.pricing` — Pricing: the charge for a stated cost or accuracy, its division among releases, and the noise that
   each share buys
-* :mod:`.releases` — Releases: vectors of integers with their sensitivities and the noise they get, and those of a query together
+* :mod:`.releases` — Releases: vectors of integers with their sensitivities and the noise they get, and those of a query
+  together
 * :mod:`.work` — Work: bound on the row operations that one unit can cause
 """
