@@ -106,7 +106,7 @@ class Hook:
 
 
 def seams() -> Iterator[Hook]:
-    """Every seam there is now: of Tacit's mechanisms, of a user's own, and of the rooms above that are in use."""
+    """Generate all current hooks: of Tacit's mechanisms, of user-defined ones, and of loaded packages above this."""
     yield Hook(AdditiveNoise, "release", _read_additive)
     yield Hook(OnGrid, "release", _read_on_grid)
     yield Hook(PartitionSelection, "release", _read_partition, choose=_keep_partition, align=_align_partition)
