@@ -58,7 +58,7 @@ class SyntheticPerson:
     Args:
         number: the person's id.
         kind: what is unusual about the person's rows: ``ordinary``, ``outside``, ``missing``, ``no number``, ``heavy``,
-        ``alone``.
+            ``alone``.
     """
 
     number: int

@@ -63,7 +63,7 @@ class CallInputs:
         mechanism: its name and public parameters; must be equal on neighbours.
         entries: the input numbers, by index or by key.
         declared: the declared sensitivity in each norm: ``l1``, ``l2 squared``, ``linf``, ``entries`` (how many may
-        move).
+            move).
         absent_is_zero: whether a key that one neighbour lacks counts as zero.
         guarantee: the cost of the call, if it states one.
         stream: the object whose one cost covers many calls, if there is one.
@@ -94,7 +94,7 @@ class Hook:
         choose: returns an output to record instead of the true one, where both neighbours must be able to give it.
         leaving: context around a true run of the mechanism, which leaves the state as after giving a frozen output.
         align: returns the frozen output in the neighbour's form, from the recorded inputs and output and the new
-        inputs.
+            inputs.
     """
 
     owner: Any

@@ -91,8 +91,7 @@ def server_checks(
         token: token of an analyst.
         query: the query to be charged for; without it nothing is charged.
         second: address and token of a server whose data lacks one person; then the query is charged ``samples`` times
-        on
-            each.
+            on each.
         public_key: the key that signs receipts, if it is known.
         ca_file: certificates to trust instead of the system's.
         samples: see ``second``.

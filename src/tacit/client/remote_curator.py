@@ -144,8 +144,7 @@ class RemoteAnswer(AnswerViews):
         finished: the rows.
         charge: the charge to the account; zero for a repeated query.
         receipt: the signed statement of the release and its charge; for a repeated query, that of the first time; None
-        where,
-            according to the server, the query reads public tables only.
+            where, according to the server, the query reads public tables only.
         said: the server's note about the numbers, such as the bounds that AUTO found.
         as_released: whether displays show negative counts; see :attr:`raw`.
     """
@@ -194,18 +193,17 @@ def connect(
     """Connect to a curator on a server.
 
     Args:
-        url: address of the server, ``https://…``; plain ``http`` only for this machine.
-        token: the token's text, as shown when it was issued; by default that in the environment variable
-        ``TACIT_TOKEN``.
-        public_key: the key that receipts are signed with, from the owner of the data. Without it the key that the
-            server shows the first time is remembered. A different key later is an error, unless the stated or
-            remembered key has signed it as its successor.
+        url: of the server, ``https://…``; plain ``http`` only for this machine.
+        token: as it was shown when it was issued; by default that in the environment variable ``TACIT_TOKEN``.
+        public_key: the key that receipts are signed with, as the owner of the data told you. Without it the key that
+            the server shows the first time is remembered. Another one later is an error, unless the key that was
+            stated or remembered has signed that it follows.
         ca_file: certificates to trust instead of the system's or those of the environment's ``SSL_CERT_FILE``, for a
-            server with its own certificate authority.
-        timeout: seconds to wait for a part of a response.
+            server with one of its own.
+        timeout: seconds to wait for the server to say anything.
 
     Raises:
-        RemoteError: the server cannot be reached; ``TrustError`` if it is not the one remembered for this address.
+        RemoteError: the server cannot be reached; ``TrustError`` if it is not the one that was known by this address.
 
     >>> remote = tacit.connect("https://tacit.example.org", token="tacit_…")  # doctest: +SKIP
     >>> remote.sql("SELECT COUNT(*) AS visits FROM visits", epsilon="0.1")  # doctest: +SKIP

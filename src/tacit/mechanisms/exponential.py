@@ -42,7 +42,7 @@ class Exponential(WeightedSelection):
 
     References:
         McSherry and Talwar (2007); Cesar and Rogers (2021) for bounded range and ε²/8; Ilvento (2020) for what goes
-        wrong in floating point.
+        wrong in floats.
 
     >>> choice = Exponential(epsilon=1, sensitivity=1)
     >>> choice.guarantee, choice.zcdp

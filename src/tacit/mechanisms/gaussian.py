@@ -82,20 +82,19 @@ class Gaussian(AdditiveNoise):
     Args:
         epsilon: of the guarantee.
         delta: of the guarantee.
-        l2_sensitivity: l2 distance by which the numbers of one release can differ between neighbours, at most.
-        l2_squared: its square, to be given instead where the root is irrational.
-        dimension: the most numbers that one release may hold.
-        calibration: ``"analytic"`` finds the smallest σ that is proven (ε, δ)-DP; ``"classic"`` takes √(2
-        ln(1.25/δ))·Δ/ε,
+        l2_sensitivity: how far the numbers of one release, together, can move between neighbours, in the l2 norm.
+        l2_squared: the square of that, to be given instead where the root is irrational.
+        dimension: how many numbers one release may hold.
+        calibration: ``"analytic"`` finds the smallest σ that is proven; ``"classic"`` takes √(2 ln(1.25/δ))·Δ/ε,
             which is larger, and refuses ε > 1.
         whole: True for a mechanism of integers only, False for one of floats only. The exact privacy loss of the two
-            differs a little, so :attr:`event` can state it only where one of the two is ruled out.
+            differs a little, so :attr:`event` can name it only where one of them is ruled out.
         relation: which databases are neighbours.
 
     Privacy:
         (ε, δ)-DP under ``relation``: P[M(D) ∈ S] <= e^ε · P[M(D′) ∈ S] + δ, and also ρ-zCDP (:attr:`zcdp`), where
 
-        * ε, δ are ``epsilon`` and ``delta``, for the *discrete* noise that is added, not for its continuous limit;
+        * ε, δ are ``epsilon`` and ``delta``, for the *discrete* noise that is really added, not for a continuous ideal;
         * ρ = Δ²/(2σ²);
         * D, D′ are neighbours whose values differ by at most Δ in the l2 norm over all numbers of one release.
 

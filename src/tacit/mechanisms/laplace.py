@@ -65,7 +65,7 @@ class Laplace(AdditiveNoise):
 
     Sensitivity:
         Δ = ``l1_sensitivity``, in the units of the values. Integers need a whole Δ. For floats the grid adds one step
-        per number for rounding, and the noise grows with it, so that ε stays as stated.
+        per number for rounding, and the noise grows with it, so that ε stays what was typed.
 
     Error:
         P(|X| > w) = 2·q^(w+1)/(1+q) with q = exp(-ε/Δ); :meth:`error` inverts it, for k outputs at once.

@@ -197,23 +197,22 @@ class PartitionSelection(Mechanism):
     (ApproxDP(1, 1e-05), 'truncated_geometric', 14)
 
     Args:
-        epsilon: ε of the guarantee, for all groups together.
-        delta: δ of the guarantee, for all groups together.
-        max_groups: κ, the contribution bound: the most groups that one unit counts in.
+        epsilon: of the guarantee, for all groups together.
+        delta: likewise.
+        max_groups: κ, the most groups that one unit counts in.
         rule: ``"truncated_geometric"`` keeps a group of n units with the largest probability that privacy of one group
             allows; ``"laplace"`` and ``"gaussian"`` keep it when n plus noise reaches a threshold; ``"best"`` takes the
-            rule that needs the fewest units.
+            one that needs the fewest units.
         relation: which databases are neighbours.
 
     Privacy:
         (ε, δ)-DP under ``relation``, or δ-approximate ρ-zCDP from :meth:`from_rho`, for the whole set of groups, where
 
         * K = κ groups change by one unit under add/remove, and K = 2κ under replace-one;
-        * each group is decided individually, at ε/K (or √(2ρ/K)) and δ′ = 1 - (1-δ)^(1/K);
+        * each group is judged alone, at ε/K (or √(2ρ/K)) and δ′ = 1 - (1-δ)^(1/K);
         * the optimal rule is π(0) = 0, π(n) = min{e^ε π(n-1) + δ, 1 - e^(-ε)(1 - π(n-1) - δ), 1} at those values;
-        * Gaussian noise has one σ for all groups, calibrated to the l2 norm √K, and half of δ is for the threshold
-          where
-        the guarantee is (ε, δ).
+        * Gaussian noise shares one σ among all groups, since it is priced by the l2 norm √K, and half of δ is for
+          the threshold where the guarantee is (ε, δ).
 
     Sensitivity:
         the number of units of one group moves by 1, the vector of all groups by K in l1 and √K in l2.
@@ -366,8 +365,8 @@ class PartitionSelection(Mechanism):
 
         Args:
             units: the number of units in each group: an integer, a list or an array; the result is then a bool, a list
-            or an array of bools, whose length is public. Or a mapping from group key to number; the result is then the
-            list of group keys kept, in an order and a form that do not depend on those of the mapping
+                or an array of bools, whose length is public. Or a mapping from group key to number; the result is then
+                the list of group keys kept, in an order and a form that do not depend on those of the mapping
                 (:mod:`tacit.mechanisms.key_order`): numbers before text, ``True`` and ``1.0`` as ``1``.
         """
         if isinstance(units, Mapping):

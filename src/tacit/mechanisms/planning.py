@@ -384,14 +384,14 @@ def plan(
     """Compute the missing one of ``within``, ``confidence``, ``epsilon`` and ``people``.
 
     Args:
-        mechanism: one of :data:`MECHANISMS`; ``count`` and ``survey`` are aliases of two of them.
+        mechanism: one of :data:`MECHANISMS`; ``count`` and ``survey`` are other words for two of them.
         within: the error to stay within, as a share of the people, such as ``"0.01"``.
         confidence: the probability of staying within it, such as ``"0.95"``.
-        epsilon: ε of each person.
-        people: number of people who take part.
-        delta: δ of Gaussian noise.
-        bins: number of bins of the histogram.
-        candidates: number of candidates to choose from.
+        epsilon: the privacy of each person.
+        people: how many take part.
+        delta: the delta of Gaussian noise.
+        bins: how many bins the histogram has.
+        candidates: how many candidates there are to choose from.
         relation: add/remove unless the mechanism knows only replace-one.
 
     >>> plan("laplace", within="0.01", confidence="0.95", epsilon="0.1").people

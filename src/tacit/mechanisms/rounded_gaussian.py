@@ -59,8 +59,8 @@ class RoundedGaussian(AdditiveNoise):
 
     Args:
         mu: of the guarantee.
-        l2_squared: the square of the l2 distance by which the integers of one release can differ between neighbours, at
-        most.
+        l2_squared: the square of how far the integers of one release, together, can move between neighbours, in the l2
+            norm.
         relation: which databases are neighbours.
 
     Privacy:

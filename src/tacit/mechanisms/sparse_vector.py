@@ -51,7 +51,7 @@ class SparseVector(Mechanism):
           * the threshold gets discrete Laplace noise of scale Δ/ε₁, once;
           * every query gets fresh discrete Laplace noise of scale 2cΔ/ε₂, or cΔ/ε₂ with ``monotone=True``;
           * ε₃ is ``epsilon_values``, a part of ``epsilon``: with it :meth:`ask_value` returns the value of each
-          "above" answer with fresh noise of scale cΔ/ε₃. The noise that was compared is never shown;
+            yes-answer with fresh noise of scale cΔ/ε₃. The noise that was compared is never shown;
           * ε₁ : ε₂ = 1 : (2c)^(2/3), or 1 : c^(2/3) if monotone, unless ``epsilon_threshold`` states ε₁.
 
     Sensitivity:
@@ -60,8 +60,8 @@ class SparseVector(Mechanism):
         2²⁴ times finer than Δ and every noise, and one step is added to Δ.
 
     Error:
-        with probability at least 1 - β, over all of k queries, every number answered "above" is at least T - α and
-        every number answered "below" is less than T + α. See :meth:`error` for α and :meth:`value_error`.
+        with probability at least 1 - β, over all of k queries, every number called above is at least T - α and
+        every number called below is less than T + α. See :meth:`error` for α and :meth:`value_error`.
 
     Assumes:
         with ``monotone=True``, that one unit moves *all* numbers of the stream in the same direction.

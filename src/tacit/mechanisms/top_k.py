@@ -32,7 +32,7 @@ class TopK(Selection[list[Any]]):
         where
           * each choice has P(r) ∝ exp(ε·u_r/(2kΔ)) among the candidates still there, exp(ε·u_r/(kΔ)) with
             ``monotone=True``;
-          * ``event`` is k mechanisms of ε/k, so that tight composition can account for less than their sum.
+          * ``event`` says k times ε/k, so that tight composition can price it better than their sum.
 
     Sensitivity:
         ``sensitivity`` Δ is the furthest that one unit can move any one score. Whole numbers, fractions and decimals

@@ -199,7 +199,7 @@ class SmallCells:
     Args:
         known: known values of each person.
         secrets: index of each person's secret; -1 for people with several, whom the table counts but who are no
-        victims.
+            victims.
         values: number of possible secrets.
         alone: the most people with the same known values for which they count as exposed.
     """
