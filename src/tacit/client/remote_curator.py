@@ -401,7 +401,7 @@ class RemoteCurator(Asking, Closing):
             method: ``"aim"``, ``"mst"``, ``"independent"`` or ``"marginals"``.
             options: the cost and :class:`tacit.synth.synthesis_request.SynthesisOptions`.
             idempotency_key: as for :meth:`tacit.Curator.sql`.
-            progress: told the state of the job while it is waited for.
+            progress: called with the state of the job while waiting for it.
         """
         made_from = source if isinstance(source, Mapping) else query_text(source, "source")
         made: RemoteSyntheticTables = self.make(
@@ -426,7 +426,7 @@ class RemoteCurator(Asking, Closing):
             workload: the queries.
             options: see below; the cost, ``confidence`` and ``max_rows`` apply here.
             idempotency_key: as for :meth:`tacit.Curator.sql`.
-            progress: told the state of the job while it is waited for.
+            progress: called with the state of the job while waiting for it.
         """
         made: RemoteWorkload = self.make(
             "workload", source=query_text(source, "source"), workload=workload_to_plain(workload),
@@ -448,7 +448,7 @@ class RemoteCurator(Asking, Closing):
             table: a protected table.
             options: the cost, ``confidence`` and ``suppose``.
             idempotency_key: as for :meth:`tacit.Curator.sql`.
-            progress: told the state of the job while it is waited for.
+            progress: called with the state of the job while waiting for it.
         """
         made: RemoteProfile = self.make(
             "profile", source=table, idempotency_key=idempotency_key, progress=progress, **options
@@ -469,7 +469,7 @@ class RemoteCurator(Asking, Closing):
             kind: name of the kind.
             fields: fields of the request, and the query options that apply to it.
             idempotency_key: as for :meth:`tacit.Curator.sql`.
-            progress: told the state of the job while it is waited for.
+            progress: called with the state of the job while waiting for it.
         """
         body = self._job("/v1/releases", request_text(kind, fields), idempotency_key, progress).release
         if body.kind != kind:
@@ -557,7 +557,7 @@ class RemoteCurator(Asking, Closing):
             sql: a SELECT of rows: the features, and for a model with a target the target last.
             weight: name of the column of the SELECT with the row weights, up to ``max_weight``.
             idempotency_key: as for :meth:`tacit.Curator.sql`.
-            progress: told the state of the job while it is waited for.
+            progress: called with the state of the job while waiting for it.
         """
         from tacit.learn.model_format import MODELS, parameters_to_json
 
@@ -624,7 +624,7 @@ class RemoteCurator(Asking, Closing):
         return True
 
     def _at(self, request: Request, before: HttpReply) -> RemoteRows:
-        """Return the same release at other confidence; the server is told to refuse anything that would cost."""
+        """Return the same release with intervals at another confidence; the request forbids any charge."""
         known = before.headers.get("tacit-release", "only")
         reply = self._ask(request, "", **{"Tacit-Repeat": known})
 

@@ -63,7 +63,7 @@ class Differencing(BitAttack):
 
     victims: tuple[tuple[Hashable, bool], ...]
     words: Words = _DIFFERENCING
-    #: Number of paid queries about one victim.
+    #: Number of queries about one victim that are charged.
     queries: int = 2
 
     def run(self, ask: CountWithout) -> SuccessRate:
@@ -430,7 +430,7 @@ class Pooling(Result):
 
     Args:
         epsilon: budget per person of one analyst; with one account, of all analysts together.
-        points: triples (analysts, success with budgets of their own, success with one account).
+        points: triples (analysts, success with a budget for each, success with one account for all).
     """
 
     epsilon: Fraction
