@@ -360,7 +360,7 @@ class RemoteCurator(Asking, Closing):
         return receipt
 
     def check_receipt(self, receipt: Receipt | str | bytes) -> ReceiptReport:
-        """Verify a receipt locally: with the pinned key, or with the predecessor or successor of it that signed it."""
+        """Verify a receipt locally, with the key that signed it: the pinned one, its predecessor or its successor."""
         try:
             read = receipt if isinstance(receipt, Receipt) else Receipt.from_json(receipt)
         except InputError:
