@@ -6,8 +6,9 @@ one example, each guess is right with probability at most e^ε/(1 + e^ε), whate
 number of right guesses among ``r`` is at most Binomial(r, e^ε/(1 + e^ε)), and a larger one refutes ε. One run is
 enough, because the canaries are independent trials within it.
 
-With δ > 0 the number of right guesses may also exceed that by something whose mean is at most ``2 m δ``. The largest
-gain in probability that such an excess can buy is found by spending the mean where it moves most mass over the line.
+With δ > 0 the number of right guesses may exceed that by a random excess of mean at most ``2 m δ``. The largest
+increase of the tail probability by such an excess is found by giving it to the outcomes where it moves most mass over
+the line.
 
 References: Steinke, Nasr and Jagielski, "Privacy auditing with one (1) training run", NeurIPS 2023, theorems 3.1 and
 5.2.
@@ -34,15 +35,15 @@ _LARGEST: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class CanaryAudit:
-    """Canaries guessed from one run, and the bound that follows.
+    """Result of a canary audit: guesses from one run, and the bound that follows.
 
     Args:
-        epsilon: the loss of training is at least this at ``delta``, with ``confidence``.
-        delta: as asked.
-        confidence: that the bound is true.
-        canaries: how many there were.
-        guesses: on how many a guess was made.
-        right: how many of those were right.
+        epsilon: lower bound on the ε of training at ``delta``, with ``confidence``.
+        delta: δ of the bound.
+        confidence: probability that the bound is true.
+        canaries: number of canaries.
+        guesses: number of canaries on which a guess was made.
+        right: number of right guesses.
         claimed: the ε under test, if one was given.
     """
 
@@ -60,7 +61,7 @@ class CanaryAudit:
         return self.claimed is not None and self.epsilon > self.claimed
 
     def to_json(self) -> str:
-        """Stable keys."""
+        """Return the result as JSON text; keys are stable."""
         content = {
             "epsilon_at_least": self.epsilon,
             "delta": self.delta,
@@ -84,7 +85,7 @@ class CanaryAudit:
 
 
 def flip_inclusion_coins(canaries: int) -> NDArray[np.bool_]:
-    """For each canary whether it is put into the training data."""
+    """Decide by a fair coin for each canary whether it is put into the training data."""
     count = check_count(canaries, "canaries")
     bits = entropy.current().bits(count)
     return np.array([bits >> i & 1 for i in range(count)], dtype=bool)
@@ -110,14 +111,14 @@ def audit_canaries(
     claimed: Number | None = None,
     confidence: float = 0.95,
 ) -> CanaryAudit:
-    """The ε that one training run refutes.
+    """Return a lower bound on the ε of training, from one run.
 
     Args:
-        included: the coins, from :func:`flip_inclusion_coins`.
+        included: the inclusion coins, from :func:`flip_inclusion_coins`.
         guesses: 1, -1 or 0 for each canary, made without looking at the coins (:func:`guess_by_score`).
-        delta: of the claim under test.
-        claimed: its ε.
-        confidence: that the bound is true. The number of guesses must be settled before looking.
+        delta: δ of the claim under test.
+        claimed: ε of the claim under test.
+        confidence: probability that the bound is true. The number of guesses must be fixed before looking at the coins.
     """
     coins, made = np.asarray(included, dtype=bool), np.asarray(guesses)
     if coins.shape != made.shape or coins.ndim != 1:
@@ -130,7 +131,7 @@ def audit_canaries(
 
 
 def _refuted(canaries: int, guesses: int, right: int, delta: float, beta: float) -> float:
-    """The largest ε at which so many right guesses have probability at most ``beta``."""
+    """Return the largest ε at which ``right`` or more right guesses have probability at most ``beta``."""
 
     def surprising(epsilon: float) -> bool:
         return _chance(canaries, guesses, right, epsilon, delta) <= beta
@@ -147,12 +148,12 @@ def _refuted(canaries: int, guesses: int, right: int, delta: float, beta: float)
 
 
 def _chance(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
-    """At most this likely are ``right`` right guesses or more, of an (ε, δ)-DP run."""
+    """Return a bound on the probability of ``right`` or more right guesses, for an (ε, δ)-DP run."""
     each = 1 / (1 + np.exp(-epsilon))
     enough = float(binomial_tail(right, guesses, each))
     if delta == 0 or right == 0:
         return enough
-    # An excess of i has cost i per unit of probability, and lifts all of the mass on right-i … right-1 over the line.
+    # An excess of i uses i of the mean per unit of probability, and lifts all mass on right-i … right-1 over the line.
     missing = np.arange(1, right + 1)
     lifted: Any = np.cumsum(binomial_masses(right - missing, guesses, each))
     return min(1.0, enough + 2 * canaries * delta * float(np.max(lifted / missing)))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tacit.audit.attacks.results import Comparison
     from tacit.audit.lower_bound import LowerBound
 
-#: Colours that stay apart for colour-blind readers and in print.
+#: Colours that colour-blind readers and printers distinguish.
 RED: Final = "#c0392b"
 BLUE: Final = "#0072b2"
 _AMBER: Final = "#d08700"
@@ -30,7 +30,7 @@ _ROC_POINTS: Final = 50
 
 
 def svg(chart: Any) -> str:
-    """A chart as SVG text, to stand inside a page."""
+    """Return a chart as SVG text, to embed in a page."""
     sink = io.StringIO()
     chart.save(sink, format="svg")
     found = re.search(r"<svg.*</svg>", sink.getvalue(), re.DOTALL)
@@ -38,12 +38,12 @@ def svg(chart: Any) -> str:
 
 
 def draw_lower_bound(found: LowerBound) -> Any:
-    """Privacy loss on both neighbours, the ROC curve and the growth of the bound, side by side."""
+    """Chart the privacy loss on both neighbours, the ROC curve and the growth of the bound, side by side."""
     return _styled(altair().hconcat(_histogram(found), _roc(found), _growth(found), spacing=28))
 
 
 def _histogram(found: LowerBound) -> Any:
-    """How often each learned loss was seen on both neighbours; the difference tells them apart."""
+    """Chart histograms of the learned loss on both neighbours."""
     alt = altair()
     pooled = np.concatenate(found.scores)
     edges = np.linspace(pooled.min(), max(pooled.max(), pooled.min() + 1e-9), _BINS + 1)
@@ -65,7 +65,7 @@ def _histogram(found: LowerBound) -> Any:
 
 
 def _roc(found: LowerBound) -> Any:
-    """True against false alarms of every threshold; a claim of (ε, δ) forbids everything above its line."""
+    """Chart the ROC curve, true against false alarms; an (ε, δ) claim excludes all points above its line."""
     ours, others = found.scores if found.favours == "first" else found.scores[::-1]
     sign = 1 if found.event.above else -1
     ours, others = sign * ours, sign * others
@@ -80,7 +80,7 @@ def _roc(found: LowerBound) -> Any:
     }
     layers = [_line([(0, 0), *pairs, (1, 1)], BLUE, **ends), _line([(0, 0), (1, 1)], "#c8cdd6", width=1, **ends)]
     if found.claimed is not None:
-        # Both directions of (ε, δ)-DP, so two lines that meet in a corner.
+        # Both directions of (ε, δ)-DP: two lines that meet in a corner.
         ratio = float(np.exp(min(found.claimed, 50.0)))
         corner = (1 - found.delta) / (1 + ratio)
         allowed = [(0, found.delta), (corner, min(1, ratio * corner + found.delta)), (1 - found.delta, 1), (1, 1)]
@@ -92,7 +92,7 @@ def _roc(found: LowerBound) -> Any:
 
 
 def _growth(found: LowerBound) -> Any:
-    """The bound that the first n samples would have given; dashed, the claim."""
+    """Chart the bound from the first n samples against n; dashed, the claim."""
     alt = altair()
     across = _axis("x", "fresh samples of each neighbour", ticks=4, grid=False, scale=alt.Scale(type="log"))
     layers = [_line(found.growth(), BLUE, marks=18, x=across, y=_axis("y", "ε is at least"))]
@@ -103,7 +103,7 @@ def _growth(found: LowerBound) -> Any:
 
 
 def draw_comparison(found: Comparison) -> Any:
-    """Success against epsilon; bars are 95% intervals over the tries."""
+    """Chart success against epsilon; bars are 95% intervals over the tries."""
     alt = altair()
     rows: list[dict[str, Any]] = []
     for epsilon, rate in found.protected:
@@ -140,7 +140,7 @@ def draw_curves(
     y: str = "",
     log: bool = False,
 ) -> Any:
-    """A few lines, by name: of shares, or of numbers if ``y`` names them."""
+    """Chart named lines: shares, or numbers if ``y`` names them."""
     alt = altair()
     rows = [{"x": at, "share": share, "name": name} for name, points in curves.items() for at, share in points]
     scale = _log(at for points in curves.values() for at, _ in points) if log else alt.Scale(nice=False)
@@ -154,7 +154,7 @@ def draw_curves(
 
 
 def draw_shares(rows: Sequence[tuple[str, Mapping[str, float]]], *, title: str, subtitle: str) -> Any:
-    """Bars that each add up to one, by shares with the same names in every row."""
+    """Chart stacked bars that each add up to one; every row has shares of the same names."""
     alt = altair()
     kinds = list(rows[0][1]) if rows else []
     flat = [
@@ -193,7 +193,7 @@ def _line(
 
 
 def _axis(field: str, title: str, *, ticks: int = 5, grid: bool = True, scale: Any = None) -> Any:
-    """A position by a number; of fields whose name is x or low across, of others upwards."""
+    """Return a quantitative axis: horizontal for fields named x or low, otherwise vertical."""
     alt = altair()
     channel = alt.X if field in ("x", "low") else alt.Y
     more = {} if scale is None else {"scale": scale}
@@ -212,7 +212,7 @@ def _colour(names: Sequence[str], colours: Sequence[str], **legend: Any) -> Any:
 
 
 def _level(share: float, name: str, colour: str, dash: list[int], *, right: bool = False) -> Any:
-    """A line across the whole chart with its name at one end."""
+    """Return a line across the whole chart with its name at one end."""
     data = _chart([{"share": share, "name": name}])
     rule = data.mark_rule(color=colour, strokeDash=dash, strokeWidth=2).encode(y=_share("share"))
     text = data.mark_text(align="right" if right else "left", dx=-5 if right else 5, dy=10, color=colour)

@@ -1,8 +1,8 @@
 """Exact privacy loss of a mechanism with finitely many outputs.
 
 Code is a function of a database and a :class:`Chance`, which makes all of its random choices. It is run once for every
-sequence of choices it can make, and the probabilities are multiplied: nothing is sampled, nothing is rounded. The
-result is a :class:`~tacit.lab.FiniteMechanism` beside the claim that is made for it.
+possible sequence of choices, and the probabilities are multiplied: nothing is sampled, nothing is rounded. The result
+is a :class:`~tacit.lab.FiniteMechanism`, compared with the claim.
 
 >>> def coin(answer, chance):
 ...     return answer if chance("3/4") else 1 - answer
@@ -26,18 +26,18 @@ from tacit.core.numbers import Number, check_count, exact_nonnegative, exact_pro
 from tacit.core.relations import Relation
 from tacit.lab.finite import FiniteMechanism, Worst
 
-#: Code that makes more different sequences of choices than this is not small.
+#: The most sequences of choices that an exact audit enumerates.
 _MOST_PATHS: Final = 20_000
-#: Nor is code that makes more choices than this in one run.
+#: The most choices in one run.
 _MOST_CHOICES: Final = 1_000
 _ORDERS: Final = (Fraction(3, 2), Fraction(2), Fraction(3), Fraction(4), Fraction(8), Fraction(16))
 _ONE: Final = (Fraction(1), Fraction(1))
 
 
 class Chance:
-    """All the randomness of a mechanism under exact audit; each call is one random choice.
+    """Source of all randomness of a mechanism under exact audit; each call is one random choice.
 
-    The choices are not random at all: an enumeration decides them, and comes back for the others.
+    The choices are enumerated, not drawn: the mechanism is run again until every choice was taken.
     """
 
     def __init__(self, decided: Sequence[int]) -> None:
@@ -47,22 +47,22 @@ class Chance:
         self.weight = _ONE
 
     def __call__(self, probability: Number) -> bool:
-        """True with exactly this probability."""
+        """Return True with exactly this probability."""
         p = exact_probability(probability, "probability", zero=True, one=True)
         return not self._choose([(p, p), (1 - p, 1 - p)])
 
     def exp(self, rate: Number) -> bool:
-        """True with probability e^-rate, which is irrational: enclosed by rationals 40 digits apart."""
+        """Return True with probability e^-rate, which is irrational: enclosed by rationals that agree to 40 digits."""
         low, high = exp_bounds(-exact_nonnegative(rate, "rate"))
         return not self._choose([(low, high), (1 - high, 1 - low)])
 
     def pick(self, count: int) -> int:
-        """A whole number from 0 to ``count`` - 1, all equally likely."""
+        """Return a uniform integer from 0 to ``count`` - 1."""
         share = Fraction(1, check_count(count, "count"))
         return self._choose([(share, share)] * count)
 
     def draw(self, distribution: Distribution) -> Hashable:
-        """An output of a distribution, given as {output: probability}, where it may also be enclosed by a pair."""
+        """Return an output of {output: probability}, where a probability may be a pair that encloses it."""
         law = as_distribution(distribution, "distribution")
         return list(law)[self._choose([(Fraction(p.low), Fraction(p.high)) for p in law.values()])]
 
@@ -80,11 +80,11 @@ class Chance:
 
 
 class _TooLongError(AccountingError):
-    """End of an exact audit; it is no output of the mechanism."""
+    """An exact audit exceeds its limits; never an output of the mechanism."""
 
 
 def tabulate(mechanism: Callable[[Any, Chance], Hashable], database: Any) -> Distribution:
-    """The exact law of a mechanism's output on one database."""
+    """Return the exact law of a mechanism's output on one database."""
     law: dict[Hashable, tuple[Fraction, Fraction]] = {}
     decided: list[int] | None = []
     paths = 0
@@ -105,7 +105,7 @@ def _output(mechanism: Callable[[Any, Chance], Hashable], database: Any, chance:
         output = mechanism(database, chance)
     except _TooLongError:
         raise
-    except Exception as problem:  # an analyst sees it, so it is an output
+    except Exception as problem:  # an analyst sees an exception, so it is an output
         if isinstance(problem, InputError) and problem.parameter in ("probability", "rate", "count", "distribution"):
             raise
         return f"raised {type(problem).__name__}: {problem}"
@@ -113,7 +113,7 @@ def _output(mechanism: Callable[[Any, Chance], Hashable], database: Any, chance:
 
 
 def _next(chance: Chance) -> list[int] | None:
-    """The next sequence of choices in order: the last choice that has another option takes it."""
+    """Return the next sequence of choices: the last choice that has another option takes it."""
     for turn in reversed(range(len(chance.taken))):
         if chance.taken[turn] + 1 < chance.options[turn]:
             return [*chance.taken[:turn], chance.taken[turn] + 1]
@@ -122,13 +122,13 @@ def _next(chance: Chance) -> list[int] | None:
 
 @dataclass(frozen=True)
 class ExactLoss:
-    """Exact privacy loss of a mechanism, beside the claimed one.
+    """Exact privacy loss of a mechanism, compared with the claim.
 
     Args:
         mechanism: the table, with every query it can answer.
         claimed: the guarantee under test.
-        excess: by how much the claim is broken and where, in words; ``None`` if it holds.
-        waste: by how much the claim is larger than needed, in words, if a ``within`` was broken.
+        excess: text: by how much the claim is exceeded, and where; ``None`` if it holds.
+        waste: text: by how much the claim is larger than needed, if by more than the ``wasteful`` factor.
     """
 
     mechanism: FiniteMechanism
@@ -143,16 +143,16 @@ class ExactLoss:
 
     @property
     def epsilon(self) -> Enclosure:
-        """The smallest ε at the claim's δ."""
+        """Smallest ε at the claim's δ."""
         return self.mechanism.epsilon(delta=getattr(self.claimed, "delta", 0))
 
     @property
     def worst(self) -> Worst:
-        """The neighbours and the event that are worst at the claimed ε, or at ε = 0."""
+        """Neighbours and event with the largest δ at the claimed ε, or at ε = 0."""
         return self.mechanism.worst(epsilon=getattr(self.claimed, "epsilon", 0))
 
     def to_json(self) -> str:
-        """Stable keys."""
+        """Return the result as JSON text; keys are stable."""
         content = {
             "epsilon": None if not self.epsilon.is_finite else self.epsilon.up,
             "delta": str(getattr(self.claimed, "delta", 0)),
@@ -186,11 +186,12 @@ def exact(
     Args:
         mechanism: a table {database: {output: probability}}, a :class:`~tacit.lab.FiniteMechanism`, or code
             that takes a database and a :class:`Chance`.
-        databases: on which code is run; tuples of records under a ``relation``.
+        databases: databases on which code is run; tuples of records under a ``relation``.
         relation: which of the databases are neighbours.
-        pairs: instead, the pairs that are; with neither, every two databases are, as with a person's own answer.
+        pairs: instead of a relation, the pairs of neighbours; with neither, any two databases are neighbours, as for a
+            person's own answer.
         claimed: ε, or a guarantee: pure, (ε, δ), zCDP, GDP or Renyi.
-        wasteful: also say so when the claimed ε is more than so many times the exact one.
+        wasteful: also report when the claimed ε is more than this many times the exact one.
     """
     table = _table(mechanism, databases, relation, pairs)
     claim = claimed if claimed is None or isinstance(claimed, Guarantee) else PureDP(claimed)

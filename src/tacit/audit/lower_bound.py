@@ -10,7 +10,7 @@ proofs.
 
 *Events.* A score estimates the log-likelihood ratio of an output. Several are tried, from counting equal outputs to a
 linear combination of all features; which one, and at which threshold, is decided on samples that are not used
-afterwards. Nothing here has to be right for an audit to be valid: a poor score makes a weak event, never a false alarm.
+afterwards. No score has to be good for an audit to be valid: a poor score makes a weak event, never a false alarm.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ Observer = Callable[[Any], Any]
 
 _MOST_NUMBERS: Final = 64
 _MOST_SHAPES: Final = 32
-#: So many times the usual spread away from the middle, a number is as far out as can be.
+#: Numbers are clipped at this many times the usual spread from the middle.
 _FAR: Final = 20.0
 _HUGE: Final = 2.0**1000
-#: Where an object lives in memory says nothing, and would look like a difference.
+#: Memory addresses of objects are removed: they are meaningless, and would look like a difference.
 _ADDRESS: Final = re.compile(r" at 0x[0-9a-f]+")
 
 
@@ -53,9 +53,9 @@ class Observation:
     """Features of one output.
 
     Args:
-        label: names the output exactly; equal outputs have equal labels.
-        shape: what kind of thing it is: its structure, the text in it, or the exception that was raised.
-        numbers: every number in it, in order.
+        label: text that identifies the output; equal outputs have equal labels.
+        shape: structure of the output, the text in it, or the exception that was raised.
+        numbers: all numbers in the output, in order.
     """
 
     label: Hashable
@@ -64,7 +64,7 @@ class Observation:
 
 
 def observe(mechanism: Observer, data: Any) -> Observation:
-    """Run a mechanism once. An exception is an output like any other: an analyst sees it."""
+    """Run a mechanism once. An exception counts as an output: an analyst sees it."""
     try:
         output = mechanism(data)
     except Exception as problem:
@@ -76,7 +76,7 @@ def observe(mechanism: Observer, data: Any) -> Observation:
 
 
 def _walk(output: Any, numbers: list[int | float]) -> str:
-    """The structure of an output, with its numbers taken out."""
+    """Return the structure of an output as text; append its numbers to ``numbers``."""
     if output is None or isinstance(output, (str, bytes)):
         return repr(output)
     if isinstance(output, np.generic):
@@ -104,22 +104,22 @@ def _exactly(number: int | float) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Some outputs of one law, and the features of each."""
+    """Outputs of one law, and the features of each."""
 
     observations: Sequence[Observation]
     table: NDArray[np.float64]
 
 
 class FeatureReader:
-    """Reader of features; their names are fixed on the samples that events are learned from, so that none is added.
+    """Extractor of features; the set of features is fixed on the samples that events are learned from.
 
     Args:
-        observations: of both laws.
+        observations: observations of both laws.
     """
 
     def __init__(self, observations: Sequence[Observation]) -> None:
         usual = [shape for shape, _ in Counter(o.shape for o in observations).most_common(_MOST_SHAPES)]
-        # Errors first: of events that tell as much, the first is reported.
+        # Errors first: of events that distinguish equally well, the first is reported.
         self._shapes = sorted(usual, key=lambda shape: not shape.startswith("raised "))
         self._width = min(max((len(each.numbers) for each in observations), default=0), _MOST_NUMBERS)
         values = _values(observations, self._width)[0]
@@ -135,7 +135,7 @@ class FeatureReader:
             self.names += ["the largest number", "the smallest number", "the sum of the numbers"]
 
     def read(self, observations: Sequence[Observation]) -> Sample:
-        """The features of some outputs, a row for each."""
+        """Return the features of outputs, one row for each."""
         shapes = {shape: j for j, shape in enumerate(self._shapes)}
         is_shape = np.zeros((len(observations), len(shapes)))
         for row, each in zip(is_shape, observations, strict=True):
@@ -143,7 +143,7 @@ class FeatureReader:
                 row[shapes[each.shape]] = 1
         counts = np.array([[len(each.numbers)] for each in observations], dtype=np.float64).reshape(-1, 1)
         values, lowest, kinds = _values(observations, self._width)
-        # Squeezed, so that no outlier hides the rest from a linear score.
+        # Clipped, so that no outlier dominates a linear score.
         usual = np.clip((values - self._middle) / self._spread, -_FAR, _FAR)
         parts = [is_shape, counts, usual, lowest, kinds]
         if self._width > 1:
@@ -153,7 +153,7 @@ class FeatureReader:
 
 
 def _values(observations: Sequence[Observation], width: int) -> tuple[NDArray[np.float64], ...]:
-    """Of every number its value, its lowest bit, and what kind of non-number it is: a row for each output."""
+    """Return of every number its value, its lowest bit, and its kind if it is not finite: one row for each output."""
     values, lowest, kinds = (np.zeros((len(observations), width)) for _ in range(3))
     for i, each in enumerate(observations):
         for j, number in enumerate(each.numbers[:width]):
@@ -166,28 +166,28 @@ def _values(observations: Sequence[Observation], width: int) -> tuple[NDArray[np
 
 
 def _lowest_bit(number: int | float) -> int:
-    """The exponent of the lowest bit that is set; 0 for zero."""
+    """Return the exponent of the lowest set bit; 0 for zero."""
     if number == 0:
         return 0
     numerator, denominator = number.as_integer_ratio()
     return ((numerator & -numerator).bit_length() - 1) - (denominator.bit_length() - 1)
 
 
-#: With more different outputs than this share of the samples, counting equal ones says nothing.
+#: If more than this share of the samples are distinct, equal outputs are not counted.
 _FEW: Final = 0.1
 _BINS: Final = 40
 _STEPS: Final = 25
 
 
 class Score(ABC):
-    """Larger where the first law is likelier."""
+    """A score of outputs: larger where the first law is likelier."""
 
-    #: In words.
+    #: Description of the score.
     name: str
 
     @abstractmethod
     def __call__(self, sample: Sample) -> NDArray[np.float64]:
-        """The scores of some outputs."""
+        """Return the scores of outputs."""
 
 
 @dataclass(frozen=True)
@@ -195,9 +195,9 @@ class OutputEvent:
     """The outputs whose score is at least, or at most, a threshold.
 
     Args:
-        score: learned before.
-        threshold: chosen before.
-        above: whether the event is "at least".
+        score: a learned score.
+        threshold: the threshold, chosen on separate samples.
+        above: True for "at least", False for "at most".
     """
 
     score: Score
@@ -205,7 +205,7 @@ class OutputEvent:
     above: bool
 
     def holds(self, scores: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Membership of outputs in the event, by their scores."""
+        """Return for each score whether its output is in the event."""
         return scores >= self.threshold if self.above else scores <= self.threshold
 
     def __str__(self) -> str:
@@ -215,7 +215,7 @@ class OutputEvent:
 
 
 def learn_scores(first: Sample, second: Sample, names: Sequence[str]) -> list[Score]:
-    """Scores learned from samples of the two laws; ``names`` says what the columns of their tables are."""
+    """Learn scores from samples of the two laws; ``names`` are the names of the features."""
     table = np.vstack([first.table, second.table])
     is_first = np.arange(len(table)) < len(first.table)
     varies = np.flatnonzero(np.ptp(table, axis=0) > 0)
@@ -229,7 +229,7 @@ def learn_scores(first: Sample, second: Sample, names: Sequence[str]) -> list[Sc
 
 
 class _Counted(Score):
-    """By how often exactly this output was seen."""
+    """Score by the frequency of exactly this output in both samples."""
 
     name = "equal outputs, counted"
 
@@ -244,7 +244,7 @@ class _Counted(Score):
 
 
 class _Binned(Score):
-    """By the share of both samples in a bin of one feature."""
+    """Score by the shares of both samples in a bin of one feature."""
 
     def __init__(self, column: int, name: str, values: NDArray[np.float64], is_first: NDArray[np.bool_]) -> None:
         self.name = name
@@ -265,7 +265,7 @@ class _Binned(Score):
 
 
 class _Combined(Score):
-    """A logistic regression on all features, standardised."""
+    """Score by logistic regression on all features, standardised."""
 
     name = "all features together"
 
@@ -283,7 +283,7 @@ class _Combined(Score):
 
 
 def _logistic(rows: NDArray[np.float64], is_first: NDArray[np.bool_]) -> NDArray[Any]:
-    """Ridge-regularised logistic regression by Newton's method."""
+    """Fit ridge-regularised logistic regression by Newton's method."""
     weights = np.zeros(rows.shape[1])
     for _ in range(_STEPS):
         chances = 1 / (1 + np.exp(-np.clip(rows @ weights, -30, 30)))
@@ -297,25 +297,25 @@ def _logistic(rows: NDArray[np.float64], is_first: NDArray[np.bool_]) -> NDArray
 
 
 def _log_ratio(a: int, n: int, b: int, m: int) -> float:
-    """An estimate of ln(P/Q) that stays finite for counts of zero."""
+    """Estimate ln(P/Q); the estimate stays finite for counts of zero."""
     return float(np.log((a + 0.5) / (n + 1)) - np.log((b + 0.5) / (m + 1)))
 
 
 _FEWEST: Final = 200
 _POINTS: Final = 24
-#: Which part of the samples is for what.
+#: Division of the samples among learning, choosing and confirming.
 _LEARN, _CHOOSE, _CONFIRM = (0.0, 0.3), (0.3, 0.5), (0.5, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:
-    """Counts of an event in fresh samples of the law that favours it, and of the other.
+    """Counts of an event in fresh samples of the law that favours it, and of the other law.
 
     Args:
-        hits: samples of the favoured law in the event.
+        hits: samples of the favouring law in the event.
         misses: samples of the other law in the event.
-        samples: of each law.
-        confidence: of both bounds together.
+        samples: number of samples of each law.
+        confidence: joint confidence of both bounds.
     """
 
     hits: int
@@ -325,33 +325,33 @@ class Confirmed:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """At least so likely under the favoured law, at most so likely under the other."""
-        each = (1 + self.confidence) / 2  # either side may fail
+        """Lower bound on the event's probability under the favouring law, and upper bound under the other law."""
+        each = (1 + self.confidence) / 2  # either bound may fail
         return (
             probability_bounds(self.hits, self.samples, each)[0],
             probability_bounds(self.misses, self.samples, each)[1],
         )
 
     def epsilon(self, delta: float) -> float:
-        """The ε that is ruled out from below: every smaller one contradicts the bounds."""
+        """Return the lower bound on ε at ``delta``: every smaller ε contradicts the bounds."""
         return max(0.0, self.margin(delta))
 
     def margin(self, delta: float) -> float:
-        """Bound that may be negative, so that events can be compared that prove nothing yet."""
+        """Return the lower bound on ε without clamping at 0, so that events that prove nothing can be compared."""
         low, high = self.bounds
         return math.log((low - delta) / high) if low > delta else -math.inf
 
 
 @dataclass(frozen=True)
 class LowerBound:
-    """Result of an audit. ``str`` for people, :meth:`to_json` for programs, :meth:`plot` to look at.
+    """Result of a black-box audit. ``str`` for people, :meth:`to_json` for programs, :meth:`plot` for charts.
 
     Args:
-        epsilon: the mechanism's loss at ``delta`` is at least this, with ``confidence``.
-        delta: as asked.
-        confidence: that the bound is true.
-        event: what told the neighbours apart.
-        favours: ``"first"`` or ``"second"`` neighbour.
+        epsilon: lower bound on the mechanism's ε at ``delta``, with ``confidence``.
+        delta: δ of the bound.
+        confidence: probability that the bound is true.
+        event: description of the event that distinguishes the neighbours.
+        favours: ``"first"`` or ``"second"``: the neighbour on which the event is likelier.
         confirmed: the counts behind the bound.
         claimed: the ε that was claimed at ``delta``, if one was.
         scores: the learned losses of the fresh outputs of both neighbours, for plots.
@@ -372,7 +372,7 @@ class LowerBound:
         return self.claimed is not None and self.epsilon > self.claimed
 
     def growth(self) -> list[tuple[int, float]]:
-        """The bound that the first n fresh samples alone would have given, for growing n."""
+        """Return pairs (n, the bound from the first n fresh samples alone), for growing n."""
         inside = [self.event.holds(each) for each in self.scores]
         ours, others = inside if self.favours == "first" else inside[::-1]
         points = np.unique(np.geomspace(50, len(ours), _POINTS).astype(int))
@@ -382,7 +382,7 @@ class LowerBound:
         ]
 
     def to_json(self) -> str:
-        """Stable keys."""
+        """Return the result as JSON text; keys are stable."""
         content = {
             "epsilon_at_least": self.epsilon,
             "delta": self.delta,
@@ -410,7 +410,7 @@ class LowerBound:
         return f"{verdict}: {found} Claimed: epsilon {self.claimed:.3f}."
 
     def plot(self, path: Any = None) -> Any:
-        """Loss histogram, ROC curve and growth of the bound in one Altair chart; ``path`` saves it."""
+        """Return loss histogram, ROC curve and growth of the bound as one Altair chart; ``path`` saves it."""
         chart = draw_lower_bound(self)
         if path is not None:
             save_chart(chart, path)
@@ -434,11 +434,11 @@ def lower_bound(
         mechanism: a Tacit mechanism, or anything that can be called with the data and returns (or raises) something.
         first: a database, as the mechanism takes it.
         second: its neighbour.
-        delta: at which the loss is bounded.
+        delta: δ at which ε is bounded.
         claimed: the ε, or the guarantee, that is under test; by default a Tacit mechanism's own.
-        samples: runs on each neighbour, all together.
-        confidence: that the bound is true, whatever the mechanism is.
-        progress: called with the runs done and the runs in all, now and then.
+        samples: total number of runs on each neighbour.
+        confidence: probability that the bound is true, for any mechanism.
+        progress: called now and then with the number of runs done and the total number.
     """
     count = check_count(samples, "samples")
     if count < _FEWEST:
@@ -478,7 +478,7 @@ _Pair = tuple[list[Observation], list[Observation]]
 def _draw(run: Observer, neighbours: tuple[Any, Any], count: int, progress: Callable[[int, int], None] | None) -> _Pair:
     drawn: _Pair = ([], [])
     for i in range(count):
-        # In turn, so that whatever drifts while the audit runs touches both alike.
+        # In turn, so that any drift during the audit affects both alike.
         for each, data in zip(drawn, neighbours, strict=True):
             each.append(observe(run, data))
         if progress is not None and (i % 256 == 255 or i == count - 1):
@@ -489,7 +489,7 @@ def _draw(run: Observer, neighbours: tuple[Any, Any], count: int, progress: Call
 
 
 def _check_runs(drawn: _Pair) -> None:
-    """Refuse samples of nothing but one error on both neighbours: more likely a wrong call than a private mechanism."""
+    """Refuse samples that are all one error on both neighbours: more likely a wrong call than a private mechanism."""
     shapes = {each.shape for side in drawn for each in side}
     if len(shapes) == 1 and next(iter(shapes)).startswith("raised "):
         raise InputError("mechanism", f"{shapes.pop()}, whichever neighbour it was given")
@@ -504,7 +504,7 @@ def _between(drawn: _Pair, start: float, end: float) -> _Pair:
 def _choose(
     scores: Sequence[Score], samples: Sequence[Sample], delta: float, confidence: float
 ) -> tuple[OutputEvent, str]:
-    """The event that looks best on samples of its own."""
+    """Return the event with the largest bound on separate samples, and the neighbour on which it is likelier."""
     best: tuple[float, OutputEvent, str] | None = None
     for score in scores:
         values = [score(each) for each in samples]

@@ -1,9 +1,10 @@
 # ruff: noqa: S608 - the queries are for the planner, which takes nothing on trust
 """Audit of a project: queries recorded on made-up people and replayed on their neighbours.
 
-Every mechanism of a plan gives what it gave before; then values, intervals, charge and notes must be the same, and no
-mechanism's input may have moved by more than its plan declares. :func:`sql_checks` is part of the standing self-audit;
-:func:`project_checks` does the same for the tables, budgets and queries of a project, on made-up people.
+In the replay every mechanism of a plan returns its recorded output; then values, intervals, charge and notes must be
+the same, and no mechanism's input may have moved by more than its plan declares. :func:`sql_checks` is part of the
+standing self-audit; :func:`project_checks` does the same for the tables, budgets and queries of a project, on made-up
+people.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ from tacit.releases.query import Quote
 _ORDINARY: Final = 10
 _ROWS: Final = 2
 _HEAVY: Final = 40
-#: Room between the names of two persons' rows.
+#: Distance between the row numbers of two persons.
 _ROOM: Final = 1000
-#: Rows of a public table that are fetched from another engine, at most.
+#: The most rows of a public table that are fetched from another engine.
 _MOST_PUBLIC: Final = 1_000_000
 _EPOCH: Final = dt.date(2000, 1, 1)
 
@@ -55,8 +56,9 @@ class SyntheticPerson:
     """Synthetic person.
 
     Args:
-        number: names them.
-        kind: what is strange about them: ``ordinary``, ``outside``, ``missing``, ``no number``, ``heavy``, ``alone``.
+        number: the person's id.
+        kind: what is unusual about the person's rows: ``ordinary``, ``outside``, ``missing``, ``no number``, ``heavy``,
+            ``alone``.
     """
 
     number: int
@@ -84,7 +86,7 @@ def _everyone() -> tuple[SyntheticPerson, ...]:
 
 
 def neighbours_of(catalog: Catalog, population: str) -> list[Neighbours]:
-    """Pairs of :data:`People` that differ in one person of a population, by that population's own relation."""
+    """Return pairs of :data:`People` that differ in one person of a population, by that population's relation."""
     all_of_them = {each.name: _everyone() for each in catalog.populations}
     here = all_of_them[population]
     leavers = [here[0], *(person for person in here if person.kind != "ordinary")]
@@ -100,10 +102,10 @@ def neighbours_of(catalog: Catalog, population: str) -> list[Neighbours]:
 
 
 def brought_here(project: Project) -> Project:
-    """Project on DuckDB: public tables that only another engine reads become frames; protected ones stay.
+    """Return the project on DuckDB: public tables that only another engine reads become frames; protected ones stay.
 
     Raises:
-        InputError: a public table is too large for that.
+        InputError: a public table has too many rows to fetch.
     """
     if engine_kind(project.engine) == "duckdb":
         return project
@@ -114,7 +116,7 @@ def brought_here(project: Project) -> Project:
 
 
 def _is_file(source: Source) -> bool:
-    """Whether DuckDB reads it as well as the engine that it was meant for."""
+    """Return whether the source is a file, which DuckDB reads as well as its own engine."""
     is_local = source.kind in ("csv", "parquet") and not source.is_elsewhere
     return is_local and not Path(source.path or "").is_dir()
 
@@ -134,11 +136,11 @@ def _fetch(project: Project, public: Catalog) -> dict[str, Source]:
 
 
 def rehearsed(project: Project, people: People) -> Project:
-    """The project on made-up people instead of its data, with no ledger but memory; public tables stay as they are.
+    """Return the project on made-up people instead of its data, with a ledger in memory; public tables are unchanged.
 
     Args:
-        project: on this machine, see :func:`brought_here`.
-        people: whom to make up.
+        project: a project on DuckDB, see :func:`brought_here`.
+        people: the people to make up.
     """
     frames = {
         table.name: Source.of_frame(_frame(project.catalog, table, people[table.population or ""]))
@@ -183,7 +185,7 @@ def _value(catalog: Catalog, table: Table, column: Column, person: SyntheticPers
 
 
 def _usual(column: Column, n: int) -> Value | None:
-    """A value within what is declared; the first and the last one come up often."""
+    """Return the ``n``-th value within the declared categories or bounds; the first and the last one occur often."""
     if column.categories is not None:
         return column.categories[n % len(column.categories)]
     if column.bounds is not None:
@@ -211,7 +213,7 @@ def _strange(column: Column, person: SyntheticPerson) -> Value | None:
 
 
 def _nth(kind: SqlType, n: int) -> Value:
-    """Another value for every ``n``, in any type but BOOLEAN, which has two."""
+    """Return a different value for every ``n``, in any type but BOOLEAN, which has two."""
     match kind.kind:
         case Kind.BOOLEAN:
             return n % 2 == 0
@@ -230,7 +232,7 @@ def _nth(kind: SqlType, n: int) -> Value:
 
 
 def queries_of(catalog: Catalog, population: str) -> Iterator[str]:
-    """Queries about every table of a population and what is declared of its columns; not all can be answered."""
+    """Generate queries about every table of a population from the declarations of its columns; some may be refused."""
     for table in catalog.tables:
         if table.population != population:
             continue
@@ -250,7 +252,7 @@ def queries_of(catalog: Catalog, population: str) -> Iterator[str]:
             yield f"SELECT COUNT(*) FROM {name} JOIN {other} ON {joined}"
 
 
-#: Persons with several rows, one with far more than count, values at and beyond the bounds, missing ones.
+#: Persons with several rows, one far beyond max_rows, values at and beyond the clipping bounds, and missing values.
 _VISITS: Final = [
     *(
         {"person": i % 7, "ward": ("heart", "lung", "eye")[i % 3], "town": f"town {i % 4}", "cost": float(i % 50)}
@@ -267,15 +269,15 @@ _QUERIES: Final = {
     "private keys": "SELECT town, COUNT(*) FROM data GROUP BY town",
     "a filter that divides by zero": "SELECT SUM(cost) FROM data WHERE 1 / (person - 99) > 0",
 }
-#: Of a population's budget, what a query under audit costs.
+#: Share of a population's budget that a query under audit costs.
 _PART: Final = 4
 _CONFIDENCE: Final = 0.9999
-#: At which the loss of a query is bounded whose account has no delta of its own for it.
+#: δ at which the loss of a query is bounded where its account states none.
 _DELTA: Final = Fraction(1, 10**6)
 
 
 def sql_checks() -> Iterator[AuditCheck]:
-    """One replay on many neighbours for each query."""
+    """Generate one check per query: a replay on many neighbours."""
     for name, sql in _QUERIES.items():
         yield AuditCheck(f"SQL: {name}", "replay", partial(_replayed_table, sql))
 
@@ -293,12 +295,12 @@ def project_checks(
 
     Args:
         project: as its file describes it.
-        queries: more of them; each must be one that can be answered.
-        asked: what stands in its history: queries, labels, and queries to tables as they once were.
-        samples: how often the query that is audited from outside is asked of each neighbour.
+        queries: further queries; each must be one that can be answered.
+        asked: texts of the project's history: queries, labels, and queries to tables as they once were.
+        samples: number of runs on each neighbour of the query that is audited as a black box.
 
     Returns:
-        the checks, and how many of ``asked`` cannot be asked of the project.
+        the checks, and the number of ``asked`` that are not queries the project can answer.
 
     Raises:
         TacitError: one of ``queries`` cannot be answered.
@@ -322,7 +324,7 @@ def project_checks(
 
 @dataclass(frozen=True)
 class _Trial:
-    """A query to made-up people of a project, with the words of its cost where its text states none."""
+    """A query to made-up people of a project, with cost options where its text states no cost."""
 
     project: Project
     sql: str
@@ -330,7 +332,7 @@ class _Trial:
     plan: Plan
 
     def __call__(self, people: People) -> Any:
-        """All that an analyst sees, on an account that nothing was charged to before."""
+        """Run the query on a fresh account and return all that an analyst sees."""
         with open_project(rehearsed(self.project, people)) as curator:
             return _seen(curator, self.sql, **self.words)
 
@@ -339,7 +341,7 @@ def _trial(project: Project, curator: Curator, sql: str) -> _Trial:
     try:
         return _Trial(project, sql, {}, _planned(curator.explain(sql)))
     except InputError:
-        # Its text states no cost; any will do to learn whose budget pays.
+        # Its text states no cost; any cost reveals whose budget is charged.
         population = _planned(curator.explain(sql, epsilon=1)).final.population
     model = project.populations[population]
     budget = next(exact(each, "epsilon") for each in (model.epsilon, model.rho, model.mu) if each is not None)
@@ -348,7 +350,7 @@ def _trial(project: Project, curator: Curator, sql: str) -> _Trial:
 
 
 def _planned(quote: Quote) -> Plan:
-    """The plan of a query about people.
+    """Return the plan of a query about people.
 
     Raises:
         InputError: it reads public tables alone.
@@ -359,7 +361,7 @@ def _planned(quote: Quote) -> Plan:
 
 
 def _possible(project: Project, curator: Curator, sql: str) -> _Trial | None:
-    """A query that followed from declarations alone, unless it needs something that this project does not have."""
+    """Return the trial of a generated query, or None if the project cannot answer it."""
     try:
         return _trial(project, curator, sql)
     except (QueryError, InputError):
@@ -374,7 +376,10 @@ def _replay_check(trial: _Trial, pairs: Sequence[Neighbours]) -> AuditCheck:
 
 
 def _outside_check(trial: _Trial, pairs: Sequence[Neighbours], samples: int) -> AuditCheck:
-    """Ask again and again with means without end, each time for a hair less, so that nothing is a repeat."""
+    """Return a black-box check: the query is asked many times on an unlimited budget.
+
+    Each time the cost is slightly lower, so that no query is a free repeat.
+    """
     claim, heavy = trial.plan.guarantee, next(each for each in pairs if "far more rows" in each.how)
     delta = getattr(claim, "delta", 0) or (0 if isinstance(claim, PureDP) else _DELTA)
     hairs = count()
@@ -394,7 +399,7 @@ def _outside_check(trial: _Trial, pairs: Sequence[Neighbours], samples: int) -> 
 
 
 def _rich(project: Project) -> Project:
-    """The project with budgets that no audit uses up."""
+    """Return the project with budgets that no audit exhausts."""
 
     def raised(model: PopulationModel) -> PopulationModel:
         stated = [word for word in ("epsilon", "rho", "mu") if getattr(model, word) is not None]

@@ -25,7 +25,7 @@ from tacit.core.relations import ADD_REMOVE, Relation
 
 
 class AssertPrivate(Protocol):
-    """Signature of the fixture."""
+    """Signature of the fixture's value."""
 
     def __call__(
         self,
@@ -38,14 +38,14 @@ class AssertPrivate(Protocol):
         claimed: Number | Guarantee | None = None,
         see: Callable[[Any], Any] | None = None,
     ) -> list[ReplayReport]:
-        """Fail unless a replay of ``function`` finds nothing on every pair of neighbours."""
+        """Fail unless replays of ``function`` on all pairs of neighbours have no findings."""
 
 
 @pytest.fixture
 def assert_private() -> AssertPrivate:
-    """A function that records and replays, and fails with what was found.
+    """Return a function that records and replays code, and fails with the findings.
 
-    It takes the code to test and a database from which neighbours are proposed, or ``neighbours`` of one's own.
+    It takes the code to test and either a database from which neighbours are proposed, or ``neighbours``.
     """
     return _assert_private
 

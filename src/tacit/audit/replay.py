@@ -1,12 +1,11 @@
 """Record and replay: detect dependence on one unit's data outside mechanism inputs.
 
-Code is *recorded* on a database: what every mechanism was given and gave. It is then *replayed* on a neighbour with the
-outputs frozen: each mechanism gives what it gave the first time. All else that can be seen is a function of those
-outputs and of public things, so it must come out the same; and each mechanism's input may have moved by no more than
-the sensitivity it declares. Both are checked exactly on one pair of runs; nothing is sampled.
+Code is *recorded* on a database: the input and output of every mechanism. It is then *replayed* on a neighbour with the
+outputs frozen: each mechanism returns its recorded output. Everything else that is visible must be a function of those
+outputs and of public values, so it must be the same; and each mechanism's input may have moved by no more than the
+sensitivity it declares. Both are checked exactly on one pair of runs; nothing is sampled.
 
-A pass holds for these two databases. With :func:`~tacit.audit.search.propose_neighbours` it is
-cheap to try many.
+A pass holds for these two databases alone. With :func:`~tacit.audit.search.propose_neighbours` it is cheap to try many.
 
 Random bits that code draws outside of a mechanism are served again in the same order, so that shuffles and coin flips
 do not look like leaks; noise that is added by hand is not hidden that way, because the sum still moves.
@@ -52,21 +51,22 @@ from tacit.mechanisms.top_k import TopK
 from tacit.noise import entropy
 from tacit.noise.entropy import BitSource
 
-#: A group of so many units exists in every neighbouring database as well, so its key may be kept in both.
+#: A group of this many units exists in every neighbouring database as well, so its key may be kept in both.
 _KEPT_FROM: Final = 2
 
 
 @dataclass(frozen=True)
 class CallInputs:
-    """Inputs of one call.
+    """Inputs of one call of a mechanism.
 
     Args:
         mechanism: its name and public parameters; must be equal on neighbours.
-        entries: the numbers that went in, by place or by key.
-        declared: the largest move in each norm: ``l1``, ``l2 squared``, ``linf``, ``entries`` (how many may move).
+        entries: the input numbers, by index or by key.
+        declared: the declared sensitivity in each norm: ``l1``, ``l2 squared``, ``linf``, ``entries`` (how many may
+            move).
         absent_is_zero: whether a key that one neighbour lacks counts as zero.
-        guarantee: what the call costs, if it says so.
-        stream: where one cost pays for many calls, what they belong to.
+        guarantee: the cost of the call, if it states one.
+        stream: the object whose one cost covers many calls, if there is one.
     """
 
     mechanism: str
@@ -79,7 +79,7 @@ class CallInputs:
 
 @contextmanager
 def _stateless(_: Any, __: Any) -> Iterator[None]:
-    """Most mechanisms remember nothing."""
+    """Keep no state: most mechanisms have none."""
     yield
 
 
@@ -88,12 +88,13 @@ class Hook:
     """Method or function to intercept.
 
     Args:
-        owner: the class or module that has it.
+        owner: the class or module that holds it.
         attribute: its name there.
-        read: what a call was given; takes the call's arguments, ``self`` first.
-        choose: what to give instead of the true output while recording, where neighbours must both be able to give it.
-        leaving: around a true run of the mechanism; afterwards it is in the state it has after giving a frozen output.
-        align: the frozen output as the neighbour has to be given it, from the tape's reading, its output and this one.
+        read: returns the inputs of a call from the call's arguments, ``self`` first.
+        choose: returns an output to record instead of the true one, where both neighbours must be able to give it.
+        leaving: context around a true run of the mechanism, which leaves the state as after giving a frozen output.
+        align: returns the frozen output in the neighbour's form, from the recorded inputs and output and the new
+            inputs.
     """
 
     owner: Any
@@ -105,7 +106,7 @@ class Hook:
 
 
 def seams() -> Iterator[Hook]:
-    """Every seam there is now: of Tacit's mechanisms, of a user's own, and of the rooms above that are in use."""
+    """Generate all current hooks: of Tacit's mechanisms, of user-defined ones, and of loaded packages above this."""
     yield Hook(AdditiveNoise, "release", _read_additive)
     yield Hook(OnGrid, "release", _read_on_grid)
     yield Hook(PartitionSelection, "release", _read_partition, choose=_keep_partition, align=_align_partition)
@@ -118,7 +119,7 @@ def seams() -> Iterator[Hook]:
     for kind in _below(Mechanism):
         if not kind.__module__.startswith("tacit.mechanisms.") and "release" in vars(kind):
             yield Hook(kind, "release", _read_unknown)
-    # Rooms above this one, which it must not import: found by name, if another module has loaded them.
+    # Packages above this one, which it must not import: found by name, if another module has loaded them.
     query, learn = (sys.modules.get(f"tacit.{room}.release") for room in ("query", "learn"))
     if query is not None:
         yield Hook(query, "draw", _read_draw, choose=_keep_drawn, align=_align_drawn)
@@ -135,7 +136,7 @@ def _below(kind: type) -> Iterator[Any]:
 
 
 def _numbers(value: Any) -> dict[Hashable, Any]:
-    """Numbers by place; exact, so that a difference of one rounding is one."""
+    """Return numbers by index; exact, so that even a difference by one rounding shows."""
     if isinstance(value, Mapping):
         return {key: _exactly(each) for key, each in value.items()}
     if isinstance(value, np.ndarray):
@@ -146,7 +147,7 @@ def _numbers(value: Any) -> dict[Hashable, Any]:
 
 
 def _exactly(value: Any) -> Any:
-    """A number as a Fraction; what is not one (NaN, text) as text, and a mechanism will refuse it."""
+    """Return a number as a Fraction, and anything else (NaN, text) as text, which a mechanism will refuse."""
     if isinstance(value, np.generic):
         value = value.item()
     try:
@@ -215,7 +216,7 @@ def _keep_partition(_: PartitionSelection, units: Any) -> Any:
 
 
 def _align_partition(before: CallInputs, output: Any, after: CallInputs) -> Any:
-    """Kept keys in their public order; one that is gone from the neighbour is left out, and its absence will show."""
+    """Return the kept keys in public order, without those that the neighbour lacks, whose absence will show."""
     if not before.absent_is_zero:
         return output
     kept = set(output)
@@ -223,7 +224,7 @@ def _align_partition(before: CallInputs, output: Any, after: CallInputs) -> Any:
 
 
 def _read_unknown(self: Mechanism, *args: Any, **kwargs: Any) -> CallInputs:
-    """A user's own mechanism: what it calls its sensitivity is taken for it."""
+    """Read a call of a user-defined mechanism, with the sensitivity that its attributes declare."""
     names = {"l1_sensitivity": "l1", "l2_squared": "l2 squared", "linf_sensitivity": "linf"}
     declared = {norm: Fraction(getattr(self, name)) for name, norm in names.items() if hasattr(self, name)}
     if hasattr(self, "l2_sensitivity"):
@@ -234,7 +235,7 @@ def _read_unknown(self: Mechanism, *args: Any, **kwargs: Any) -> CallInputs:
 
 
 def _read_draw(step: Any, keys: Any, raw: Any) -> CallInputs:
-    """A mechanism of a query plan: noise with a block's sensitivity, draws of quantiles, or a selection of keys."""
+    """Read a mechanism of a query plan: noise of a noise block, draws of quantiles, or a selection of keys."""
     if hasattr(step, "fractions"):
         return _read_ranks(step, keys, raw)
     entries = {
@@ -253,7 +254,7 @@ def _read_draw(step: Any, keys: Any, raw: Any) -> CallInputs:
 
 
 def _read_ranks(step: Any, keys: Any, raw: Any) -> CallInputs:
-    """Places that occur in each group, and how many values each has; one that does not occur has none."""
+    """Return, for each group, the positions that occur and their numbers of values; a missing position counts as 0."""
     entries = {
         (key, int(place)): int(count) for key, counted in zip(keys, raw, strict=True) for place, count in counted
     }
@@ -274,16 +275,16 @@ def _align_drawn(before: CallInputs, output: Any, after: CallInputs) -> Any:
 
 
 def _read_fit(raw: Any, *noise: Fraction, **named: Fraction) -> CallInputs:
-    """Learners calibrate elsewhere, so only shape and noise are compared here; their own tests know the sensitivity."""
+    """Read a model fit: only shape and noise are compared here; the sensitivity is tested with the learners."""
     return CallInputs(f"noise of {[*noise, *named.values()]}", _numbers(raw))
 
 
 class RecordingBits:
-    """Genuine bits, written down where they are drawn outside of a mechanism.
+    """Bit source that records the bits drawn outside of mechanisms.
 
     Args:
-        source: of the bits.
-        inside: whether a mechanism is drawing; then nothing is written down.
+        source: the genuine bit source.
+        inside: whether a mechanism is drawing; then nothing is recorded.
     """
 
     def __init__(self, source: BitSource, inside: Callable[[], bool]) -> None:
@@ -292,15 +293,12 @@ class RecordingBits:
         self.drawn: list[tuple[str, int, Any]] = []
 
     def word(self) -> int:
-        """64 bits."""
         return int(self._noted("word", 64, self._source.word()))
 
     def bits(self, count: int) -> int:
-        """``count`` bits."""
         return int(self._noted("bits", count, self._source.bits(count)))
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """``count`` words."""
         drawn = self._source.words(count)
         self._noted("words", count, drawn.copy())
         return drawn
@@ -312,11 +310,11 @@ class RecordingBits:
 
 
 class ReplayingBits:
-    """Replay recorded bits for as long as they are asked for in the same order and sizes; then genuine ones.
+    """Bit source that replays recorded bits while the requests match in order and size; afterwards genuine bits.
 
     Args:
-        drawn: by :class:`RecordingBits`.
-        source: of genuine bits.
+        drawn: bits recorded by :class:`RecordingBits`.
+        source: the genuine bit source.
         inside: whether a mechanism is drawing; it gets genuine bits.
     """
 
@@ -324,21 +322,18 @@ class ReplayingBits:
         self._left = list(drawn)
         self._source = source
         self._inside = inside
-        #: Whether something else was asked for.
+        #: Whether a request did not match the recording.
         self.strayed = False
 
     def word(self) -> int:
-        """64 bits."""
         taped = self._next("word", 64)
         return self._source.word() if taped is None else int(taped)
 
     def bits(self, count: int) -> int:
-        """``count`` bits."""
         taped = self._next("bits", count)
         return self._source.bits(count) if taped is None else int(taped)
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """``count`` words."""
         taped: NDArray[np.uint64] | None = self._next("words", count)
         return self._source.words(count) if taped is None else taped.copy()
 
@@ -351,7 +346,7 @@ class ReplayingBits:
         return self._left.pop(0)[2]
 
 
-#: Code of these modules is not where a mechanism was called from.
+#: Modules that are skipped in the search for the line that called a mechanism.
 _INSIDE: Final = (
     "tacit.mechanisms.",
     "tacit.noise.",
@@ -366,9 +361,9 @@ class RecordedCall:
     """One run of a mechanism.
 
     Args:
-        reading: what it was given, and what it declares.
-        output: what it gave.
-        line: where it was called.
+        reading: its inputs, and the sensitivity it declares.
+        output: its output.
+        line: file and line of the call.
     """
 
     reading: CallInputs
@@ -378,12 +373,12 @@ class RecordedCall:
 
 @dataclass(frozen=True)
 class Finding:
-    """Difference caused by one unit that must not be there.
+    """Finding of a replay: a forbidden difference caused by one unit.
 
     Args:
         kind: ``flow``, ``parameters``, ``input``, ``end``, ``visible``, ``printed``, ``charge`` or ``randomness``.
-        what: in words.
-        line: where, if it is known.
+        what: description of the difference.
+        line: file and line, if known.
     """
 
     kind: str
@@ -396,13 +391,13 @@ class Finding:
 
 @dataclass(frozen=True)
 class ReplayReport:
-    """Findings of a replay; true when nothing was found.
+    """Findings of a replay; truthy when there are none.
 
     Args:
-        findings: what differs and must not.
-        calls: how many mechanisms ran.
-        moved: how many of their inputs moved at all; a test in which none did has tested little.
-        how: what set the neighbours apart, if it was said.
+        findings: forbidden differences.
+        calls: number of mechanism runs.
+        moved: number of mechanism inputs that moved at all; if it is 0, little was tested.
+        how: description of the difference between the neighbours, if stated.
         ended: the error with which both runs ended, if they did.
     """
 
@@ -416,7 +411,7 @@ class ReplayReport:
         return not self.findings
 
     def to_json(self) -> str:
-        """Stable keys."""
+        """Return the result as JSON text; keys are stable."""
         found = [{"kind": each.kind, "what": each.what, "line": each.line} for each in self.findings]
         content = {"neighbours": self.how, "findings": found, "calls": self.calls, "moved": self.moved}
         return json.dumps(content, indent=2)
@@ -435,10 +430,10 @@ class Tape:
     """A recorded run, with secret inputs on it: for tests, never for publication.
 
     Args:
-        seen: everything visible of how it ended.
-        printed: what it wrote and warned.
-        calls: of mechanisms, in order.
-        bits: what was drawn outside of mechanisms.
+        seen: the visible result or error of the run.
+        printed: text that it printed, and its warnings.
+        calls: calls of mechanisms, in order.
+        bits: bits drawn outside of mechanisms.
     """
 
     seen: Any = None
@@ -448,7 +443,7 @@ class Tape:
 
     @property
     def guarantees(self) -> list[Guarantee]:
-        """Guarantees declared by the mechanisms that ran; a stream of queries that has one cost counts once."""
+        """Guarantees of the mechanisms that ran; a stream of queries with one cost counts once."""
         streams: list[object] = []
         found = []
         for reading in (call.reading for call in self.calls):
@@ -458,7 +453,7 @@ class Tape:
         return found
 
     def overspent(self, claimed: Guarantee) -> str | None:
-        """By how much the mechanisms that ran cost more than was claimed for all of them, in words."""
+        """Describe the total cost of the mechanisms that ran if it exceeds the claim; else return None."""
         spent = self.guarantees
         if not spent:
             return None
@@ -475,13 +470,13 @@ class Tape:
 
 @dataclass(frozen=True)
 class _Refused:
-    """In place of an output: the error that a mechanism raised."""
+    """The error that a mechanism raised, in place of an output."""
 
     problem: Exception
 
 
 class _Diverged(BaseException):
-    """The replay cannot go on; not an Exception, so that the code under test cannot swallow it."""
+    """End of a replay that cannot continue; not an Exception, so that the code under test cannot catch it."""
 
 
 _inside: ContextVar[bool] = ContextVar("inside", default=False)
@@ -491,13 +486,13 @@ Handler = Callable[[Hook, Callable[..., Any], tuple[Any, ...], dict[str, Any]], 
 
 
 def record(run: Callable[[], Any], *, see: Callable[[Any], Any] | None = None) -> Tape:
-    """Run code once and remember what every mechanism was given and gave.
+    """Run code once and record the inputs and outputs of every mechanism.
 
-    Code that loads a part of Tacit while it runs is run once more, because that part could not be taken hold of.
+    Code that imports a part of Tacit while it runs is run once more, because that part could not be hooked.
 
     Args:
-        run: the code; what it raises counts as how it ends.
-        see: all that is visible of what it returns; left out, all of it.
+        run: the code; an exception counts as its result.
+        see: returns the visible part of the code's result; left out, all of it.
     """
     known = _places()
     tape = _record(run, see)
@@ -538,15 +533,15 @@ def replay(
     see: Callable[[Any], Any] | None = None,
     how: str = "",
 ) -> ReplayReport:
-    """Record ``function`` on one database, replay it on a neighbour, and say what differs.
+    """Record ``function`` on one database, replay it on a neighbour, and report forbidden differences.
 
     Args:
         function: any code that takes a database and uses Tacit's mechanisms (or a curator's SQL).
         first: a database.
         second: its neighbour.
-        claimed: what all that happens inside costs, if it was said; the mechanisms that ran must not cost more.
-        see: all that is visible of what the function returns; left out, all of it.
-        how: what sets the neighbours apart, for the report.
+        claimed: total cost that is claimed, if any; the mechanisms that ran must not cost more.
+        see: returns the visible part of the function's result; left out, all of it.
+        how: description of the difference between the neighbours, for the report.
     """
     asked = _looked_up(function)
     tape = record(lambda: asked(first), see=see)
@@ -561,7 +556,7 @@ def replay(
 
 
 def _looked_up(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A mechanism's own method, looked up when it is called: one that was looked up before cannot be taken hold of."""
+    """Return a function that looks up a mechanism's method at each call: a bound method cannot be hooked."""
     owner = getattr(function, "__self__", None)
     if not isinstance(owner, Mechanism):
         return function
@@ -572,7 +567,7 @@ def _looked_up(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def replay_tape(
     tape: Tape, run: Callable[[], Any], *, see: Callable[[Any], Any] | None = None, how: str = ""
 ) -> ReplayReport:
-    """Run again on a neighbour with every output of ``tape`` frozen, and say what differs."""
+    """Run code on a neighbour with every output of ``tape`` frozen, and report forbidden differences."""
     findings: list[Finding] = []
     left = list(tape.calls)
     moves: list[bool] = []
@@ -645,7 +640,7 @@ def _short(shape: str) -> str:
 
 
 def _compare(before: CallInputs, after: CallInputs) -> tuple[list[str], bool]:
-    """Faults in the way an input moved, and whether it moved at all."""
+    """Return the violations of the declared sensitivity by an input, and whether the input moved at all."""
     mine, theirs = before.entries, after.entries
     if mine.keys() != theirs.keys() and not before.absent_is_zero:
         return ["the input has other places than before: their number or keys depend on the data"], True
@@ -675,7 +670,7 @@ def _beyond(gaps: Sequence[Fraction], reading: CallInputs) -> list[str]:
 
 
 def _run(run: Callable[[], Any], see: Callable[[Any], Any] | None, handle: Handler, source: Any) -> tuple[Any, str]:
-    """Run code with every seam in hand; what it shows in the end, and what it printed and warned."""
+    """Run code with all hooks set; return its visible result, and the text it printed with its warnings."""
     if _busy.get():
         raise AccountingError("a recording is running already; recordings do not nest")
     out, err = io.StringIO(), io.StringIO()
@@ -691,7 +686,7 @@ def _run(run: Callable[[], Any], see: Callable[[Any], Any] | None, handle: Handl
 
 @contextlib.contextmanager
 def _held(handle: Handler, source: Any) -> Iterator[None]:
-    """Every seam goes through ``handle``, for code of this context only; undone at the end, whatever happens."""
+    """Route all hooks through ``handle``, for code of this context only; always undone at the end."""
     busy = _busy.set(True)
     kept: list[tuple[Any, str, Any]] = []
     try:
@@ -711,10 +706,10 @@ def _held(handle: Handler, source: Any) -> Iterator[None]:
 
 def _wrapped(seam: Hook, original: Callable[..., Any], handle: Handler) -> Callable[..., Any]:
     def through(*args: Any, **kwargs: Any) -> Any:
-        # Other threads, and a mechanism inside of a mechanism, go their own way.
+        # Other threads, and mechanisms called by mechanisms, are not intercepted.
         if not _busy.get() or _inside.get():
             return original(*args, **kwargs)
-        # An iterator can be read only once and is needed twice: to be read, and to be released.
+        # An iterator can be consumed only once and is needed twice: to read the inputs, and to release.
         args = tuple(list(each) if isinstance(each, Iterator) else each for each in args)
         mark = _inside.set(True)
         try:
@@ -726,7 +721,7 @@ def _wrapped(seam: Hook, original: Callable[..., Any], handle: Handler) -> Calla
 
 
 def _caller() -> str:
-    """The line that called the mechanism: the nearest one that is not in a mechanism or here."""
+    """Return the line that called the mechanism: the innermost one outside of mechanisms and of this module."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_INSIDE):
         frame = frame.f_back

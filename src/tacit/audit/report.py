@@ -22,9 +22,9 @@ class Verdict:
     """Verdict of a tool.
 
     Args:
-        caught: whether it objected.
-        words: what it said.
-        found: the whole of it.
+        caught: whether the tool objected.
+        words: summary of its finding.
+        found: the finding itself.
     """
 
     caught: bool
@@ -33,7 +33,7 @@ class Verdict:
 
 
 def judged(found: Found) -> Verdict:
-    """Whether a finding of any of the tools is an objection."""
+    """Return the verdict of a finding of any of the tools."""
     if isinstance(found, LowerBound):
         return Verdict(found.violated, str(found), found)
     if isinstance(found, ExactLoss):
@@ -46,9 +46,9 @@ def judged(found: Found) -> Verdict:
 
 
 def judged_replays(reports: Sequence[ReplayReport]) -> Verdict:
-    """The same for replays of which some are known to end well: where all end with an error, nothing was checked.
+    """Return the verdict of replays that are not all expected to fail: if all end with an error, nothing was checked.
 
-    Two runs that end with the same error are alike, and a check that only fails to run would pass for ever.
+    Two runs that end with the same error are equal, so a check whose code always fails would otherwise pass.
     """
     if not all(report.ended for report in reports):
         return judged(reports)
@@ -60,9 +60,9 @@ class AuditCheck:
     """One check, which passes where its tool does not object.
 
     Args:
-        name: of what is checked.
+        name: name of what is checked.
         tool: ``exact``, ``lower_bound``, ``replay`` or ``verify``.
-        run: does it.
+        run: runs the check.
     """
 
     name: str
@@ -77,7 +77,7 @@ class CheckOutcome:
     Args:
         check: what was checked.
         passed: whether the tool did not object.
-        verdict: what the tool said.
+        verdict: verdict of the tool.
     """
 
     check: AuditCheck
@@ -88,7 +88,7 @@ class CheckOutcome:
 def run_checks(
     checks: Iterable[AuditCheck], progress: Callable[[int, int, str], None] | None = None
 ) -> Iterator[CheckOutcome]:
-    """Run checks one after the other; ``progress`` is told how many are done, how many there are, and which is next."""
+    """Run checks one after the other; ``progress`` gets the numbers done and in total, and the name of the next one."""
     listed = list(checks)
     for i, check in enumerate(listed):
         if progress is not None:
@@ -113,7 +113,7 @@ svg { max-width: 100%; height: auto; }
 
 
 def html_page(title: str, body: str) -> str:
-    """A page that needs no network."""
+    """Return a self-contained HTML page."""
     name = escape(title)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -130,7 +130,7 @@ _HEADS: Final = {
 
 
 def as_record(outcomes: Sequence[CheckOutcome]) -> dict[str, Any]:
-    """Record of the outcomes for programs; stable keys."""
+    """Return the outcomes as a mapping for JSON; keys are stable."""
     checks = [
         {"name": o.check.name, "tool": o.check.tool, "passed": o.passed}
         | {"caught": o.verdict.caught, "words": o.verdict.words}
@@ -141,7 +141,7 @@ def as_record(outcomes: Sequence[CheckOutcome]) -> dict[str, Any]:
 
 
 def as_page(outcomes: Sequence[CheckOutcome], title: str) -> str:
-    """HTML page of the outcomes for people."""
+    """Return the outcomes as an HTML page."""
     failed = sum(not o.passed for o in outcomes)
     verdict = f"{len(outcomes)} checks, all as they must be." if not failed else f"{failed} of {len(outcomes)} failed."
     parts = [f"<p>{verdict}</p>"]

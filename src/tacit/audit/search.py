@@ -1,8 +1,8 @@
 """Neighbouring databases to try, and audits over many pairs of them.
 
-A replay is cheap, so every pair has its own. For a lower bound there is a short look at each pair and a long one at
-the worst. The short looks only choose a pair. The reported bound comes from fresh runs on that pair alone, so the
-confidence is that of :func:`~tacit.audit.lower_bound.lower_bound`, however many pairs were looked at.
+A replay is cheap, so every pair is replayed. For a lower bound, a short audit of each pair chooses the worst one. The
+reported bound comes from fresh runs on that pair alone, so the confidence is that of
+:func:`~tacit.audit.lower_bound.lower_bound`, for any number of pairs.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from tacit.core.numbers import Number
 from tacit.core.relations import ADD_REMOVE, Relation, as_relation
 from tacit.mechanisms.base import Mechanism
 
-#: Only so many of the units there are leave in turn.
+#: The most units that are removed in turn.
 _LEAVERS: Final = 4
-#: Rows of a person with far too many, as a multiple of all others' rows.
+#: Rows of a person with far too many, as a multiple of the rows of all other persons.
 _HEAVY: Final = 3
 _FAR: Final = 1000
 _STRANGE_FLOATS: Final = (math.nan, math.inf, -math.inf, -0.0, 1e308, -1e308, 5e-324)
@@ -33,10 +33,10 @@ _STRANGE_TEXTS: Final = ("", "only this person says this", "'; --")
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Two databases that differ in one unit, and in words how.
+    """Two databases that differ in one unit, and a description of the difference.
 
     Args:
-        how: what sets the second apart from the first.
+        how: description of the difference between the second and the first.
         first: a database.
         second: its neighbour, of the same type.
     """
@@ -49,13 +49,13 @@ class Neighbours:
 def propose_neighbours(
     database: Any, *, relation: Relation | str = ADD_REMOVE, unit: Hashable | None = None
 ) -> list[Neighbours]:
-    """Pairs of neighbours made from a database.
+    """Return pairs of neighbours made from a database.
 
     Args:
         database: a list, tuple or numpy array with one record per unit: numbers, text, tuples, mappings, or the rows
             of a two-dimensional array.
-        relation: what neighbours are.
-        unit: the column (a key or a place in the row) that says whose a row is, if units have several rows.
+        relation: the neighbouring relation.
+        unit: the unit column (a key or an index in the row), if units have several rows.
     """
     rows, rebuild = _opened(database)
     people = [[row] for row in rows] if unit is None else _by_unit(rows, unit)
@@ -101,7 +101,7 @@ def _replacements(people: People, unit: Hashable | None) -> list[Proposal]:
 
 
 def _leavers(people: People) -> list[tuple[str, int]]:
-    """The first, the last, and those with the smallest and the largest records, where records can be ordered."""
+    """Return the units to remove: the first, the last, and, if records are ordered, the smallest and the largest."""
     if not people:
         return []
     named = [("the first", 0), ("the last", len(people) - 1)]
@@ -117,7 +117,7 @@ def _leavers(people: People) -> list[tuple[str, int]]:
 
 
 def _strangers(people: People, unit: Hashable | None) -> list[tuple[str, list[Any]]]:
-    """Records that may come: copies of the ends, values far out, values that are no numbers, far too many rows."""
+    """Return records to add: copies of the extremes, outliers, values that are no numbers, far too many rows."""
     if not people:
         return []
     template, columns = people[0][0], _columns(_flat(people))
@@ -138,7 +138,7 @@ def _strangers(people: People, unit: Hashable | None) -> list[tuple[str, list[An
 
 
 def _strange(values: Sequence[Any], template: Any) -> list[Any]:
-    """Values that this column could hold, at and beyond its ends."""
+    """Return unusual values for a column, at and beyond its extremes."""
     numbers = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v)]
     if numbers:
         low, high = min(numbers), max(numbers)
@@ -151,7 +151,7 @@ def _strange(values: Sequence[Any], template: Any) -> list[Any]:
 
 
 def _columns(rows: Sequence[Any]) -> dict[Any, list[Any]]:
-    """The values of each column, by key or place; of plain records, one nameless column."""
+    """Return the values of each column, by key or index; plain records are one nameless column."""
     first = rows[0]
     if isinstance(first, Mapping):
         return {key: [row[key] for row in rows if key in row] for key in first}
@@ -186,7 +186,7 @@ def _new_unit(people: People, unit: Any) -> Any:
 
 
 def _opened(database: Any) -> tuple[list[Any], Callable[[Iterable[Any]], Any]]:
-    """The records as a list, and how to make such a database of others."""
+    """Return the records as a list, and a function that makes a database of the same type from records."""
     if isinstance(database, np.ndarray):
         if database.ndim not in (1, 2):
             raise InputError("database", f"must have one or two dimensions, not {database.ndim}")
@@ -219,12 +219,12 @@ def _hashable(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class FoundBound:
-    """The bound, and the neighbours it was found on.
+    """A lower bound, and the neighbours it was found on.
 
     Args:
-        bound: confirmed on fresh runs.
-        neighbours: of all that were tried, those that looked worst.
-        tried: how many pairs were looked at.
+        bound: the bound, confirmed on fresh runs.
+        neighbours: the pair with the largest estimated loss.
+        tried: number of pairs in the search.
     """
 
     bound: LowerBound
@@ -254,20 +254,20 @@ def search_lower_bound(
     look: int = 400,
     progress: Callable[[int, int], None] | None = None,
 ) -> FoundBound:
-    """As :func:`~tacit.audit.lower_bound.lower_bound`, with neighbours found automatically.
+    """Run :func:`~tacit.audit.lower_bound.lower_bound` on the worst of many proposed pairs of neighbours.
 
     Args:
-        mechanism: as there; it takes a database like ``database``.
-        database: from which neighbours are made.
-        relation: what neighbours are.
-        unit: the column that says whose a row is, if units have several rows.
+        mechanism: a mechanism or callable, as there; it takes a database like ``database``.
+        database: the database from which neighbours are made.
+        relation: the neighbouring relation.
+        unit: the unit column, if units have several rows.
         neighbours: pairs to try instead of those that :func:`~tacit.audit.search.propose_neighbours` makes.
-        delta: at which the loss is bounded.
+        delta: δ at which ε is bounded.
         claimed: the ε, or the guarantee, under test.
-        samples: runs on each neighbour of the pair that is looked at closely.
-        confidence: that the bound is true.
-        look: runs on each neighbour of every pair in the short looks.
-        progress: called with the runs done and the runs in all.
+        samples: runs on each neighbour of the chosen pair.
+        confidence: probability that the bound is true.
+        look: runs on each neighbour of every pair in the search.
+        progress: called with the number of runs done and the total number.
     """
     pairs = list(neighbours) if neighbours is not None else propose_neighbours(database, relation=relation, unit=unit)
     if not pairs:
@@ -307,16 +307,16 @@ def replay_neighbours(
     claimed: Number | Guarantee | None = None,
     see: Callable[[Any], Any] | None = None,
 ) -> list[ReplayReport]:
-    """:func:`~tacit.audit.replay.replay` on every pair of neighbours that is proposed for a database.
+    """Run :func:`~tacit.audit.replay.replay` on every pair of neighbours that is proposed for a database.
 
     Args:
         function: the code under test; takes a database.
-        database: from which neighbours are made.
-        relation: what neighbours are.
-        unit: the column that says whose a row is, if units have several rows.
-        neighbours: pairs to try instead.
-        claimed: what all that happens inside costs.
-        see: all that is visible of what the function returns; left out, all of it.
+        database: the database from which neighbours are made.
+        relation: the neighbouring relation.
+        unit: the unit column, if units have several rows.
+        neighbours: pairs to try instead of the proposed ones.
+        claimed: total cost that is claimed.
+        see: returns the visible part of the function's result; left out, all of it.
     """
     pairs = list(neighbours) if neighbours is not None else propose_neighbours(database, relation=relation, unit=unit)
     return [replay(function, each.first, each.second, claimed=claimed, see=see, how=each.how) for each in pairs]

@@ -32,7 +32,7 @@ from tacit.mechanisms.selection_scores import WeightedSelection
 from tacit.mechanisms.sparse_vector import SparseVector
 from tacit.mechanisms.top_k import TopK
 
-#: Of each black-box audit, so that all of them together raise a false alarm less than once in five hundred runs.
+#: Confidence of each black-box audit, so that all together raise a false alarm less than once in five hundred runs.
 _CONFIDENCE: Final = 0.9999
 _DELTA: Final = Fraction(1, 100)
 _AGES: Final = [31, 45, 27, 62, 8, 33, 34, 61]
@@ -40,7 +40,7 @@ _DECADES: Final = range(11)
 
 
 def standing_checks(samples: int = 4_000) -> list[AuditCheck]:
-    """All checks of the self-audit; ``samples`` are the runs on each neighbour of every black-box audit."""
+    """Return all checks of the self-audit; ``samples`` is the number of runs per neighbour of each black-box audit."""
     return [*_exact_checks(), *_black_box_checks(samples), *_replay_checks()]
 
 
@@ -69,7 +69,7 @@ def _exact_checks() -> Iterator[AuditCheck]:
 
 
 def _table(name: str, table: Any, claim: Guarantee, pairs: Iterable[tuple[Any, Any]] | None = None) -> AuditCheck:
-    # Enclosed probabilities cannot decide a claim that holds with equality; a hair more can be proven.
+    # Enclosed probabilities cannot decide a claim that holds with equality; a slightly larger one can be proven.
     hair = Fraction(1, 10**20)
     slack = ApproxDP(claim.to_approx(getattr(claim, "delta", 0)).epsilon + hair, getattr(claim, "delta", 0) + hair)
     return AuditCheck(name, "exact", lambda: judged(exact(table, pairs=pairs, claimed=slack)))
@@ -85,7 +85,7 @@ def _kept_table(keys: PartitionSelection) -> dict[int, dict[bool, tuple[Fraction
 
 
 def _laplace_table(noise: Laplace) -> dict[int, dict[int, tuple[Fraction, Fraction]]]:
-    """Counts 0, 1, 2 with noise, all outputs beyond -4 and 6 put on the ends: P(x) = (1-q)/(1+q)·q^|x|."""
+    """Return the laws of counts 0, 1, 2 plus noise P(x) = (1-q)/(1+q)·q^|x|, with outputs clamped to [-4, 6]."""
     low, high = exp_bounds(-1 / noise.scale, 60)
 
     def law(count: int) -> dict[int, tuple[Fraction, Fraction]]:
@@ -208,7 +208,7 @@ def _keys(ages: list[int]) -> object:
 
 
 _FIT_ROWS: Final = [(((7 * i) % 11) / 5 - 1, ((3 * i) % 13) / 6 - 1, i % 2) for i in range(30)]
-#: Rows that a reader, a type or a solver might trip over: two features and a label or target.
+#: Rows that may break parsing, types or a solver: two features and a label or target.
 _STRANGE: Final[tuple[tuple[Any, Any, Any], ...]] = (
     (0.5, 0.5, "unknown"),
     (0.5, 0.5, None),
@@ -223,7 +223,7 @@ _COMMON: Final[dict[str, Any]] = {"epsilon": 2, "delta": "1e-3", "bounds": (-1, 
 
 
 def fit_checks() -> Iterator[AuditCheck]:
-    """One replay on many neighbours for each estimator and method; none where scikit-learn is not installed."""
+    """Generate one check per estimator and method: a replay on many neighbours; none without scikit-learn."""
     if importlib.util.find_spec("sklearn") is None:
         return
     for name, make in audited_estimators().items():
@@ -231,7 +231,7 @@ def fit_checks() -> Iterator[AuditCheck]:
 
 
 def audited_estimators() -> dict[str, Callable[[], Any]]:
-    """Every estimator of :mod:`tacit.learn`, small, by what it is; linear ones by each of their methods."""
+    """Return every estimator of :mod:`tacit.learn`, in small, by name; linear ones with each of their methods."""
     from tacit import learn
 
     classes, number = _COMMON | {"classes": [0, 1]}, _COMMON | {"target_bounds": (0, 1)}
@@ -262,7 +262,7 @@ def _replayed_fit(make: Callable[[], Any]) -> Verdict:
     pairs += [Neighbours(f"with the row {row!r} at the end", _FIT_ROWS, [*_FIT_ROWS, row]) for row in _STRANGE]
     pairs += [Neighbours(f"with the row {row!r} at the start", _FIT_ROWS, [row, *_FIT_ROWS]) for row in _STRANGE]
     if "candidates" in make().get_params(deep=False):
-        # Each row throws a coin, and coins agree where tables are of one length: a row without a class adds nothing.
+        # Each row tosses a coin, and coins agree between tables of equal length: a row without a class adds nothing.
         nothing = (0.0, 0.0, "no class")
         strange = [*_STRANGE, (0.5, 0.5, 1)]
         pairs = [Neighbours(f"with the row {row!r}", [*_FIT_ROWS, nothing], [*_FIT_ROWS, row]) for row in strange]
@@ -270,7 +270,7 @@ def _replayed_fit(make: Callable[[], Any]) -> Verdict:
 
 
 def _fitted(make: Callable[[], Any], rows: Sequence[tuple[Any, Any, Any]]) -> list[tuple[str, str]]:
-    """All that a fitted model shows, as text: numbers to the last digit, and types."""
+    """Return all visible attributes of a fitted model as text: numbers to the last digit, and types."""
     model = make().fit([list(row[:2]) for row in rows], [row[2] for row in rows])
     shown = sorted(name for name in vars(model) if name.endswith("_") and not name.startswith("_"))
     values = [(name, getattr(model, name)) for name in shown]

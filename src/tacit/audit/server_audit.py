@@ -1,9 +1,9 @@
 """Audit of a running server with an analyst's access only: an address and a token.
 
-Visible from there: whether strange bytes, strange numbers and hostile queries are refused, in one shape and
-for nothing; whether unknown and forbidden look alike; whether anything tells on the machinery. With a query and its
-cost, also whether an answer is charged once, repeats are free and equal, and receipts hold. And with a second server
-that has one person less, what :func:`tacit.audit.lower_bound` says of the answers of both.
+It checks whether malformed bytes, malformed numbers and hostile queries are refused, in one form of response and at no
+cost; whether unknown and forbidden objects look alike; whether a response reveals details of the implementation. With a
+query and its cost, also whether an answer is charged once, repeats are free and equal, and receipts hold. And with a
+second server that has one person less, :func:`tacit.audit.lower_bound` of the answers of both.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 _CONFIDENCE: Final = 0.9999
 _DELTA: Final = Fraction(1, 10**6)
-#: Number of times a request is sent while the server says that there were too many, and the longest wait between.
+#: The most attempts at a request while the server reports too many requests, and the longest wait between attempts.
 _PATIENCE: Final = 8
 _LONGEST: Final = 61.0
-#: No epsilon at all, or not one that can be read in one way only.
+#: Epsilons that are invalid or ambiguous.
 _NUMBERS: Final = (
     "NaN", "Infinity", "-Infinity", "-1", "0", "-0.0", "1e400", "1e-400", '"one"', '""', "true", "[1]", "{}", "null",
     "0.1, \"epsilon\": 9", "1" + "0" * 400, "0." + "1" * 400, "01", "+1", ".5", "0x1",
@@ -67,7 +67,7 @@ _TELLING_WORDS: Final = ("traceback", "duckdb", "psycopg", "pyspark", "site-pack
 
 @dataclass(frozen=True)
 class AuditQuery:
-    """A query that may be paid for."""
+    """A query that the audit may be charged for."""
 
     sql: str
     epsilon: Number
@@ -87,12 +87,12 @@ def server_checks(
     """Check a server while connected to it.
 
     Args:
-        url: its address.
-        token: of an analyst.
-        query: what to pay for; without it nothing is charged.
-        second: address and token of a server whose data lacks one person; then the query is paid for ``samples``
-            times on each.
-        public_key: that of the receipts, if it is known.
+        url: address of the server.
+        token: token of an analyst.
+        query: the query to be charged for; without it nothing is charged.
+        second: address and token of a server whose data lacks one person; then the query is charged ``samples`` times
+            on each.
+        public_key: the key that signs receipts, if it is known.
         ca_file: certificates to trust instead of the system's.
         samples: see ``second``.
     """
@@ -117,7 +117,7 @@ def server_checks(
 
 
 def _apart(one: RemoteCurator, other: RemoteCurator, query: AuditQuery, samples: int) -> Verdict:
-    """Pay again and again, each time a hair less, so that nothing is a repeat."""
+    """Audit both servers with many charged queries, each at a slightly lower cost, so that none is a free repeat."""
     cost, hairs = exact_positive(query.epsilon, "epsilon"), count()
     claim = one.explain(query.sql, epsilon=cost).guarantee
     delta = getattr(claim, "delta", 0) or (0 if isinstance(claim, PureDP) else _DELTA)
@@ -139,7 +139,7 @@ class _Reply:
 
     @property
     def content(self) -> dict[str, Any]:
-        """The object in the body; an empty one where there is none."""
+        """JSON object in the body; empty where there is none."""
         try:
             told = json.loads(self.body)
         except (ValueError, RecursionError):
@@ -148,11 +148,11 @@ class _Reply:
 
     @property
     def looks(self) -> tuple[int, bytes]:
-        """Parts that may tell one refusal from another."""
+        """Status and body, by which two refusals could be distinguished."""
         return self.status, self.body
 
     def problems(self) -> Iterator[str]:
-        """Faults of the response as a refusal: its status, its shape, or details that it reveals."""
+        """Generate the faults of the response as a refusal: in its status, its form, or by details that it reveals."""
         if not 400 <= self.status < 500:
             yield f"the status is {self.status}"
         error = self.content.get("error")
@@ -161,14 +161,14 @@ class _Reply:
         yield from self.tells()
 
     def tells(self) -> Iterator[str]:
-        """Details of the machinery that the response reveals."""
+        """Generate the implementation details that the response reveals."""
         yield from (f"there is a header {name}" for name in _TELLING_HEADERS if name in self.headers)
         text = self.body.decode("utf-8", "replace").lower()
         yield from (f"the body speaks of {word}" for word in _TELLING_WORDS if word in text)
 
 
 class _Probe:
-    """Sends what no client would."""
+    """Sender of requests that no regular client sends."""
 
     def __init__(self, remote: RemoteCurator, token: str, client: httpx2.Client) -> None:
         self._remote = remote
@@ -176,23 +176,23 @@ class _Probe:
         self._client = client
 
     def numbers(self) -> Verdict:
-        """Epsilons that are none."""
+        """Send invalid epsilons."""
         sql = json.dumps("SELECT COUNT(*) FROM {table}".replace("{table}", self._table()[0]))
         bodies = [f'{{"sql": {sql}, "epsilon": {number}}}'.encode() for number in _NUMBERS]
         return self._refused([(number[:20], body) for number, body in zip(_NUMBERS, bodies, strict=True)])
 
     def bodies(self) -> Verdict:
-        """Bodies that are not queries."""
+        """Send bodies that are not queries."""
         return self._refused([(repr(body[:20]), body) for body in _BODIES])
 
     def hostile(self) -> Verdict:
-        """Queries that would reveal a person's data, or the machine's."""
+        """Send queries that would reveal a person's data, or the machine's."""
         table, column = self._table()
         queries = [sql.format(table=table, column=column) for sql in _HOSTILE]
         return self._refused([(sql, query_body(Request(sql=sql, epsilon="0.001")).encode()) for sql in queries])
 
     def tokens(self) -> Verdict:
-        """Tokens that belong to no user."""
+        """Send tokens that belong to no user."""
         known = self._token
         made_up = [
             "", "Bearer", "Bearer x", f"Bearer {known[:-1]}", f"Bearer {known}x", f"Bearer {known.swapcase()}",
@@ -206,7 +206,7 @@ class _Probe:
         return _verdict(found, f"{len(seen)} requests")
 
     def unknown(self) -> Verdict:
-        """Things that are not there, or not for this analyst."""
+        """Request objects that do not exist, or that this analyst may not see."""
         own = {entry.number for entry in self._remote.history()}
         positions = [n for n in (*range(1, 40), 10**6, 10**15) if n not in own]
         seen = [self._send("GET", f"/v1/receipts/{n}") for n in positions]
@@ -217,7 +217,7 @@ class _Probe:
         return _verdict(found, f"{len(seen)} requests")
 
     def paid(self, query: AuditQuery) -> Verdict:
-        """Charge once, whatever is sent again."""
+        """Check that a query is charged once, however often it is sent."""
         request = Request(sql=query.sql, epsilon=query.epsilon)
         body = query_body(request).encode()
         other = query_body(replace(request, confidence="0.9")).encode()
@@ -241,7 +241,7 @@ class _Probe:
         return _verdict(found, "one charge, one receipt, and it holds")
 
     def _refused(self, bodies: list[tuple[str, bytes]]) -> Verdict:
-        """Send bodies as queries; each must be refused in the one shape, and nothing be charged."""
+        """Send bodies as queries; each must be refused in the one form of response, and nothing be charged."""
         before = self._spent()
         found = []
         for name, body in bodies:
@@ -251,11 +251,11 @@ class _Probe:
         return _verdict(found, f"{2 * len(bodies)} requests")
 
     def _spent(self) -> str:
-        """The newest charge of this analyst; what others are charged meanwhile is not in it."""
+        """Return the newest charge of this analyst; charges of other analysts do not affect it."""
         return json.dumps(self._send("GET", "/v1/history?limit=1").content.get("entries"))
 
     def _table(self) -> tuple[str, str]:
-        """A protected table and one of its columns."""
+        """Return the names of a protected table and of one of its columns."""
         tables = [info.table for info in self._remote.tables() if not info.table.public]
         if not tables:
             raise InputError("url", "this analyst sees no protected table there")
@@ -270,7 +270,7 @@ class _Probe:
         *,
         token: str | None = None,
     ) -> _Reply:
-        """One request, sent again where the server asks for patience."""
+        """Send a request, again where the server reports too many requests."""
         words = {"Authorization": f"Bearer {self._token}" if token is None else token, **(headers or {})}
         words |= {} if body is None else {"Content-Type": "application/json"}
         for _ in range(_PATIENCE):

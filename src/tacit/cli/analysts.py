@@ -226,7 +226,7 @@ for command in (token, tokens, withdraw, link):
 
 
 class _Role(StrEnum):
-    """The words of ``--role``; those of the server, without loading it."""
+    """Values of ``--role``: those of the server, without importing it."""
 
     OWNER = "owner"
     ANALYST = "analyst"
@@ -366,7 +366,7 @@ def list_(project: ProjectOption = DEFAULT_PROJECT, as_json: JsonFlag = False) -
 
 
 def _register(people: People, name: str, role: _Role | None, named: list[str], operator: str, *, widen: bool) -> Person:
-    """Register a person with the stated role and populations, and otherwise those they had."""
+    """Register a person with the stated role and populations; what is not stated stays as it was."""
     from tacit.server.identity import Role
 
     known = people.person(name)
@@ -386,7 +386,7 @@ def _caps(epsilon: str | None, delta: str | None, rho: str | None, cap: list[str
 
 
 def _shares(curator: Curator, project: Path, population: str, caps: dict[str, str]) -> Mapping[str, Number]:
-    """Caps in what the account counts; an epsilon is converted, with the delta that the project file states."""
+    """Return caps in the currency of the account; an epsilon is converted, with the delta of the project file."""
     from tacit.ledger.entries import plain_name
     from tacit.project.project_file import ProjectModel, validate
     from tacit.releases.accounts import share_caps
@@ -420,7 +420,7 @@ def _known(ledger: Ledger, name: str) -> str:
 
 
 def _about(curator: Curator, name: str, *, whole: bool = False) -> dict[str, Any]:
-    """Describe a person: share of each budget, role and populations (the last two only where unusual, or ``whole``)."""
+    """Describe a person: share of each budget; role and populations only where they are unusual, or with ``whole``."""
     from tacit.client.account_responses import LineResponse
     from tacit.server.identity.chain import person_of
 

@@ -151,7 +151,7 @@ def _project_checks(project: Path, queries: list[str], samples: int) -> list[Aud
 
 
 def _ledger_of(project: Path) -> LedgerLocation | None:
-    """Location of the ledger, if there is one yet."""
+    """Return the location of the ledger, or None if there is none yet."""
     try:
         place = find_ledger(project)
     except InputError as problem:
@@ -229,7 +229,7 @@ def _mechanism_check(
 
 
 def _found(target: str, words: list[str]) -> tuple[Callable[[Any], Any], Any]:
-    """Mechanism to run, and its own claim."""
+    """Return the callable to run, and its own claim, if it has one."""
     from importlib import import_module
 
     import tacit

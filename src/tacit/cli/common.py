@@ -81,10 +81,10 @@ def listening() -> Iterator[None]:
 
 
 class _PrivateFile(logging.Handler):
-    """Appends to a file that only its owner may read, made with the first record."""
+    """Log handler that appends to a file that only its owner may read, created with the first record."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one record; a log that cannot be written must not stop the answer that is under way."""
+        """Write one record; a failure to write must not stop the answer in progress."""
         try:
             place = operator_log()
             place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -226,7 +226,7 @@ def console(widest: int | None = None) -> Console:
 
 
 class _Trimmed(io.StringIO):
-    """A stream without the spaces that tables have at the ends of their lines."""
+    """Stream that removes trailing spaces from lines of tables."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__()
@@ -234,7 +234,7 @@ class _Trimmed(io.StringIO):
         self._line = ""
 
     def write(self, text: str) -> int:
-        """Write whole lines; what has no end yet waits for it."""
+        """Write complete lines; buffer an incomplete one."""
         *lines, self._line = (self._line + text).split("\n")
         self._stream.write("".join(f"{line.rstrip(' ')}\n" for line in lines))
         return len(text)

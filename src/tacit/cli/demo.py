@@ -256,7 +256,7 @@ def tell(stage: Stage, folder: Path) -> None:
 
 
 def _unprotected(folder: Path) -> Callable[[str], list[tuple[Any, ...]]]:
-    """Access to the same tables without a curator in between."""
+    """Return a function that queries the same tables without a curator."""
     import duckdb
 
     connection = duckdb.connect()
@@ -426,7 +426,7 @@ def _ending(at: Scenery) -> None:
 
 
 def _bars(answer: Answer, truth: dict[Any, tuple[Any, ...]], column: int, *, keyed: bool = True) -> dict[Any, DemoBar]:
-    """The numbers of a column by the first one, which names their group."""
+    """Return the bars of a column by the first column, which holds the group key."""
     found = {}
     for values, ends in zip(answer.finished.values, answer.finished.intervals(), strict=True):
         key = values[0] if keyed else None

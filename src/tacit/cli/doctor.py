@@ -177,7 +177,7 @@ def _load(project: Path) -> Project:
 
 
 def _declared(loaded: Project) -> Iterator[DoctorCheck]:
-    """Limits that are found for each query, and budgets that protect little: for the owner to know, not failures."""
+    """Report contribution bounds that are chosen per query, and budgets that protect little; these are not failures."""
     from tacit.core.cautions import cautions_about_account
     from tacit.releases.accounts import filter_of
 
@@ -195,7 +195,10 @@ def _declared(loaded: Project) -> Iterator[DoctorCheck]:
 
 
 def _kept(loaded: Project) -> list[str]:
-    """Lines about all that limits, bounds, types and categories leave out, for the owner's terminal alone."""
+    """Return lines about the data that contribution and clipping bounds, types and categories exclude.
+
+    The numbers are exact: for the owner's terminal only.
+    """
     from tacit.core.cautions import cautions_about_account
     from tacit.project.owner_view import NOT_PRIVATE, owner_views
     from tacit.releases.accounts import filter_of
@@ -244,7 +247,7 @@ def _source(loaded: Project, name: str, *, look: bool) -> Iterator[DoctorCheck]:
 
 
 def _recognised(kind: str, largest: int) -> str:
-    """Which copies of a protected source the ledger knows again."""
+    """Describe which copies of a protected source the ledger recognises."""
     from tacit.project.source import LARGEST_BYTES
 
     if kind not in ("csv", "parquet"):
@@ -258,7 +261,7 @@ def _recognised(kind: str, largest: int) -> str:
 
 
 def _database(loaded: Project) -> Iterator[DoctorCheck]:
-    """Checks of a database server or of Spark itself, of rights and of the tables."""
+    """Check the database server or Spark, its permissions and the tables."""
     from tacit.engines.registry import doctor_checks
 
     try:
@@ -290,7 +293,7 @@ def _ledger(project: Path, loaded: Project) -> Iterator[DoctorCheck]:
 
 
 def _quick(place: LedgerLocation) -> str:
-    """The newest entries against the chain, the sums and the anchor."""
+    """Verify the newest entries against the hash chain, the sums and the anchor, and return a summary."""
     from tacit.ledger.journal import read_body
     from tacit.ledger.opening import check_anchor, choose_anchor
     from tacit.ledger.verify import quick_check
@@ -305,7 +308,7 @@ def _quick(place: LedgerLocation) -> str:
 
 
 def _terms(place: LedgerLocation, loaded: Project) -> Iterator[DoctorCheck]:
-    """Whether budgets and units of the file are those of the accounts, and what operators decided, in order."""
+    """Compare budgets and units of the file with those of the accounts, and list the operators' decisions in order."""
     from tacit.ledger.entries import plain_name, unit_name
     from tacit.ledger.journal import read_body
     from tacit.ledger.protection import changes_in, describe_unit
@@ -355,7 +358,7 @@ def _not_gone(place: LedgerLocation, words: str) -> str:
 
 
 def _opening(place: LedgerLocation, loaded: Project) -> Iterator[DoctorCheck]:
-    """Whether opening the project would be refused: everything that it does is tried, and nothing is changed."""
+    """Check whether opening the project would be refused: every step is tried, and nothing is changed."""
     from tacit.curator.opening import try_opening
 
     digests = f"{place.ledger if place.is_file else place.key}.digests"
@@ -383,7 +386,7 @@ def _keys(place: LedgerLocation) -> str:
 
 
 def _guarded(path: Path, what: str, *, private: bool = False) -> Iterator[DoctorCheck]:
-    """A finding if others may write what decides about privacy, or read what is ``private``."""
+    """Report a file that other users may write, or may read although it is ``private``."""
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
     except OSError:

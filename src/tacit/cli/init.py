@@ -131,7 +131,7 @@ def init(
 def _of_files(
     draft: Draft, sources: list[str], public: list[str], unit: str | None, beside: Path, *, look: bool
 ) -> tuple[Draft, dict[str, Path]]:
-    """The draft with its tables, and the files of those that are protected, whose rows may be looked at."""
+    """Return the draft with its tables, and the files of the protected ones, whose rows may be read."""
     paths = [Path(source) for source in sources]
     protected = [draft_file(path, beside, public=False, unit=unit, look=look) for path in paths]
     others = [draft_file(Path(source), beside, public=True, unit=unit, look=True) for source in public]
@@ -209,7 +209,7 @@ def _show(draft: Draft, output: Path, places: list[str]) -> None:
 
 
 def _examples(draft: Draft) -> Iterator[tuple[str, str]]:
-    """Queries to try: a count, and an average of the first number with bounds."""
+    """Generate example queries: a count, and an average of the first numeric column with bounds."""
     for table in draft.tables:
         if table.public:
             continue
@@ -221,7 +221,7 @@ def _examples(draft: Draft) -> Iterator[tuple[str, str]]:
 
 
 def _quantities(table: DraftTable) -> list[DraftColumn]:
-    """Columns of numbers without bounds that do not look like names of persons or things."""
+    """Return numeric columns without bounds that do not look like identifiers."""
     units = (table.unit, table.guess)
     numbers = [c for c in table.columns if c.is_number and c.bounds is None and c.why_not is None]
     return [c for c in numbers if c.name not in units and not c.name.lower().endswith("id")]
@@ -259,7 +259,7 @@ def interview(draft: Draft, files: Mapping[str, Path], *, pure: bool = False) ->
 
 
 def _caution(draft: Draft) -> None:
-    """Say where the budget protects little; nothing is refused for it."""
+    """Print warnings where the budget protects little; nothing is refused."""
     for sentence in draft.cautions:
         typer.echo(f"  Caution: {sentence}")
 
@@ -282,7 +282,7 @@ def _ask_table(table: DraftTable, path: Path | None, draft: Draft) -> tuple[Draf
 
 
 def _look_at(table: DraftTable, path: Path) -> tuple[DraftTable, dict[str, list[str | None]]]:
-    """The table as its first rows suggest, and their values as text; what was found is said."""
+    """Return the table as inferred from its first rows, and their values as text; print the findings."""
     if path.suffix.lower() not in (".csv", ".tsv"):
         usable = [column.name for column in table.columns if column.why_not is None]
         return table, read_sample(path, usable)
@@ -344,7 +344,7 @@ def _ask_unit(table: DraftTable, looked_at: Path | None) -> DraftTable:
 
 
 def _show_choices(path: Path, table: DraftTable) -> None:
-    """Show the share that each max_rows would keep, in exact numbers, to the owner at the terminal."""
+    """Show the owner at the terminal, in exact numbers, the share of rows that each max_rows would keep."""
     from tacit.project.owner_view import EPSILON, NOT_PRIVATE, draft_choices
     from tacit.project.source import Source
 
@@ -430,7 +430,7 @@ def _ask_count(query: str, default: ContributionNumber, name: str) -> Contributi
 
 
 def _ask(query: str, default: str | None) -> str | None:
-    """Text typed at the prompt; None for nothing, which stands for the default where there is one."""
+    """Prompt for text; an empty input returns the default, or None where there is none."""
     said = str(typer.prompt(query, default=default or "", show_default=default is not None)).strip()
     return said or None
 
@@ -479,7 +479,7 @@ def edit_in_browser(sources: list[str], output: Path, *, open_browser: bool) -> 
 
 
 def _open(address: str, folder: Path) -> None:
-    """Open a browser by a file that leads to the address: other users see the words a program was started with."""
+    """Open a browser by a file that redirects to the address, because other users can see command-line arguments."""
     import webbrowser
 
     page = folder / "open.html"
@@ -490,7 +490,7 @@ def _open(address: str, folder: Path) -> None:
 
 
 def _chosen(sources: list[str], output: Path) -> tuple[Path, list[Path]]:
-    """The project file, and data files to begin with."""
+    """Return the project file, and the data files to start from."""
     paths = [Path(source) for source in sources]
     projects = [path for path in paths if path.suffix.lower() == ".toml"]
     folders = [path for path in paths if path.is_dir()]

@@ -213,7 +213,7 @@ def show_quote(quote: Quote, *, engine: bool = False) -> str:
 
 
 def _save(write: Callable[[], object], path: Path, option: str) -> None:
-    """Write something beside the answer, which is paid for and shown already."""
+    """Write a file after the answer, which is charged and shown already."""
     try:
         write()
     except InputError as problem:
@@ -326,7 +326,7 @@ def budget_table(rows: Iterable[tuple[str, Sequence[Line], EpsilonSpent | None]]
 def _asked(
     project: Path, population: str | None, analyst: str | None, sql: str | None, options: Mapping[str, Any]
 ) -> _State:
-    """The accounts of an opened project; with a query, the one that it is charged to."""
+    """Open the project and return the state of its accounts; with a query, of the one that it is charged to."""
     with opened(project, analyst=analyst) as curator:
         if sql is not None:
             quote = curator.explain(sql, **options)
@@ -343,7 +343,7 @@ def _asked(
 
 
 def _read(project: Path, population: str | None, analyst: str | None) -> _State | None:
-    """The accounts as the ledger has them, in half the time: no data is opened. None where opening has more to say."""
+    """Return the accounts from the ledger alone, in half the time: no data is opened. None where that is not enough."""
     from tacit.ledger import Ledger
     from tacit.project.project_file import read_model
     from tacit.releases.accounts import OWNER, Budget, account_kind, filter_of
@@ -524,7 +524,7 @@ class Prompt:
             history()
 
     def _turn(self) -> bool:
-        """One query or one command; False when it is time to leave."""
+        """Run one query or one command; return False to leave the prompt."""
         try:
             text = self._text()
         except KeyboardInterrupt:
@@ -581,7 +581,7 @@ class Prompt:
         return True
 
     def _show_tables(self, name: str) -> None:
-        """All tables, or the one that is named."""
+        """Show all tables, or the named one."""
         tables = self._curator.tables()
         found = [table for table in tables if name.strip('"').lower() in ("", table.name.lower())]
         if not found:
@@ -592,7 +592,7 @@ class Prompt:
             self._say(str(table))
 
     def _words(self) -> list[str]:
-        """Words that Tab completes."""
+        """Return the words that Tab completes."""
         tables = self._curator.tables()
         columns = [column.name for table in tables for column in table.table.columns]
         commands = [f"\\{word}" for word in (*_COMMANDS, *OPTIONS)]
@@ -653,7 +653,7 @@ def completions(words: Sequence[str]) -> Callable[[str, int], str | None]:
 
 
 def _remember(complete: Callable[[str, int], str | None]) -> Callable[[], None]:
-    """Line editing, completion, and earlier lines at the arrow keys; what keeps them for next time."""
+    """Set up line editing, completion and history; return the function that saves the history."""
     try:
         import readline
     except ImportError:

@@ -170,7 +170,7 @@ def key(project: ProjectOption = DEFAULT_PROJECT, as_json: JsonFlag = False) -> 
 
 
 def _receipt(said: str, project: Path) -> Receipt:
-    """The receipt of a number in the project's ledger, or of a file."""
+    """Return a receipt by its number in the project's ledger, or from a file."""
     from tacit.releases.receipt import Receipt
 
     if not said.isdecimal():
@@ -186,7 +186,7 @@ def _receipt(said: str, project: Path) -> Receipt:
 
 
 def _key_here(text: bytes, ledger: Any) -> str:
-    """The key that was in force when the receipt was made; of what is no receipt, the one that is now."""
+    """Return the key that was current when the receipt was made; if ``text`` is no receipt, the current key."""
     from tacit.releases.keys import key_of
     from tacit.releases.receipt import Receipt
 
@@ -210,7 +210,7 @@ def _read(place: str) -> bytes:
 
 
 def _key(said: str) -> str:
-    """The key itself, or what a file of that name holds."""
+    """Return the key as stated, or read from the file of that name."""
     if said.startswith("ed25519:") or not Path(said).is_file():
         return said
     try:

@@ -171,7 +171,7 @@ def _say(*lines: str, quiet: bool) -> None:
 
 
 def _quoted(batch: BatchPlan, split: Split, *, quiet: bool) -> dict[str, Any]:
-    """The division of a total, for programs; said to people unless ``quiet``."""
+    """Return the division of a total for JSON; print it unless ``quiet``."""
     from tacit.query.planning.explain import explain
 
     _say(f"{batch.name}: {split.guarantee} for everything together", quiet=quiet)
@@ -326,7 +326,7 @@ def synth(
 
 
 def _prepare(name: str, path: Path) -> None:
-    """Make the folder of a file, and refuse a place where no file can be written."""
+    """Make the folder of a file, and refuse a path that cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         is_new = not path.exists()

@@ -135,7 +135,7 @@ def serve(
 
 
 def _limits(said: list[str]) -> dict[str, float]:
-    """Numbers by the names of the settings; that there are such is checked with them."""
+    """Parse name=value settings to numbers; the names are checked elsewhere."""
     found: dict[str, float] = {}
     for text in said:
         name, equals, number = text.partition("=")
@@ -150,7 +150,7 @@ def _limits(said: list[str]) -> dict[str, float]:
 
 
 def _machinery(words: dict[str, Any], limits: dict[str, Any]) -> tuple[Any, Any, Any]:
-    """Parts of a server; it is an extra, because most people ask and do not serve."""
+    """Import the parts of a server, which is an optional extra, because most users query and do not serve."""
     try:
         from tacit.server.serve import Serving, supervise
         from tacit.server.settings import Settings
@@ -169,13 +169,13 @@ def _machinery(words: dict[str, Any], limits: dict[str, Any]) -> tuple[Any, Any,
 
 
 def _set_up(service: CuratorService) -> dict[str, Any]:
-    """The secret of the set-up link, while there is no owner."""
+    """Return the secret of the set-up link, while there is no owner."""
     secret = service.people.set_up_link()
     return {} if secret is None else {"set_up": secret}
 
 
 def _demo_people(service: CuratorService) -> dict[str, Any]:
-    """An owner and an analyst of the demo: a link and a token for each."""
+    """Register an owner and an analyst of the demo, and return a link and a token for each."""
     from tacit.server.identity import Role
 
     people = service.people
@@ -195,7 +195,7 @@ def _demo_people(service: CuratorService) -> dict[str, Any]:
 
 
 def _links(started: Started) -> dict[str, str]:
-    """The links in a welcome, as they are typed into a browser."""
+    """Return the links of the welcome message as browser addresses."""
     address = (started.public or started.address).rstrip("/")
     return {
         name: f"{address}/console/link/{secret}" if name in ("set_up", "owner", "analyst") else str(secret)

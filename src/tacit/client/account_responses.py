@@ -1,8 +1,8 @@
 """Bodies of responses about a project: accounts, tables, history, keys, people and tokens.
 
-*Exact numbers, types and cells.* Numbers of privacy are exact text. Within a cell, integers beyond ±(2⁵³ − 1),
-decimals, dates and timestamps are text, because readers of JSON round or lack them; the type of the column says how to
-read it.
+*Exact numbers, types and cells.* Privacy parameters are exact text. Within a cell, integers beyond ±(2⁵³ − 1),
+decimals, dates and timestamps are text, because readers of JSON round or lack them; the type of the column determines
+how to read it.
 """
 
 from __future__ import annotations
@@ -83,10 +83,10 @@ def cell_to_json(
     biased: tuple[Any, Any] | None = None,
     marked: bool = False,
 ) -> Any:
-    """A cell: its value, or an object with the two ends of its interval; ``wide`` as for :func:`value_to_json`.
+    """Return a cell for JSON: its value, or an object with value and interval; ``wide`` as for :func:`value_to_json`.
 
-    ``biased`` are the ends of the interval that includes the bias, where that is known; ``marked`` says that
-    it may exceed the interval.
+    ``biased`` is the interval that includes the bias, where the bias is known; ``marked`` is whether the bias may
+    exceed the interval.
     """
     if ends is None:
         return value_to_json(value, kind, wide=wide)
@@ -98,7 +98,7 @@ def cell_to_json(
 
 
 def value_to_json(value: Any, kind: SqlType, *, wide: bool = True) -> Any:
-    """A value as JSON has it; ``wide`` writes as text the integers that readers of JSON would round."""
+    """Return a value for JSON; with ``wide``, integers that readers of JSON would round are text."""
     shown = plain(value, kind)
     if shown is None or isinstance(shown, (bool, float, str)):
         return shown
@@ -110,13 +110,13 @@ def value_to_json(value: Any, kind: SqlType, *, wide: bool = True) -> Any:
 
 
 def read_type(text: str) -> SqlType:
-    """The type that a column names."""
+    """Return the SQL type of a type name."""
     found = _DECIMAL.match(text)
     return decimal(int(found[1])) if found else _TYPES[text]
 
 
 def read_value(value: Any, kind: SqlType) -> Value | None:
-    """A value of a type, from JSON; nothing is rounded."""
+    """Return the SQL value of a JSON value of type ``kind``; nothing is rounded."""
     if value is None:
         return None
     read = as_value(_converted(value, kind), kind)
@@ -140,7 +140,7 @@ def _converted(value: Any, kind: SqlType) -> object:
 
 
 def read_amounts(said: Mapping[str, str]) -> tuple[Amount, ...]:
-    """The amounts of a charge, delta last."""
+    """Return the amounts of a charge, delta last."""
     amounts = [Amount(str(name), exact(text, "charge")) for name, text in said.items()]
     return tuple(sorted((each for each in amounts if each.amount), key=lambda each: each.currency == "delta"))
 
@@ -404,7 +404,7 @@ class KeyResponse(ResponseModel):
 
 
 def seen_text(ledger: Ledger, said: str) -> str:
-    """The entry that a caller has seen, ``position:hash``, as the ledger has it.
+    """Check that the ledger holds the entry ``position:hash`` that a caller has seen, and return it as text.
 
     Raises:
         ConflictError: the ledger has another entry there, or none; nothing was charged.

@@ -1,10 +1,10 @@
 """HTTP client with bounded retries for idempotent requests.
 
-* Plain HTTP goes to this machine alone; to any other a token would be readable on the way.
-* Certificates are always checked. Redirects are never followed: a token is for the address that was typed.
-* Every request here is free, or carries an Idempotency-Key under which it is charged once however often it arrives.
-  So after a lost connection, and where the server asks for patience, it is sent again.
-* No response is read beyond a limit.
+* Plain HTTP is used to this machine only; to any other, the token could be read in transit.
+* Certificates are always checked. Redirects are never followed: a token is for the stated address only.
+* Every request is free, or carries an Idempotency-Key under which it is charged once however often it arrives. So it is
+  sent again after a lost connection, and where the server asks to wait.
+* Responses are read up to a limit of bytes.
 
 *Errors*, by a server's codes and for failed connections::
 
@@ -52,13 +52,13 @@ if TYPE_CHECKING:
 
 
 class RemoteError(TacitError):
-    """The server cannot be reached, or what it says is not what a server of Tacit says."""
+    """The server cannot be reached, or its response is not that of a Tacit server."""
 
     code = "remote"
 
 
 class SignInError(RemoteError):
-    """The token is not one that the server knows; it does not say why."""
+    """The server refuses the token, without a reason."""
 
     code = "remote.auth"
 
@@ -70,12 +70,12 @@ class RateError(RemoteError):
 
 
 class TrustError(RemoteError):
-    """The server is not the one that was pinned, or its receipt does not say what was asked and charged."""
+    """The server is not the pinned one, or its receipt does not match the query and the charge."""
 
     code = "remote.trust"
 
 
-#: The longest code that fits decides: ``query.sample`` is a ``query``.
+#: The longest matching prefix decides: ``query.sample`` is a ``query``.
 _CLASSES: Final[dict[str, type[TacitError]]] = {
     "query": QueryError,
     "budget": BudgetError,
@@ -94,7 +94,7 @@ _CLASSES: Final[dict[str, type[TacitError]]] = {
 
 
 def error_of(content: object, status: int) -> TacitError:
-    """The error that a response describes: of the same class as the local one, with the same words."""
+    """Return the error that a response describes: of the same class and message as the local one."""
     try:
         said = ErrorResponse.read(content).error
     except ValueError:
@@ -114,7 +114,7 @@ def error_of(content: object, status: int) -> TacitError:
 
 @contextmanager
 def parsing(subject: str) -> Iterator[None]:
-    """Report anything in a response that cannot be read as a :class:`RemoteError`."""
+    """Turn any failure to parse a response into a :class:`RemoteError`."""
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, IndexError) as problem:
@@ -130,9 +130,9 @@ ATTEMPTS: Final = 6
 _KEY_BITS: Final = 128
 _FIRST_WAIT: Final = 0.2
 _LONGEST_WAIT: Final = 30.0
-#: Of a proxy that lost its server, of a server that is busy or is being restarted, and of rate limits.
+#: Status codes to retry: a proxy without its server, a busy or restarting server, and rate limits.
 _AGAIN: Final = frozenset({429, 502, 503, 504})
-#: OpenSSL's words where nobody whom this machine trusts has signed.
+#: OpenSSL's messages for a certificate that this machine does not trust.
 _UNKNOWN_AUTHORITY: Final = ("local issuer", "self-signed", "self signed")
 _TRUST: Final = "; name the certificate of its authority in ca_file, or in the environment as SSL_CERT_FILE"
 _TOKEN: Final = re.compile(r"[!-~]{1,512}\Z")
@@ -140,14 +140,14 @@ _TOKEN: Final = re.compile(r"[!-~]{1,512}\Z")
 
 @dataclass(frozen=True)
 class HttpReply:
-    """Response: the object in the body, and headers by their lower-case names."""
+    """Response: the JSON object in the body, and headers by lower-case name."""
 
     content: dict[str, Any]
     headers: Mapping[str, str]
 
 
 def base_url(url: str) -> str:
-    """The address without a slash at its end, if it is one that a token may be sent to."""
+    """Return the address without a trailing slash; refuse one that a token must not be sent to."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -164,7 +164,7 @@ def base_url(url: str) -> str:
 
 
 def request_key(stated: str = "") -> str:
-    """The Idempotency-Key of a request: as stated, or one that no other request has."""
+    """Return the Idempotency-Key of a request: as stated, or a new random one."""
     return stated or f"{entropy.current().bits(_KEY_BITS):032x}"
 
 
@@ -176,12 +176,12 @@ def _is_loopback(host: str) -> bool:
 
 
 class Channel:
-    """Requests to one server, from any number of threads; the token is sent with each and shown nowhere.
+    """HTTP connection to one server, safe for any number of threads; the token is sent with each request, never shown.
 
     Args:
         ca_file: certificates to trust instead of the system's.
         timeout: seconds to wait for a part of a response.
-        sleep: waits; replaced in tests.
+        sleep: function that waits; replaced in tests.
     """
 
     def __init__(
@@ -203,11 +203,11 @@ class Channel:
     def get(
         self, path: str, query: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
     ) -> HttpReply:
-        """Read something."""
+        """Send a GET request."""
         return _read(*self._exchange("GET", path, params=dict(query or {}), headers=dict(headers or {})))
 
     def download(self, path: str, query: Mapping[str, str]) -> bytes:
-        """Read a file."""
+        """Send a GET request for a file."""
         status, headers, body = self._exchange("GET", path, params=dict(query), headers={"Accept": "*/*"})
         if status == 200:
             return body
@@ -215,18 +215,18 @@ class Channel:
         raise RemoteError(f"status {status} instead of a file")
 
     def post(self, path: str, body: str, headers: Mapping[str, str] | None = None) -> HttpReply:
-        """Ask something that is free, or whose headers hold an Idempotency-Key."""
+        """Send a POST request that is free, or whose headers hold an Idempotency-Key."""
         words = {"Content-Type": "application/json", **(headers or {})}
         return _read(*self._exchange("POST", path, content=body.encode(), headers=words))
 
     def wait(self, seconds: float) -> None:
-        """Wait before asking again."""
+        """Wait before the next attempt."""
         if self._closed.is_set():
             raise RemoteError("the connection was closed")
         self._sleep(seconds)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close all connections."""
         self._closed.set()
         self._client.close()
 
@@ -279,7 +279,7 @@ def _client(url: str, token: str, ca_file: str | Path | None, timeout: float) ->
         headers={"Authorization": f"Bearer {token}", "Accept": "application/json", "User-Agent": "tacit"},
         timeout=httpx2.Timeout(timeout, connect=10.0),
         follow_redirects=False,
-        # A proxy of the environment may carry TLS, which it cannot read, but never what goes to this machine.
+        # A proxy from the environment may carry TLS, which it cannot read, but never requests to this machine.
         trust_env=url.startswith("https:"),
     )
 
@@ -303,9 +303,9 @@ def _no_constant(name: str) -> float:
 
 
 def _pause(attempt: int, said: str = "") -> float:
-    """Seconds to wait: as the server says, else twice as long each time.
+    """Return the seconds to wait: the server's Retry-After, plus a delay that doubles with each attempt.
 
-    A part of it is left to chance, so that many clients of a server that was restarted do not come back all at once.
+    Part of the delay is random, so that the many clients of a restarted server do not return all at once.
     """
     least = min(int(said), _LONGEST_WAIT) if said.isascii() and said.isdigit() and len(said) < 7 else 0.0
     spread = _FIRST_WAIT * 2**attempt
@@ -313,6 +313,6 @@ def _pause(attempt: int, said: str = "") -> float:
 
 
 def _is_hopeless(problem: Exception) -> bool:
-    """Whether trying again cannot help: a certificate does not become right by waiting."""
+    """Return whether a retry is pointless: a wrong certificate stays wrong."""
     text = str(problem)
     return "CERTIFICATE_VERIFY_FAILED" in text or "WRONG_VERSION_NUMBER" in text

@@ -89,12 +89,12 @@ class JobResponse(ResponseModel):
 
 
 class RemoteRelease:
-    """A release of a server whose receipt holds.
+    """A release on a server, with a verified receipt.
 
     Args:
         body: kind, facts and names of files.
-        receipt: of its charge.
-        fetch: gets a file by its name.
+        receipt: receipt of its charge.
+        fetch: fetches a file by its name.
     """
 
     def __init__(self, body: ReleaseResponse, receipt: Receipt, fetch: Callable[[str], bytes]) -> None:
@@ -105,7 +105,7 @@ class RemoteRelease:
         self._fetch = fetch
 
     def file(self, name: str) -> bytes:
-        """The content of one of :attr:`files`."""
+        """Return the content of one of :attr:`files`."""
         if name not in self.files:
             raise InputError("name", f"must be one of {', '.join(self.files[:20])}")
         return self._fetch(name)
@@ -118,7 +118,7 @@ class RemoteRelease:
 
 
 class RemoteSyntheticTables(RemoteRelease):
-    """A synthetic table of a server, or two that belong together; without a name, the first is meant."""
+    """Synthetic table on a server, or two related ones; methods without ``name`` use the first."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -127,12 +127,10 @@ class RemoteSyntheticTables(RemoteRelease):
 
     @property
     def name(self) -> str:
-        """Name of the first table."""
         return self.names[0]
 
     @property
     def rows(self) -> int:
-        """Number of rows of the first table."""
         return int(self.about.tables[0].rows)
 
     @cached_property
@@ -140,17 +138,17 @@ class RemoteSyntheticTables(RemoteRelease):
         return {name: self._arrow(name) for name in self.names}
 
     def to_arrow(self, name: str = "") -> Any:
-        """A table."""
+        """Return a table as Arrow."""
         if name and name not in self.names:
             raise InputError("name", f"must be one of {', '.join(self.names)}")
         return self._tables[name or self.name]
 
     def to_pandas(self, name: str = "") -> Any:
-        """A table as a pandas frame."""
+        """Return a table as a pandas frame."""
         return self.to_arrow(name).to_pandas()
 
     def sql(self, query: Query) -> Any:
-        """The answer to ordinary SQL about the tables, computed here: free, and without intervals."""
+        """Run ordinary SQL on the tables, computed locally: free, and without intervals."""
         found = query_public(query_text(query, "query"), dict(self._tables))
         return found.replace_schema_metadata({**(found.schema.metadata or {}), b"note": self.about.note.encode()})
 
@@ -162,12 +160,12 @@ class RemoteSyntheticTables(RemoteRelease):
         target.write_bytes(self.file(f"{name or self.name}{target.suffix}"))
 
     def report(self) -> str:
-        """The quality in words, made of what was paid for alone."""
+        """Describe the quality, from released measurements alone."""
         return "\n".join(each.report for each in self.about.tables)
 
 
 class RemoteWorkload(RemoteRelease):
-    """Answers to a workload of a server."""
+    """Answers to a workload, on a server."""
 
     @property
     def root_mean_square_error(self) -> float:
@@ -175,13 +173,13 @@ class RemoteWorkload(RemoteRelease):
         return float(self.about.root_mean_square_error)
 
     def table(self, place: int) -> Any:
-        """The answers of one table as Arrow: labels, ``count``, ``stddev``, ``low`` and ``high``."""
+        """Return the answers of one table as Arrow: labels, ``count``, ``stddev``, ``low`` and ``high``."""
         if not 0 <= place < len(self.about.tables):
             raise InputError("place", f"must be from 0 to {len(self.about.tables) - 1}, the places of the tables")
         return self._arrow(f"table-{place}")
 
     def marginal(self, *columns: str) -> Any:
-        """The answers of the table with these columns, as :meth:`table`."""
+        """Return the answers of the table with these columns, as :meth:`table` does."""
         for place, each in enumerate(self.about.tables):
             if sorted(each.columns) == sorted(columns):
                 return self.table(place)
@@ -189,18 +187,18 @@ class RemoteWorkload(RemoteRelease):
 
 
 class RemoteProfile(RemoteRelease):
-    """A profile of a server."""
+    """Profile of a table, on a server."""
 
     def to_arrow(self) -> Any:
-        """A row for each column."""
+        """Return the profile as Arrow, one row per column."""
         return self._arrow("profile")
 
     def draft(self) -> str:
-        """The text of a project file with the bounds and categories found."""
+        """Return the text of a project file with the bounds and categories found."""
         return self.file("tacit.toml").decode()
 
 
-#: Classes of kinds that have methods of their own here; others are a :class:`RemoteRelease`.
+#: Classes of the kinds with further methods; all other kinds are a :class:`RemoteRelease`.
 REMOTE: Final[Mapping[str, type[RemoteRelease]]] = {
     SYNTHESIS.name: RemoteSyntheticTables,
     WORKLOAD.name: RemoteWorkload,

@@ -1,7 +1,7 @@
 """``tacit.connect``: the methods of a curator over HTTP.
 
-Trust is checked: the certificate of the server, the key that signs its receipts (stated, or the one seen
-the first time), and of every answer that its receipt holds and speaks of what was asked and charged.
+It verifies the certificate of the server, the key that signs its receipts (stated, or the one seen the first time), and
+of every answer that its receipt is valid and matches the query and the charge.
 """
 
 from __future__ import annotations
@@ -57,18 +57,18 @@ from tacit.synth.workload import Workload, workload_to_plain
 
 @dataclass(frozen=True)
 class RemoteRows:
-    """The rows of an answer, with intervals at one confidence; others are asked for when they are needed.
+    """Rows of an answer, with intervals at one confidence; intervals at another confidence are requested when needed.
 
     Args:
-        columns: name, type, and whether there is an interval.
-        values: row by row.
+        columns: name and type of each column, and whether it has intervals.
+        values: rows of values.
         ends: the interval of each cell.
-        confidence: of the intervals.
-        again: asks for the intervals at another confidence.
+        confidence: confidence of the intervals.
+        again: requests the intervals at another confidence.
         biased: the interval of each cell that includes the bias.
-        marks: whether that may exceed the interval, for each cell.
-        bias: the estimate of it; None where nothing can be left out, or it was not bought.
-        estimated: False where it was not bought.
+        marks: for each cell, whether its bias may exceed its interval.
+        bias: estimate of the bias; None where there can be none, or it was not estimated.
+        estimated: whether the bias was estimated.
     """
 
     columns: tuple[OutputColumn, ...]
@@ -84,7 +84,7 @@ class RemoteRows:
 
     @classmethod
     def of(cls, table: AnswerTableResponse, again: Callable[[Fraction], RemoteRows]) -> RemoteRows:
-        """The rows of the table that a server sent."""
+        """Return the rows of a response's table."""
         columns, cells, confidence = table.to_domain()
         values = tuple(tuple(cell.value for cell in row) for row in cells)
         ends = tuple(tuple(cell.ends for cell in row) for row in cells)
@@ -96,19 +96,19 @@ class RemoteRows:
 
     @property
     def has_interval(self) -> tuple[bool, ...]:
-        """Which columns have an interval."""
+        """For each column, whether it has intervals."""
         return tuple(column.noisy for column in self.columns)
 
     @property
     def not_negative(self) -> tuple[bool, ...]:
-        """Which columns are 0 or more for certain; none for a server that does not say."""
+        """For each column, whether its values are known to be >= 0; False where the server does not state it."""
         lows = (column.domain.range.low for column in self.columns)
         return tuple(low is not None and low >= 0 for low in lows)
 
     def intervals(
         self, confidence: Number | None = None, *, rows: int | None = None, bias: bool | None = None
     ) -> tuple[tuple[Ends, ...], ...]:
-        """For each cell (of the first ``rows``) its interval; ``bias`` as for :meth:`Finished.intervals`."""
+        """Return the interval of each cell (of the first ``rows``); ``bias`` as for :meth:`Finished.intervals`."""
         if bias is None:
             plain = self.intervals(confidence, rows=rows, bias=False)
             if self.bias is None:
@@ -125,7 +125,7 @@ class RemoteRows:
         return self._others[wanted].intervals(rows=rows, bias=bias)
 
     def marked(self, *, rows: int | None = None) -> tuple[tuple[bool, ...], ...]:
-        """For each cell (of the first ``rows``) whether its bias may exceed its interval."""
+        """Return for each cell (of the first ``rows``) whether its bias may exceed its interval."""
         return self.marks[:rows]
 
     def _checked(self, other: RemoteRows, wanted: Fraction) -> RemoteRows:
@@ -138,14 +138,14 @@ class RemoteRows:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RemoteAnswer(AnswerViews):
-    """The answer of a server; its receipt was checked against the pinned key.
+    """Answer of a server, with a receipt that was verified against the pinned key.
 
     Args:
         finished: the rows.
-        charge: what the account was charged; nothing for a repeated query.
-        receipt: the signed statement of what was released and charged; for a repeated query that of the first time;
-            None where the server says that public tables alone were asked about.
-        said: the note of the server about the numbers, such as the bounds that AUTO found.
+        charge: the charge to the account; zero for a repeated query.
+        receipt: the signed statement of the release and its charge; for a repeated query, that of the first time; None
+            where, according to the server, the query reads public tables only.
+        said: the server's note about the numbers, such as the bounds that AUTO found.
         as_released: whether displays show negative counts; see :attr:`raw`.
     """
 
@@ -157,19 +157,19 @@ class RemoteAnswer(AnswerViews):
 
     @property
     def note(self) -> str:
-        """The cost of the numbers and the meaning of their intervals, in a sentence each."""
+        """Cost of the numbers and meaning of their intervals, one sentence each."""
         return f"{self.charge.text}. {self.said}" if self.said else super().note
 
 
 @dataclass(frozen=True, repr=False)
 class RemoteQuote(QuoteForms):
-    """Effect and price of a query, as a server states them: ``str`` for people, :meth:`to_json` for programs.
+    """Effect and cost of a query, as a server states them: ``str`` for people, :meth:`to_json` for programs.
 
     Args:
-        explanation: protected tables, each release with its noise, the price and the errors.
-        guarantee: the charge of the account.
-        queries_left: how many more such queries fit.
-        leaves_after: seconds after which a fresh answer leaves the server.
+        explanation: protected tables, each measurement with its noise, the cost and the expected errors.
+        guarantee: the charge to the account.
+        queries_left: number of such queries that the remaining budget allows.
+        leaves_after: response time of a fresh answer, in seconds.
     """
 
     explanation: Explanation
@@ -190,7 +190,7 @@ def connect(
     ca_file: str | Path | None = None,
     timeout: float = 120.0,
 ) -> RemoteCurator:
-    """A curator that answers from afar.
+    """Connect to a curator on a server.
 
     Args:
         url: of the server, ``https://…``; plain ``http`` only for this machine.
@@ -225,7 +225,7 @@ def connect(
 
 
 class RemoteCurator(Asking, Closing):
-    """The methods of :class:`tacit.Curator`, asked of a server. Made by :func:`tacit.connect`.
+    """The methods of :class:`tacit.Curator`, performed by a server. Made by :func:`tacit.connect`.
 
     Every method may be called from several threads at once. A query whose response is lost is sent again under the
     same key, and is charged once.
@@ -239,12 +239,11 @@ class RemoteCurator(Asking, Closing):
 
     @property
     def url(self) -> str:
-        """Address of the server."""
         return self._channel.url
 
     @property
     def public_key(self) -> str:
-        """Public key that checks receipts signed by this server now."""
+        """Public key that verifies the receipts this server signs now."""
         return self._identity.public_key
 
     @takes_options
@@ -256,16 +255,16 @@ class RemoteCurator(Asking, Closing):
         idempotency_key: str = "",
         **options: Unpack[QueryOptions],
     ) -> RemoteAnswer:
-        """The answer to a query in SQL.
+        """Answer a query in SQL.
 
         Args:
             sql: the query: text, or an expression of Ibis or SQLGlot.
             options: see below.
-            analyst: cannot be chosen here: it is the owner of the token.
+            analyst: cannot be stated here: it is the owner of the token.
             idempotency_key: as for :meth:`tacit.Curator.sql`.
 
         Raises:
-            TrustError: the receipt does not hold, or is about something else. The charge, if any, stands.
+            TrustError: the receipt is invalid, or does not match the query. The charge, if any, stands.
         """
         check_own(analyst)
         sql = query_text(sql)
@@ -283,7 +282,7 @@ class RemoteCurator(Asking, Closing):
 
     @takes_options
     def explain(self, sql: Query, **options: Unpack[QueryOptions]) -> RemoteQuote:
-        """Releases, noise, price and errors of :meth:`sql` with the same arguments. Free; reads no data."""
+        """Return measurements, noise, cost and errors of :meth:`sql` with the same arguments. Free; reads no data."""
         reply = self._channel.post("/v1/explain", query_body(Request.of(query_text(sql), options)))
         with parsing("the quote"):
             body = QuoteResponse.read(reply.content)
@@ -296,7 +295,7 @@ class RemoteCurator(Asking, Closing):
         population: str | None = None,
         analyst: str | None = None,
     ) -> Budget:
-        """Amounts spent and left; with a quote or an answer, also how many more such queries fit."""
+        """Return the spent and remaining budget; with a quote or an answer, also how many such queries still fit."""
         check_own(analyst)
         charge = None
         if isinstance(quote, RemoteAnswer):
@@ -314,7 +313,7 @@ class RemoteCurator(Asking, Closing):
         return found[0]
 
     def budgets(self, quote: RemoteQuote | RemoteAnswer | None = None) -> tuple[Budget, ...]:
-        """Amounts spent and left of every account; with a quote or an answer, of the one that it is charged to."""
+        """Return the budgets of all accounts; with a quote or an answer, of the one that it is charged to."""
         if quote is not None and not quote.is_public:
             return (self.budget(quote),)
         told = self._got("the budgets", "/v1/budget", BudgetsResponse).budgets
@@ -325,7 +324,7 @@ class RemoteCurator(Asking, Closing):
         return curator_html("a curator on a server", [info.table for info in self.tables()], self.budgets())
 
     def tables(self) -> tuple[TableInfo, ...]:
-        """The tables that you may ask about, and the declarations of their columns."""
+        """Return the tables that you may query, with the declarations of their columns."""
         content = self._channel.get("/v1/tables").content
         with parsing("the tables"):
             return tuple(table.to_domain() for table in TablesResponse.read(content).tables)
@@ -333,7 +332,7 @@ class RemoteCurator(Asking, Closing):
     def history(
         self, *, population: str | None = None, analyst: str | None = None, limit: int | None = None
     ) -> tuple[Entry, ...]:
-        """Your queries and their cost, in order; with ``analyst``, theirs, if you may see them; or the newest few."""
+        """Return your charges in order, or those of ``analyst`` if you may see them; with ``limit``, the newest few."""
         entries: list[Entry] = []
         everyone = {} if analyst is None else {"everyone": "true"}
         query, before = dict(everyone), 2**63
@@ -353,7 +352,7 @@ class RemoteCurator(Asking, Closing):
         return ChargeList(reversed(entries[:limit]))
 
     def receipt(self, position: int) -> Receipt:
-        """The receipt of a charge that you may see, checked."""
+        """Return the verified receipt of a charge that you may see."""
         receipt = self._got("the receipt", f"/v1/receipts/{int(position)}", ReceiptResponse).to_domain()
         self._check(receipt)
         if receipt.position != position:
@@ -361,7 +360,7 @@ class RemoteCurator(Asking, Closing):
         return receipt
 
     def check_receipt(self, receipt: Receipt | str | bytes) -> ReceiptReport:
-        """Check a receipt here: with the pinned key, or with the one before or after it that signed it."""
+        """Verify a receipt locally, with the key that signed it: the pinned one, its predecessor or its successor."""
         try:
             read = receipt if isinstance(receipt, Receipt) else Receipt.from_json(receipt)
         except InputError:
@@ -371,15 +370,15 @@ class RemoteCurator(Asking, Closing):
     def check_history(self) -> None:
         """Check that the server's ledger still holds the newest entry seen from here, and remember its head.
 
-        Done when connecting, and with every query.
+        This is done on connecting, and with every query.
 
         Raises:
-            TrustError: it does not: the server was put back to an older state.
+            TrustError: the ledger lacks that entry: the server was restored to an older state.
         """
         head = self._identity.head
         if self._witness.known.seq:
             head = self._confirmed(self._witness.headers)
-        # Stated in the same response as the entry before it, or the first that is seen at all.
+        # Stated in the same response as its predecessor, or the first entry seen at all.
         self._witness.advance(head, "", self._holds)
 
     def synthesize(
@@ -393,16 +392,16 @@ class RemoteCurator(Asking, Closing):
         progress: Callable[[str], None] | None = None,
         **options: Unpack[SynthesisOptions],
     ) -> RemoteSyntheticTables:
-        """A synthetic table, made on the server as a job; for owners. See :meth:`tacit.Curator.synthesize`.
+        """Make a synthetic table, on the server as a job; for owners. See :meth:`tacit.Curator.synthesize`.
 
         Args:
             source: the name of a table, a SELECT of rows, or two tables.
-            columns: to be synthesised; by default all with declared categories or bounds.
-            rows: how many to draw.
+            columns: columns to synthesise; by default all with declared categories or bounds.
+            rows: number of rows to draw.
             method: ``"aim"``, ``"mst"``, ``"independent"`` or ``"marginals"``.
-            options: the price and :class:`tacit.synth.synthesis_request.SynthesisOptions`.
+            options: the cost and :class:`tacit.synth.synthesis_request.SynthesisOptions`.
             idempotency_key: as for :meth:`tacit.Curator.sql`.
-            progress: told the state of the job while it is waited for.
+            progress: called with the state of the job while waiting for it.
         """
         made_from = source if isinstance(source, Mapping) else query_text(source, "source")
         made: RemoteSyntheticTables = self.make(
@@ -420,14 +419,14 @@ class RemoteCurator(Asking, Closing):
         progress: Callable[[str], None] | None = None,
         **options: Unpack[QueryOptions],
     ) -> RemoteWorkload:
-        """Answers to many counting queries at once, as a job. See :meth:`tacit.Curator.answer_workload`.
+        """Answer many counting queries at once, as a job. See :meth:`tacit.Curator.answer_workload`.
 
         Args:
             source: the name of a table, or a SELECT of rows.
             workload: the queries.
-            options: see below; the price, ``confidence`` and ``max_rows`` mean something here.
+            options: see below; the cost, ``confidence`` and ``max_rows`` apply here.
             idempotency_key: as for :meth:`tacit.Curator.sql`.
-            progress: told the state of the job while it is waited for.
+            progress: called with the state of the job while waiting for it.
         """
         made: RemoteWorkload = self.make(
             "workload", source=query_text(source, "source"), workload=workload_to_plain(workload),
@@ -443,13 +442,13 @@ class RemoteCurator(Asking, Closing):
         progress: Callable[[str], None] | None = None,
         **options: Unpack[QueryOptions],
     ) -> RemoteProfile:
-        """What a table holds that nobody has described, as a job; for owners. See :meth:`tacit.Curator.profile`.
+        """Profile an undescribed table, as a job; for owners. See :meth:`tacit.Curator.profile`.
 
         Args:
             table: a protected table.
-            options: the price, ``confidence`` and ``suppose``.
+            options: the cost, ``confidence`` and ``suppose``.
             idempotency_key: as for :meth:`tacit.Curator.sql`.
-            progress: told the state of the job while it is waited for.
+            progress: called with the state of the job while waiting for it.
         """
         made: RemoteProfile = self.make(
             "profile", source=table, idempotency_key=idempotency_key, progress=progress, **options
@@ -464,13 +463,13 @@ class RemoteCurator(Asking, Closing):
         progress: Callable[[str], None] | None = None,
         **fields: Any,
     ) -> Any:
-        """A release of any kind, made on the server as a job. See :meth:`tacit.Curator.make`.
+        """Make a release of any kind, on the server as a job. See :meth:`tacit.Curator.make`.
 
         Args:
-            kind: its name.
-            fields: of the request, and options of queries that mean something there.
+            kind: name of the kind.
+            fields: fields of the request, and the query options that apply to it.
             idempotency_key: as for :meth:`tacit.Curator.sql`.
-            progress: told the state of the job while it is waited for.
+            progress: called with the state of the job while waiting for it.
         """
         body = self._job("/v1/releases", request_text(kind, fields), idempotency_key, progress).release
         if body.kind != kind:
@@ -478,13 +477,13 @@ class RemoteCurator(Asking, Closing):
         return self._read(body, paid=True)
 
     def releases(self, kind: str | None = None) -> tuple[Release, ...]:
-        """The models, workloads and synthetic tables that were paid for, or those of a kind; the oldest first. Free."""
+        """Return the charged models, workloads and synthetic tables, or those of ``kind``; oldest first. Free."""
         query = {} if kind is None else {"kind": kind}
         found = self._got("the releases", "/v1/releases", ReleasesResponse, query).releases
         return tuple(Release(**each.plain() | {"names": tuple(each.names)}) for each in found)
 
     def released(self, which: int | str) -> Any:
-        """A model, workload or synthetic table that was paid for; free.
+        """Return a charged model, workload or synthetic table; free.
 
         Args:
             which: the position of its charge; or its name, such as ``visits_synthetic``, for the newest of that name.
@@ -508,16 +507,16 @@ class RemoteCurator(Asking, Closing):
         return self._fitted(found, paid=paid) if body.kind == "model" else found
 
     def _got(self, what: str, path: str, kind: type[_Body], query: Mapping[str, str] | None = None) -> _Body:
-        """The body at a path; one of another kind is an error of the server."""
+        """Request the body at a path; a body of another type is an error of the server."""
         content = self._channel.get(path, query).content
         with parsing(what):
             return kind.read(content)
 
     def _job(self, path: str, body: str, key: str, progress: Callable[[str], None] | None) -> JobResponse:
-        """The job of a request when it is done.
+        """Start a job and return its state when it is done.
 
         Raises:
-            TacitError: it failed; the server's own words.
+            TacitError: the job failed; with the server's message.
         """
         job = self._channel.post(path, body, {"Idempotency-Key": request_key(key)}).content
         with parsing("the job"):
@@ -535,11 +534,11 @@ class RemoteCurator(Asking, Closing):
             self._channel.wait(_POLL_SECONDS)
 
     def release(self, *_: Any, **__: Any) -> NoReturn:
-        """Not over HTTP: the value would have to leave its owner."""
+        """Refuse: over HTTP, the value would have to leave its owner."""
         _only_local("release")
 
     def charge(self, *_: Any, **__: Any) -> NoReturn:
-        """Not over HTTP: what is charged for would be released elsewhere."""
+        """Refuse: over HTTP, the charged release would happen elsewhere."""
         _only_local("charge")
 
     def fit(
@@ -551,14 +550,14 @@ class RemoteCurator(Asking, Closing):
         idempotency_key: str = "",
         progress: Callable[[str], None] | None = None,
     ) -> Fitted:
-        """A model, fitted on the server as a job; for owners. See :meth:`tacit.Curator.fit`.
+        """Fit a model, on the server as a job; for owners. See :meth:`tacit.Curator.fit`.
 
         Args:
-            estimator: of :mod:`tacit.learn`, not fitted; its name and parameters are sent.
+            estimator: unfitted estimator of :mod:`tacit.learn`; its name and parameters are sent.
             sql: a SELECT of rows: the features, and for a model with a target the target last.
-            weight: name of a column of the SELECT by which rows count, up to ``max_weight``.
+            weight: name of the column of the SELECT with the row weights, up to ``max_weight``.
             idempotency_key: as for :meth:`tacit.Curator.sql`.
-            progress: told the state of the job while it is waited for.
+            progress: called with the state of the job while waiting for it.
         """
         from tacit.learn.model_format import MODELS, parameters_to_json
 
@@ -589,20 +588,20 @@ class RemoteCurator(Asking, Closing):
         return Fitted(model, charge, receipt, about.sql, tuple(about.features), about.target, text)
 
     def close(self) -> None:
-        """Hang up; further queries fail."""
+        """Close the connections; further queries fail."""
         self._channel.close()
 
     def __repr__(self) -> str:
         return f"<RemoteCurator {self.url}>"
 
     def _ask(self, request: Request, key: str, **headers: str) -> HttpReply:
-        # Drawn once per query, so that whatever is sent again is the same query.
+        # Drawn once per query, so that a retry is the same query.
         seen = self._witness.headers
         body, said = query_body(request), {"Idempotency-Key": request_key(key), **headers, **seen}
         return self._confirming(seen, lambda: self._channel.post("/v1/query", body, said))
 
     def _confirming(self, seen: Mapping[str, str], send: Callable[[], HttpReply]) -> HttpReply:
-        """The response to a request that names an entry, if the server's ledger holds it."""
+        """Send a request that names an entry, and return the response if the server's ledger holds that entry."""
         try:
             reply = send()
         except ConflictError as problem:
@@ -613,7 +612,7 @@ class RemoteCurator(Asking, Closing):
         return reply
 
     def _confirmed(self, seen: Mapping[str, str]) -> Head:
-        """The newest entry of the server's ledger, if that holds the one named."""
+        """Return the newest entry of the server's ledger, if the ledger holds the named entry."""
         reply = self._confirming(seen, lambda: self._channel.get("/v1/key", headers=seen))
         found = identity_of(reply.content)
         _agree("ledger", found.ledger, self._identity.ledger)
@@ -625,7 +624,7 @@ class RemoteCurator(Asking, Closing):
         return True
 
     def _at(self, request: Request, before: HttpReply) -> RemoteRows:
-        """The same release with other intervals; the server is told to give nothing that would cost something."""
+        """Return the same release with intervals at another confidence; the request forbids any charge."""
         known = before.headers.get("tacit-release", "only")
         reply = self._ask(request, "", **{"Tacit-Repeat": known})
 
@@ -636,7 +635,7 @@ class RemoteCurator(Asking, Closing):
             return RemoteRows.of(AnswerResponse.read(reply.content), never)
 
     def _checked(self, reply: HttpReply, body: AnswerResponse, request: Request) -> tuple[Receipt, Entry]:
-        """The receipt and the charge of an answer, if both are about the request."""
+        """Return the verified receipt and the charge of an answer; refuse them unless both match the request."""
         repeated = reply.headers.get("tacit-repeat", "").lower() == "true"
         if body.receipt is None or body.charge is None:
             raise TrustError("the server sent no receipt for an answer about people")
@@ -655,7 +654,7 @@ class RemoteCurator(Asking, Closing):
         return receipt, Entry(*place, paid, *asked, True, repeated=repeated, typed=typed_price(request.epsilon, paid))
 
     def _key_of(self, receipt: Receipt) -> str:
-        """The key that a receipt names, if it is the server's; looked up again where it was replaced since."""
+        """Return the server's key that a receipt names, or the pinned one; an unknown name refreshes the keys."""
         named = str(receipt.statement.get("key"))
         if named not in self._keys:
             found = identity_of(self._channel.get("/v1/key").content)
@@ -681,7 +680,7 @@ def _agree(what: str, stated: object, expected: object) -> None:
 
 
 def _agree_price(guarantee: Mapping[str, str], request: Request) -> None:
-    """Check that the receipt states the price that was typed."""
+    """Check that the receipt states the requested cost."""
     for name in ("epsilon", "rho", "mu"):
         stated = getattr(request, name)
         if stated is None:
@@ -690,7 +689,7 @@ def _agree_price(guarantee: Mapping[str, str], request: Request) -> None:
         if name in guarantee:
             _agree(name, exact(guarantee[name], name), typed)
         elif guarantee["kind"] == "ZCDP" and exact(guarantee["rho"], "rho") > typed**2 / 2:
-            # ε by itself costs ε²/2 without a δ, and less with one.
+            # ε without a δ costs ρ = ε²/2, and less with one.
             raise TrustError(f"the receipt is about a larger charge than epsilon {stated}")
 
 

@@ -1,6 +1,6 @@
 """Bodies of requests and of responses to queries: one class writes a body (``of``), reads and describes it.
 
-Writing and reading are strict about types. Readers ignore fields that they do not know, so that a server may say more.
+Writing and reading are strict about types. Readers ignore unknown fields, so that newer servers may add some.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ class AnswerResponse(AnswerTableResponse):
 
 
 def about_answer(answer: Answer) -> dict[str, Any]:
-    """Facts about an answer for the log of a server: whose budget, which entry, and what was charged now."""
+    """Return facts about an answer for a server's log: population, ledger entry, and the charge, if it is new."""
     if answer.receipt is None:
         return {"public": True}
     charged, repeated = ChargeResponse.of(answer.receipt.statement), answer.charge.repeated
@@ -243,14 +243,14 @@ def _columns(answer: Answer) -> list[dict[str, Any]]:
 
 
 def _bias(answer: Answer) -> dict[str, Any]:
-    """The estimate of the bias; nothing where it was not bought."""
+    """Return the estimate of the bias; empty where it was not estimated."""
     if not answer.finished.estimated:
         return {}
     return {"bias": None if answer.bias is None else BiasResponse.of(answer.bias).plain()}
 
 
 def _rows(answer: Answer, *, wide: bool = True) -> list[list[Any]]:
-    """The cells of each row; ``wide`` as for :func:`.value_to_json`."""
+    """Return the cells of each row; ``wide`` as for :func:`.value_to_json`."""
     finished, kinds = answer.finished, [column.type for column in answer.columns]
     known = finished.has_interval
     return [
@@ -263,7 +263,7 @@ def _rows(answer: Answer, *, wide: bool = True) -> list[list[Any]]:
 
 
 def _losses(answer: Answer) -> Sequence[list[dict[str, Any]] | None]:
-    """For each cell the interval that includes the bias, and its mark, where that is known."""
+    """Return for each cell the interval that includes the bias, and its mark; None per row where there is no bias."""
     finished = answer.finished
     if answer.bias is None:
         return [None] * len(finished.values)
@@ -394,7 +394,7 @@ class HealthResponse(ResponseModel):
 
 
 def answer_json(curator: Curator, answer: Answer) -> dict[str, Any]:
-    """The answer as the command line prints it: rows by name, and what is left."""
+    """Return the answer for the command line's JSON: rows by column name, and the remaining budget."""
     names = [column.name for column in answer.columns]
     return {
         "columns": _columns(answer),
@@ -409,7 +409,7 @@ def answer_json(curator: Curator, answer: Answer) -> dict[str, Any]:
 
 
 def charge_json(charge: Entry) -> dict[str, Any]:
-    """A charge as the command line prints it."""
+    """Return a charge for the command line's JSON."""
     return {
         "population": charge.population,
         "amounts": {amount.currency: exact_text(amount.amount) for amount in charge.amounts},
@@ -448,19 +448,19 @@ QueryRequest: Final[type[RequestModel]] = create_model(
 
 
 def read_query(content: Any) -> Request:
-    """The query in a body, from JSON whose numbers are ``int`` or ``Decimal``."""
+    """Return the query of a request body, from JSON whose numbers are ``int`` or ``Decimal``."""
     return Request(**{name: _as_text(value) for name, value in QueryRequest.of(content).stated.items()})
 
 
 def _as_text(value: Any) -> Any:
-    """A value whose numbers, but for whole ones of counts, are text: equal queries are equal requests."""
+    """Return a value with decimals as text, so that equal queries are equal requests."""
     if isinstance(value, Mapping):
         return {name: _as_text(each) for name, each in value.items()}
     return str(value) if isinstance(value, Decimal) else value
 
 
 def query_body(request: Request) -> str:
-    """The body of a query as a client sends it: the text, and the options that are stated."""
+    """Return the request body of a query: its text, and the stated options."""
     if not isinstance(request.sql, str):
         raise InputError("sql", f"must be text, not {type(request.sql).__name__}")
     stated = {name: value for name in OPTIONS if (value := getattr(request, name)) is not None}

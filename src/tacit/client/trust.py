@@ -1,22 +1,21 @@
 """Trust in a server: its keys and their succession, the key that was pinned, the newest entry that was seen.
 
-*Identity.* A server shows every key that it has replaced. A client that trusts an older key follows from signature to
-signature to the one in force; a client that trusts the one in force takes its word for the keys before it, which older
-receipts need. A key that was lost has signed nothing, so trust in it leads nowhere.
+*Identity.* A server shows every key that it has replaced. A client that trusts an older key follows the chain of
+signatures to the current one; a client that trusts the current key accepts the predecessors that this key has signed,
+which older receipts need. A lost key has signed no successor, so trust in it does not extend to later keys.
 
 *Pins.* A pin is a small file in the user's state folder, one for an address and one for a ledger. The first connection
-writes both; each later one must find the same ledger, and the same key or one that the pinned key has named as its
-successor . Then the pin moves on, so that a thief of the old key later has no use for it. A pin is replaced for no
-other reason: a user who knows that the key was changed in another way deletes the file that the error names, or states
-the new key.
+writes both; each later one must find the same ledger, and the same key or one that the pinned key has signed as
+its successor. Then the pin moves to the new key, so that a later thief of the old key cannot use it. A pin is replaced
+for no other reason: a user who knows that the key was changed in another way deletes the file that the error names, or
+states the new key.
 
-*Witness of the newest entry.* A server's own anchor lies on the server. A machine that is put back whole, from a
-snapshot or a backup, has an old ledger and an equally old anchor, and cannot notice by itself that charges are missing.
-A client can: it keeps an anchor of its own (:mod:`tacit.ledger.anchor`), one for each ledger, in the user's state
+*Witness of the newest entry.* A server's own anchor lies on the server. A machine that is restored as a whole, from a
+snapshot or a backup, has an old ledger and an equally old anchor, and cannot detect that charges are missing.
+A client can: it keeps its own anchor (:mod:`tacit.ledger.anchor`), one for each ledger, in the user's state
 folder. Every query names the entry that is remembered, in the header ``Tacit-Seen``. The server refuses, before
-anything is charged, if its ledger does not hold that entry; and says, if it does, which hash it has at that place. The
-anchor then moves on to the entry of the receipt. It never moves to a ledger that was not shown to hold what was
-remembered before.
+anything is charged, if its ledger does not hold that entry; otherwise it returns the hash it has at that position. The
+anchor then moves to the entry of the receipt, but never to a ledger that was not shown to hold the remembered entry.
 
 Where the folder cannot be written, and the key was stated, the entry is remembered for as long as the connection lasts.
 """
@@ -46,7 +45,7 @@ _MOST: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The id of the ledger, the key that signs its receipts, what is said about older keys, and the newest entry."""
+    """Identity of a server: ledger id, key that signs receipts, stated older keys, and newest entry."""
 
     ledger: str
     public_key: str
@@ -55,7 +54,7 @@ class Identity:
 
 
 def identity_of(content: dict[str, Any]) -> Identity:
-    """The identity that a server states. Nothing of it is trusted yet."""
+    """Parse the identity that a server states. Nothing of it is trusted yet."""
     with parsing("the identity"):
         said = KeyResponse.read(content)
     if not said.ledger.isalnum() or len(said.ledger) > 128 or len(said.successions) > _MOST:
@@ -65,11 +64,11 @@ def identity_of(content: dict[str, Any]) -> Identity:
 
 
 def why_not_followed(trusted: str, found: Identity) -> str:
-    """The gap between a key that is trusted and the one in force; empty if every key names its successor."""
+    """Explain why the signatures do not lead from the trusted key to the current one; empty if they do."""
     followed_by = {each.previous: each for each in found.handovers}
     key = trusted
     while key != found.public_key:
-        # Taken away, so that keys that lead in a circle come to an end.
+        # Removed, so that a circle of keys ends.
         each = followed_by.pop(key, None)
         if each is None:
             return f"nothing shows that another key follows {key}"
@@ -82,7 +81,7 @@ def why_not_followed(trusted: str, found: Identity) -> str:
 
 
 def own_keys(found: Identity) -> dict[str, str]:
-    """By its short name, the key in force and every key that it vouches for, and they for the ones before them."""
+    """Return {short name: key} of the current key and of its predecessors, as far back as each key accepts them."""
     preceded_by = {each.public_key: each for each in found.handovers}
     key, keys = found.public_key, {key_id(found.public_key): found.public_key}
     while (each := preceded_by.pop(key, None)) is not None:
@@ -97,7 +96,7 @@ _PINS: Final = "servers"
 
 
 def pin(url: str, found: Identity, public_key: str | None) -> None:
-    """Check who answers at an address against the key that was stated, or else against what was seen there before.
+    """Check the identity of a server against the stated key, or else against the pin for its address.
 
     Raises:
         TrustError: it is another server.
@@ -137,7 +136,7 @@ def _known(place: Path) -> Identity | None:
 
 
 def _remember(place: Path, url: str, found: Identity, *, replace: bool) -> Identity:
-    """Write a pin; where another process was faster and it is not to be replaced, the one that is there counts."""
+    """Write a pin and return the valid one: without ``replace``, an existing pin takes precedence."""
     text = json.dumps({"url": url, "ledger": found.ledger, "public_key": found.public_key}) + "\n"
     draft = place.with_name(f".{entropy.current().bits(64):016x}")
     try:
@@ -167,16 +166,16 @@ _WITNESSES: Final = "witnesses"
 
 
 def head_text(head: Head) -> str:
-    """An entry as the header writes it."""
+    """Return an entry in the format of the header."""
     return f"{head.seq}:{head.hash}"
 
 
 class Witness:
-    """Memory of the newest entry of one ledger. Safe to use from several threads and processes.
+    """Persistent memory of the newest entry of one ledger. Safe for several threads and processes.
 
     Args:
         lasting: whether a folder that cannot be written is an error.
-        folder: where it is remembered; by default in the user's state folder.
+        folder: folder of the anchor; by default in the user's state folder.
     """
 
     def __init__(self, url: str, ledger: str, *, lasting: bool, folder: Path | None = None) -> None:
@@ -187,7 +186,7 @@ class Witness:
             try:
                 self._anchor.begin(ledger)
             except StorageError:
-                # An anchor that is there counts, whether or not it can be moved on.
+                # An existing anchor is used, whether or not it can be written.
                 if lasting or self._path.exists() or os.access(self._path.parent, os.W_OK):
                     raise
                 self._anchor = MemoryAnchor()
@@ -206,19 +205,19 @@ class Witness:
 
     @property
     def known(self) -> Head:
-        """The newest entry that was seen; place 0 where none was."""
+        """Newest entry that was seen; position 0 where none was."""
         return self._known
 
     @property
     def headers(self) -> dict[str, str]:
-        """Header of a query that names it."""
+        """Request header that names the newest entry."""
         return {SEEN: head_text(self._known)} if self._known.seq else {}
 
     def check(self, sent: str | None, echoed: str | None) -> None:
-        """Compare what a request named with what the server says it has there.
+        """Compare the entry that a request named with the one that the server's ledger has at that position.
 
         Raises:
-            TrustError: it has something else, or does not say.
+            TrustError: the server has another entry there, or does not state it.
         """
         if sent is None:
             return
@@ -232,11 +231,11 @@ class Witness:
         self._confirmed = sent
 
     def is_confirmed(self, head: Head) -> bool:
-        """Whether the server has just shown that it holds an entry."""
+        """Return whether the server has just shown that its ledger holds an entry."""
         return self._confirmed == head_text(head)
 
     def missing(self, sent: str) -> TrustError:
-        """The error for a ledger that lacks an entry."""
+        """Return the error for a ledger that lacks an entry."""
         seq, _, hashed = sent.partition(":")
         return TrustError(
             f"{self._url} does not hold entry {seq} ({hashed[:16]}…) of its ledger, which was seen before: the server "
@@ -245,10 +244,10 @@ class Witness:
         )
 
     def advance(self, head: Head, previous: str, holds: Callable[[Head], bool]) -> None:
-        """Remember an entry if it is newer; ``holds`` says whether the server's ledger has another one.
+        """Remember an entry if it is newer; ``holds`` tells whether the server's ledger holds a given entry.
 
         Raises:
-            TrustError: the ledger does not hold what was remembered, or nothing can be written.
+            TrustError: the ledger lacks the remembered entry, or the anchor cannot be written.
         """
         if head.seq <= self._known.seq:
             if head.seq == self._known.seq and head.hash != self._known.hash:

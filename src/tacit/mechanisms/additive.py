@@ -31,21 +31,21 @@ class Noise(Protocol):
     """Sampler of integer noise."""
 
     def sample(self) -> int:
-        """One draw, of any size."""
+        """Draw one integer, of any size."""
 
     def sample_many(self, count: int) -> NDArray[np.int64]:
-        """``count`` independent draws."""
+        """Draw ``count`` independent integers."""
 
 
 class IntegerNoise(Protocol):
-    """A distribution of integer noise, as an additive mechanism needs it: to draw from and to know the size of."""
+    """A distribution of integer noise: its sampler, its quantiles and its variance."""
 
     @property
     def sampler(self) -> Noise:
-        """Draws from the distribution."""
+        """Sampler of the distribution."""
 
     def quantile(self, beta: Fraction) -> int:
-        """The smallest w, or a little more, with P(|X| > w) <= ``beta``."""
+        """Return a w with P(|X| > w) <= ``beta``: the smallest one, or a little more."""
 
     @property
     def variance_bound(self) -> Fraction:
@@ -80,15 +80,15 @@ class AdditiveNoise(Mechanism):
 
     @cached_property
     def _sample(self) -> Callable[[], int] | None:
-        """Bound once: a release of one integer is then a single addition."""
+        """The sampler's bound method, looked up once so that releasing one integer is a single addition."""
         return None if self._noise is None else self._noise.sampler.sample
 
     @abstractmethod
     def _make_grid(self, dimension: int) -> OnGrid:
-        """The mechanism for ``dimension`` floats."""
+        """Return the mechanism that releases ``dimension`` floats."""
 
     def on_grid(self, dimension: int = 1) -> OnGrid:
-        """The mechanism that a release of ``dimension`` floats uses, with its grid, event and error."""
+        """Return the mechanism that releases ``dimension`` floats, with its grid, event and error."""
         if dimension not in self._grids:
             self._check_size(check_count(dimension, "dimension"))
             self._grids[dimension] = self._make_grid(dimension)
@@ -107,7 +107,7 @@ class AdditiveNoise(Mechanism):
     @overload
     def release(self, value: NDArray[np.floating[Any]]) -> NDArray[np.float64]: ...
     def release(self, value: Any) -> Any:
-        """``value`` with noise: a number, a flat list, or a numpy array, and the same comes back.
+        """Return ``value`` plus noise, in the form of ``value``: a number, a flat list or a numpy array.
 
         Integers give integers, floats give floats on a public grid. The type decides, not the value.
         """
@@ -121,10 +121,10 @@ class AdditiveNoise(Mechanism):
         return self.on_grid(readings.size).release_readings(readings)
 
     def error(self, beta: Number, k: int = 1) -> int | float:
-        """The w such that the noise of any of ``k`` outputs exceeds w in size with probability at most ``beta``.
+        """Return the w that the noise of any of ``k`` outputs exceeds in size with probability at most ``beta``.
 
-        Of integer releases, and then an integer, if the sensitivity is whole; else of the release of a single
-        float. ``on_grid(dimension).error`` is the bound for floats in every case.
+        If the sensitivity is whole, the bound is an integer and holds for integer releases; otherwise it holds for the
+        release of a single float. ``on_grid(dimension).error`` is the bound for floats in every case.
         """
         if self._noise is None:
             return self.on_grid().error(beta, k)
@@ -132,12 +132,12 @@ class AdditiveNoise(Mechanism):
 
     @property
     def noise(self) -> IntegerNoise:
-        """The distribution of the noise on one integer; if the sensitivity is not whole, of one float in grid steps."""
+        """Distribution of the noise on one integer or, if the sensitivity is not whole, on one float in grid steps."""
         return self.on_grid().noise if self._noise is None else self._noise
 
     @property
     def variance(self) -> float:
-        """The variance of one output, rounded up; of one float if the sensitivity is not whole."""
+        """Variance of the noise on one integer or, if the sensitivity is not whole, on one float; rounded up."""
         return self.on_grid().variance if self._noise is None else float_up(self._noise.variance_bound)
 
     def _release_integers(self, readings: Readings) -> Any:
@@ -151,7 +151,7 @@ class AdditiveNoise(Mechanism):
         return readings.like(add_noise(readings.array.ravel(), self._noise.sampler))
 
     def _check_size(self, size: int) -> None:
-        """Raise if one release may not hold ``size`` numbers."""
+        """Refuse a release of ``size`` numbers where the mechanism does not allow that many."""
 
 
 class OnGrid(Mechanism):
@@ -193,27 +193,27 @@ class OnGrid(Mechanism):
         return self._event
 
     def release(self, value: Any) -> Any:
-        """``dimension`` floats with noise, each a multiple of ``grid.step``."""
+        """Return ``dimension`` floats plus noise, each a multiple of ``grid.step``."""
         readings = read_numbers(value)
         if readings.whole:
             raise InputError("value", "must be floats here; integers get integer noise from the mechanism itself")
         return self.release_readings(readings)
 
     def release_float(self, value: float) -> float:
-        """As :meth:`release`, of one float, quickly."""
+        """Return one float plus noise, faster than :meth:`release`."""
         return self.grid.to_float(self.grid.to_unit(value) + self.noise.sampler.sample())
 
     def release_readings(self, readings: Readings) -> Any:
-        """As :meth:`release`, of floats that have been read."""
+        """Return floats plus noise, from values that :func:`~tacit.mechanisms.base.read_numbers` has checked."""
         if readings.size != self.dimension:
             raise InputError("value", f"must hold {self.dimension} numbers for this grid, got {readings.size}")
         units = self.grid.to_units(np.asarray(readings.array, dtype=np.float64).ravel())
         return readings.like(self.grid.to_floats(add_noise(units, self.noise.sampler)))
 
     def error(self, beta: Number, k: int = 1) -> float:
-        """The w such that any of ``k`` outputs is off by more than w with probability at most ``beta``.
+        """Return the w that the error of any of ``k`` outputs exceeds with probability at most ``beta``.
 
-        The half step of rounding to the grid is included; that of an output beyond 2⁵³ steps to a float is not.
+        It includes the half step of rounding to the grid, but not the rounding of outputs beyond 2⁵³ steps to floats.
         """
         units = self.noise.quantile(per_output_beta(beta, k)) + Fraction(1, 2)
         return float_up(units * self.grid.step)
@@ -225,10 +225,10 @@ class OnGrid(Mechanism):
 
 
 def add_noise(values: NDArray[Any], sampler: Noise) -> NDArray[np.int64]:
-    """Values of at most 2⁶² in size and fresh noise, never wrapped.
+    """Return values of at most 2⁶² in size plus fresh noise, without integer overflow.
 
-    A sum that does not fit is taken in integers of any size and clamped, which is post-processing. For the scales
-    that samplers of arrays accept it has a probability below e^-4096.
+    A sum that does not fit into int64 is computed in Python integers and clamped, which is post-processing. At the
+    scales that array samplers accept, its probability is below e^-4096.
     """
     if values.size == 1:
         return _clamped([int(values[0]) + sampler.sample()])

@@ -1,8 +1,8 @@
 """Base class of mechanisms: guarantee, error and input.
 
-A mechanism is built from public parameters, does all checking and calibration when it is built, and then releases
-as often as it is asked; each release costs :attr:`Mechanism.guarantee` again. Whether numbers are taken as whole or
-as floats is decided by their *type*, which the programmer chose, and never by their values, which are secret.
+A mechanism is built from public parameters, does all checking and calibration when it is built, and then releases any
+number of times; each release costs :attr:`Mechanism.guarantee` again. Whether numbers are taken as whole or as floats
+is decided by their *type*, which the programmer chose, and never by their values, which are secret.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ LARGEST_VALUE: Final = 1 << 62
 class Mechanism(ABC):
     """A release with a stated privacy guarantee.
 
-    Besides what is listed here a mechanism has ``release`` and ``error``, whose arguments are its own, and, where
-    accuracy can be turned into parameters, a class method ``for_error``. ``error(beta, …)`` is always a bound that is
-    exceeded with probability at most ``beta``, by any of the outputs it speaks of.
+    Besides the methods of this class a mechanism has ``release`` and ``error``, whose arguments differ between
+    mechanisms, and, where accuracy can be turned into parameters, a class method ``for_error``. ``error(beta, …)`` is
+    always a bound that any of the outputs exceeds with probability at most ``beta``.
     """
 
     def __new__(cls, *args: object, **_: object) -> Self:
@@ -54,7 +54,7 @@ class Mechanism(ABC):
     @property
     @abstractmethod
     def event(self) -> Event:
-        """One release, as accountants read it."""
+        """Event of one release, for accountants."""
 
     @property
     def relation(self) -> Relation:
@@ -62,14 +62,14 @@ class Mechanism(ABC):
         return self.guarantee.relation
 
     def cautions(self, *, people: SupportsIndex | None = None) -> tuple[str, ...]:
-        """Sentences about a guarantee that holds and protects little, such as ε = 1000; usually none."""
+        """Return warnings about a guarantee that is true but protects little, such as ε = 1000; usually none."""
         from tacit.core.cautions import cautions_about
 
         return cautions_about(self.guarantee, people=people)
 
 
 def per_output_beta(beta: Number, k: int = 1) -> Fraction:
-    """The chance of failure each of ``k`` independent outputs may have so that all hold with 1 - ``beta``.
+    """Return the failure probability per output so that all of ``k`` independent bounds hold with 1 - ``beta``.
 
     That is 1 - (1-β)^(1/k), rounded down. Bernoulli's inequality puts it at or above β/k, which takes over where β
     is so small that the subtraction loses all digits.
@@ -83,7 +83,7 @@ def per_output_beta(beta: Number, k: int = 1) -> Fraction:
 
 @dataclass(frozen=True)
 class Readings:
-    """Numbers as they were given: an array of int64 or float64, and the form to give the answer back in."""
+    """Checked input numbers: an array of int64 or float64, and the form in which to return results."""
 
     array: NDArray[np.int64] | NDArray[np.float64]
     form: Literal["scalar", "list", "array"]
@@ -95,18 +95,17 @@ class Readings:
 
     @property
     def size(self) -> int:
-        """Number of values."""
         return int(self.array.size)
 
     def like(self, result: NDArray[Any]) -> Any:
-        """``result`` in the form in which the numbers came."""
+        """Return ``result`` in the form of the input: a number, a list or an array."""
         if self.form == "array":
             return result.reshape(self.array.shape)
         return result.item() if self.form == "scalar" else result.tolist()
 
 
 def read_numbers(value: object, parameter: str = "value") -> Readings:
-    """Integers or floats, single, in a flat list or tuple, or in a numpy array; anything else is an InputError.
+    """Return checked integers or floats: one number, a flat list or tuple, or a numpy array; else raise InputError.
 
     Integers must fit :data:`LARGEST_VALUE`; floats must be finite. Truth values, empty, nested and mixed lists and
     other types are refused.
@@ -124,7 +123,7 @@ def read_numbers(value: object, parameter: str = "value") -> Readings:
 
 
 def read_integers(value: object, parameter: str = "value") -> Readings:
-    """As :func:`read_numbers`, integers only."""
+    """Return checked integers, as :func:`read_numbers`; refuse floats."""
     readings = read_numbers(value, parameter)
     if not readings.whole:
         raise InputError(parameter, "must be integers, not floats; round them to a public step first")
@@ -132,7 +131,7 @@ def read_integers(value: object, parameter: str = "value") -> Readings:
 
 
 def check_iterable(values: Iterable[T], parameter: str, wanted: str) -> Iterable[T]:
-    """``values`` if one can go through them; a text is refused, because its letters are not what was meant."""
+    """Return ``values`` if they are iterable; refuse text, which would be read letter by letter."""
     try:
         iter(values)
     except TypeError:
@@ -145,11 +144,11 @@ def check_iterable(values: Iterable[T], parameter: str, wanted: str) -> Iterable
 def smallest_that(
     holds: Callable[[Fraction], bool], start: Fraction, digits: int = 10, *, near: Fraction = Fraction(1, 1000)
 ) -> Fraction:
-    """A rational of few digits at which ``holds`` is true, and below which, by one part in 10^``digits``, it is not.
+    """Return the smallest rational at which ``holds`` is true, rounded up to one part in 10^``digits``.
 
-    ``holds`` is false up to some point and true from there on; ``start`` is a positive guess of the point, likely to
-    be right to one part in 1/``near``. The returned value has been tried, so it is safe even where that assumption is
-    slightly wrong.
+    ``holds`` must be false below some point and true from there on; ``start`` is a positive guess of that point, likely
+    right to one part in 1/``near``. ``holds`` was evaluated at the returned value, so the result is safe even where
+    ``holds`` is not quite monotone.
     """
     low = high = round_up(start, digits + 2)
     growth = 1 + near

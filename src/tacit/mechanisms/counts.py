@@ -24,9 +24,9 @@ from tacit.mechanisms.laplace import Laplace
 
 @dataclass(frozen=True, eq=False)
 class NoisyCounts(Mapping[Hashable, int]):
-    """Noisy counts by label, in the order of the public labels, all of them, always.
+    """Noisy counts by label: one for every public label, in the order of the labels.
 
-    Noise may carry a small count below zero; clamping is left to the reader because it would bias sums of counts.
+    Noise may make a small count negative; it is not clamped here, because that would bias sums of counts.
     """
 
     labels: tuple[Hashable, ...]
@@ -47,9 +47,9 @@ class NoisyCounts(Mapping[Hashable, int]):
         return dict(zip(self.labels, self.counts, strict=True))
 
     def intervals(self, confidence: Number = "0.95") -> dict[Hashable, tuple[int, int]]:
-        """An interval for every count; with probability at least ``confidence`` all hold their true counts at once.
+        """Return an interval for every count; with probability at least ``confidence`` all contain the true counts.
 
-        True counts are not negative, so neither are the ends.
+        True counts are not negative, so the ends are clamped at zero.
         """
         width = int(self.mechanism.error(1 - exact_probability(confidence, "confidence")))
         return {label: (max(count - width, 0), max(count + width, 0)) for label, count in self.items()}
@@ -60,9 +60,9 @@ class NoisyCounts(Mapping[Hashable, int]):
 
 
 class CountRelease(Mechanism):
-    """Integer noise on a fixed number of counts that together move by a known :class:`Sensitivity`.
+    """Adds integer noise to a fixed number of counts that together have a known :class:`Sensitivity`.
 
-    Without ``delta`` the noise is Laplace of scale l1/ε. With it the noise is Laplace or Gaussian, whichever has the
+    Without ``delta`` the noise is Laplace of scale l1/ε. With ``delta`` it is Laplace or Gaussian, whichever has the
     smaller variance: a delta permits Gaussian noise and does not force it.
     """
 
@@ -80,25 +80,23 @@ class CountRelease(Mechanism):
 
     @property
     def event(self) -> Event:
-        """The release, as accountants read it."""
+        """Event of one release, for accountants."""
         return self._noise.event
 
     @property
     def noise(self) -> Laplace | Gaussian:
-        """The mechanism that adds the noise."""
         return self._noise
 
     @property
     def sensitivity(self) -> Sensitivity:
-        """Sensitivity of the whole vector of counts."""
         return self._sensitivity
 
     def error(self, beta: Number, k: int = 1) -> int:
-        """Bound on the errors of all counts of ``k`` releases at once, exceeded with probability at most ``beta``."""
+        """Return a bound that any error in ``k`` releases of all counts exceeds with probability at most ``beta``."""
         return int(self._noise.error(beta, k=k * len(self._labels)))
 
     def release_counts(self, counts: Sequence[SupportsIndex] | Mapping[Hashable, SupportsIndex]) -> NoisyCounts:
-        """Counts made elsewhere, with noise: one for every label, in order or by label."""
+        """Return given exact counts plus noise; ``counts`` holds one per label, in order or by label."""
         if isinstance(counts, Mapping):
             if set(counts) != set(self._labels):
                 raise InputError("counts", "must have exactly the public labels as keys; write 0 for an empty label")
@@ -138,12 +136,12 @@ def _whole(count: SupportsIndex) -> int:
 
 
 class Histogram(CountRelease):
-    """Releases the number of people in every bin of a public list; empty bins are released like all others.
+    """Releases the number of people in every bin of a public list; empty bins included.
 
     A bin is a category: any plain value such as text or a whole number. Numbers are binned by the caller, with a
     public rule such as ``age // 10``. A record that equals no bin is dropped, and so is one that cannot be compared
-    (NaN, a list): nothing in the data can raise an error, add a bin or remove one. To count the rest, let the
-    caller's rule send it to a bin of its own.
+    (NaN, a list): nothing in the data can raise an error, add a bin or remove one. To count the remaining
+    records, let the caller's rule map them to a separate bin.
 
     >>> Histogram(epsilon="0.5", bins=["A", "B", "AB", "0"]).error(beta="0.05")
     9
@@ -185,7 +183,7 @@ class Histogram(CountRelease):
     def for_error(
         cls, *, within: Number, beta: Number, bins: Sequence[Hashable], relation: Relation | str = ADD_REMOVE
     ) -> Histogram:
-        """The most private histogram with Laplace noise whose ``error(beta)`` is at most ``within``."""
+        """Return the histogram with Laplace noise of the smallest ε whose ``error(beta)`` is at most ``within``."""
         labels = _check_bins(bins)
         moves = histogram(bins=len(labels), relation=relation)
         noise = Laplace.for_error(within=within, beta=beta, l1_sensitivity=moves.l1, k=len(labels))
@@ -193,11 +191,10 @@ class Histogram(CountRelease):
 
     @property
     def bins(self) -> tuple[Hashable, ...]:
-        """The public bins, in order."""
         return self._labels
 
     def release(self, records: Iterable[object]) -> NoisyCounts:
-        """The noisy number of people in each bin; ``records`` has one category per person."""
+        """Return the noisy number of people in each bin; ``records`` holds one category per person."""
         return self._add_noise(self._count(records))
 
     def _count(self, records: Iterable[object]) -> list[int]:
@@ -230,13 +227,13 @@ def _check_bins(bins: Sequence[Hashable]) -> tuple[Hashable, ...]:
 
 
 class CountingQueries(CountRelease):
-    """Releases ``k`` counts: for each of k queries, how many people it is true of.
+    """Releases ``k`` counts: for each of k predicates, the number of people who satisfy it.
 
-    The queries may overlap; a person may be counted by all of them. Where each person is counted by exactly one,
+    The predicates may overlap; a person may be counted by all of them. Where each person is counted by exactly one,
     :class:`~tacit.mechanisms.counts.Histogram` needs k times less noise.
 
-    A query is a function from a record to true or false. One that raises an error on a record does not count that
-    record: a person whose data are odd must not be able to stop the release.
+    A predicate is a function from a record to true or false. Where it raises an error, the record is not counted: one
+    person's unusual data must not be able to stop the release.
 
     >>> CountingQueries(epsilon=1, k=10).error(beta="0.05")
     53
@@ -277,7 +274,7 @@ class CountingQueries(CountRelease):
     def for_error(
         cls, *, within: Number, beta: Number, k: SupportsIndex, relation: Relation | str = ADD_REMOVE
     ) -> CountingQueries:
-        """The most private release with Laplace noise whose ``error(beta)`` is at most ``within``."""
+        """Return the release with Laplace noise of the smallest ε whose ``error(beta)`` is at most ``within``."""
         queries = check_count(k, "k", maximum=10**7)
         noise = Laplace.for_error(within=within, beta=beta, l1_sensitivity=queries, k=queries)
         return cls(epsilon=noise.epsilon, k=queries, relation=relation)
@@ -288,7 +285,7 @@ class CountingQueries(CountRelease):
         return self._k
 
     def release(self, records: Iterable[Any], predicates: Sequence[Callable[[Any], object]]) -> NoisyCounts:
-        """The noisy number of people for whom each of the k ``predicates`` is true; keys are 0 to k - 1."""
+        """Return the noisy number of people who satisfy each of the k ``predicates``; keys are 0 to k - 1."""
         if len(predicates) != self._k:
             raise InputError("predicates", f"must be k = {self._k} queries, got {len(predicates)}")
         return self._add_noise(self._count(records, predicates))
@@ -307,5 +304,5 @@ class CountingQueries(CountRelease):
 def _is_true(predicate: Callable[[Any], object], record: object) -> bool:
     try:
         return bool(predicate(record))
-    except Exception:  # whatever one record provokes must not show, not even by its kind
+    except Exception:  # no error that one record causes may show, not even its type
         return False

@@ -62,12 +62,12 @@ class Exponential(WeightedSelection):
         return ZCDP(self.epsilon**2 / 8, relation=self.relation)
 
     def release(self, scores: ScoreList, candidates: Sequence[Any] | None = None) -> Any:
-        """The chosen candidate: an index, or a member of ``candidates``, or a key when scores are a mapping."""
+        """Choose a candidate: return an index, a member of ``candidates``, or a key when ``scores`` is a mapping."""
         read = self._read(scores, candidates)
         return read.label(select_exponential(read.gaps, 1 / self._scale_in_steps(read)))
 
     def probability_bounds(self, scores: ScoreList) -> list[tuple[Fraction, Fraction]]:
-        """Rationals that enclose the chance of each candidate. Depends on the data: not for publication."""
+        """Return rational bounds on the probability of each candidate. They depend on the data: not for publication."""
         read = self._read_as_given(scores)
         scale = self._scale_in_steps(read)
         weights = [exp_bounds(-gap / scale) for gap in read.gaps.tolist()]

@@ -47,11 +47,10 @@ class GaussianNoise:
 
     @cached_property
     def sampler(self) -> DiscreteGaussian:
-        """Draws from the distribution."""
         return DiscreteGaussian(self.sigma2)
 
     def quantile(self, beta: Fraction) -> int:
-        """The smallest w with P(|X| > w) proven to be at most ``beta``."""
+        """Return the smallest w for which P(|X| > w) <= ``beta`` is proven."""
         normal = normal_quantile_bounds(1 - beta / 2)[1] * sqrt_bounds(self.sigma2)[1]
         low = high = max(math.floor(normal), 0)
         step = 1
@@ -69,7 +68,7 @@ class GaussianNoise:
 
     @property
     def variance_bound(self) -> Fraction:
-        """σ², which the variance of the discrete Gaussian never exceeds."""
+        """σ², an upper bound on the variance of the discrete Gaussian."""
         return self.sigma2
 
 
@@ -149,7 +148,7 @@ class Gaussian(AdditiveNoise):
         whole: bool | None = None,
         relation: Relation | str = ADD_REMOVE,
     ) -> Gaussian:
-        """The mechanism whose guarantee is ρ-zCDP, with σ² = Δ²/(2ρ) exactly."""
+        """Return the mechanism whose guarantee is ρ-zCDP, with σ² = Δ²/(2ρ) exactly."""
         self = cls.__new__(cls)
         self.calibration = "analytic"
         self._guarantee = ZCDP(exact_positive(rho, "rho"), relation=as_relation(relation))
@@ -170,7 +169,7 @@ class Gaussian(AdditiveNoise):
         whole: bool | None = None,
         relation: Relation | str = ADD_REMOVE,
     ) -> Gaussian:
-        """The mechanism with ``error(beta, k) <= within`` at this δ whose ε is smallest, rounded up to six digits."""
+        """Return the mechanism of the smallest ε, rounded up to six digits, with ``error(beta, k) <= within`` at δ."""
         squared = _squared(l2_sensitivity, l2_squared)
         bound = exact_positive(within, "within")
         rounding = Fraction(1, 2) if squared.denominator == 1 and whole is not False else Fraction(0)
@@ -182,7 +181,7 @@ class Gaussian(AdditiveNoise):
                 epsilon=epsilon, delta=delta, l2_squared=squared, dimension=dimension, whole=whole, relation=relation
             )
 
-        # A large δ pays for the noise all by itself; no search for the smallest ε would end.
+        # A large δ alone allows this noise, so no search for the smallest positive ε would end.
         if guess <= _SMALLEST_FOUND and make(_SMALLEST_FOUND).error(beta, k) <= bound:
             return make(_SMALLEST_FOUND)
         guess = max(guess, _SMALLEST_FOUND)
@@ -199,25 +198,25 @@ class Gaussian(AdditiveNoise):
 
     @property
     def guarantee(self) -> ApproxDP | ZCDP:
-        """(ε, δ)-DP as asked for, or ρ-zCDP from :meth:`from_rho`; of one release of up to ``dimension`` numbers."""
+        """(ε, δ)-DP, or ρ-zCDP from :meth:`from_rho`, for one release of up to ``dimension`` numbers."""
         return self._guarantee
 
     @property
     def zcdp(self) -> ZCDP:
-        """ρ = Δ²/(2σ²), for integers and for floats."""
+        """ρ-zCDP with ρ = Δ²/(2σ²), for integers and for floats."""
         noise = self._exact_event
         return ZCDP(noise.l2_squared / (2 * noise.sigma2), relation=self.relation)
 
     @property
     def event(self) -> DiscreteGaussianEvent | ZCDPEvent:
-        """One release of ``dimension`` numbers: the noise itself, or ρ-zCDP while integers and floats are both open."""
+        """Event of one release: discrete Gaussian noise, or ρ-zCDP where both integers and floats may be released."""
         if self._whole is None:
             return ZCDPEvent(self.zcdp.rho, mechanism="gaussian", relation=self.relation)
         return self._exact_event
 
     @property
     def _exact_event(self) -> DiscreteGaussianEvent:
-        """The noise on integers; if only floats are released, on floats in steps of the grid."""
+        """Event of the noise on integers or, if only floats are released, on floats in grid steps."""
         if self._noise is None:
             return self._gaussian_event(self.on_grid(self.dimension))
         squared = self._reachable(int(self.l2_squared), self.dimension)
@@ -225,7 +224,7 @@ class Gaussian(AdditiveNoise):
 
     @property
     def sigma2(self) -> Fraction:
-        """σ², exactly: the parameter of the noise on integers, or on ``dimension`` floats if those are all it takes."""
+        """Exact σ² of the noise on integers or, if only floats are released, on ``dimension`` floats."""
         if isinstance(self._noise, GaussianNoise):
             return self._noise.sigma2
         on_grid = self.on_grid(self.dimension)
@@ -237,11 +236,11 @@ class Gaussian(AdditiveNoise):
         return float_up(sqrt_bounds(self.sigma2)[1])
 
     def error(self, beta: Number, k: int = 1) -> int | float:
-        """As for every additive mechanism; of floats it is the bound for releases of ``dimension`` of them."""
+        """Return :meth:`AdditiveNoise.error`; for floats, the bound for releases of ``dimension`` floats."""
         return self.on_grid(self.dimension).error(beta, k) if self._noise is None else super().error(beta, k)
 
     def _calibrate(self, l2_squared: int, dimension: int) -> Fraction:
-        """σ² for integers that move by at most √``l2_squared``."""
+        """Return σ² for integers whose l2 sensitivity is √``l2_squared``."""
         promise = self._guarantee
         if isinstance(promise, ZCDP):
             return l2_squared / (2 * promise.rho)
@@ -261,7 +260,7 @@ class Gaussian(AdditiveNoise):
         moved = self._reachable(grid.l2_squared(self.l2_squared, dimension), dimension)
         sigma2 = self._calibrate(moved, dimension)
         if self._noise is not None or dimension < self.dimension:
-            # Not less noise, for its sensitivity, than integers or longer vectors get, so that one rho holds for all.
+            # σ/Δ is at least that of integers and of longer vectors, so that one rho holds for all.
             sigma2 = max(sigma2, moved / (2 * self.zcdp.rho))
         if sigma2 >= LARGEST_SIGMA**2 and dimension > 1:
             raise InputError("epsilon", f"is too small for {dimension} floats at once; release integers")
@@ -289,7 +288,7 @@ class Gaussian(AdditiveNoise):
 
     @staticmethod
     def _reachable(l2_squared: int, dimension: int) -> int:
-        """The largest square of a norm that can occur: a single integer moves by a whole number."""
+        """Return the largest squared norm that can occur: a single integer moves by a whole number."""
         return math.isqrt(l2_squared) ** 2 if dimension == 1 else l2_squared
 
     @staticmethod

@@ -6,7 +6,7 @@ continuous normal, so four bounds are used here, each proven in ``gaussian.proof
 * *sums*: one integer that moves by at most a whole shift; δ(ε) itself, as a sum of positive terms, for σ up to 2¹⁵;
 * *shifts*: any number of integers, Δ² up to 16 and σ up to 64; δ(ε) itself, of the few shifts that may be worst;
 * *rounded normal*: any number of integers, σ² >= 40; the noise is nearly a rounded continuous normal, whose
-  δ(ε) is known, and the difference is paid for in ε and δ;
+  δ(ε) is known, and the difference is added to ε and δ;
 * *zCDP*: any number of integers, any σ; ρ = Δ²/(2σ²) and the best conversion of it.
 
 Calibration inverts them: the standard deviation for an (epsilon, delta), always rounded to the safe side.
@@ -51,7 +51,7 @@ _CUT: Final = 64
 _SLACK: Final = Fraction(1, 1 << 40)
 #: Bound on the mass lost to underflow, in units of the largest term.
 _UNDERFLOW: Final = Fraction(1, 1 << 1000)
-#: Terms added up in floats before an exact sum takes over, so that their number does not enter the error.
+#: Number of terms added in floats before an exact sum takes over, so that their number does not enter the error.
 _BLOCK: Final = 1024
 #: Relative error that the proof allows ``exp`` and ``expm1``: 32 units in the last place, where 1 is usual.
 _EXP_ERROR: Final = 2.0**-48
@@ -72,7 +72,7 @@ Weight = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 
 def gives_at_most(epsilon: Fraction, delta: Fraction, *, sigma2: Fraction, l2_squared: int, dimension: int) -> bool:
-    """Whether noise of ``sigma2`` on ``dimension`` integers that move by √``l2_squared`` is proven (ε, δ)-DP."""
+    """Return whether noise of σ² on ``dimension`` integers of l2 sensitivity √``l2_squared`` is proven (ε, δ)-DP."""
     if dimension == 1 and sigma2 <= LARGEST_SUMMED:
         return discrete_delta_bounds(epsilon, sigma2, math.isqrt(l2_squared))[1] <= delta
     if l2_squared <= _MOST_ENUMERATED and sigma2 <= _LARGEST_CONVOLVED and delta >= _SMALLEST_DELTA:
@@ -84,7 +84,7 @@ def gives_at_most(epsilon: Fraction, delta: Fraction, *, sigma2: Fraction, l2_sq
 
 
 def discrete_delta_bounds(epsilon: Fraction, sigma2: Fraction, shift: int) -> tuple[Fraction, Fraction]:
-    """Enclosure of δ(ε) of one integer that moves by ``shift``, for σ² up to 2³⁰.
+    """Return lower and upper bounds on δ(ε) of one integer that moves by ``shift``, for σ² up to 2³⁰.
 
     δ(ε) = Σ_{x > τ} P(x)·(1 - exp(-(x-τ)·Δ/σ²)) with τ = εσ²/Δ - Δ/2: outputs beyond τ are those whose privacy loss
     exceeds ε, and the bracket is the part of their probability that e^ε does not cover. No term is negative.
@@ -105,9 +105,10 @@ def discrete_delta_bounds(epsilon: Fraction, sigma2: Fraction, shift: int) -> tu
 
 
 def largest_shifts(l2_squared: int, dimension: int) -> tuple[tuple[int, ...], ...]:
-    """Shifts of ``dimension`` integers within √``l2_squared`` of 0 that no other one exceeds in every coordinate.
+    """Return the maximal shifts of ``dimension`` integers: of l2 norm <= √``l2_squared``, dominated by no other shift.
 
-    Up to order and signs, which do not change δ(ε): coordinates that are not 0, in descending order.
+    A shift dominates another if it is at least as large in every coordinate. Shifts are listed up to order and signs,
+    which do not change δ(ε): as their nonzero coordinates, in descending order.
 
     >>> largest_shifts(5, 10)
     ((2, 1), (1, 1, 1, 1, 1))
@@ -125,13 +126,13 @@ def largest_shifts(l2_squared: int, dimension: int) -> tuple[tuple[int, ...], ..
 
 
 def _exceeds(shift: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    """Whether ``shift`` is at least ``other`` in every coordinate, and not equal to it; both in descending order."""
+    """Return whether ``shift`` dominates ``other``: >= in every coordinate, and not equal; both in descending order."""
     covers = len(shift) >= len(other) and all(a >= b for a, b in zip(shift, other, strict=False))
     return covers and shift != other
 
 
 def shift_delta_bound(epsilon: Fraction, delta: Fraction, sigma2: Fraction, shift: tuple[int, ...]) -> Fraction:
-    """An upper bound on δ(ε) of integers that move by ``shift``, for σ² up to 2¹²; tight to ``delta``·2⁻²⁹.
+    """Return an upper bound on δ(ε) of integers that move by ``shift``, for σ² up to 2¹²; tight to ``delta``·2⁻²⁹.
 
     The loss depends on the noise through Y = Σ shift_i·X_i alone, and δ(ε) = Σ_{y > τ} P(Y = y)·(1 - exp(-(y-τ)/σ²))
     with τ = εσ² - ‖shift‖²/2.
@@ -153,7 +154,7 @@ def shift_delta_bound(epsilon: Fraction, delta: Fraction, sigma2: Fraction, shif
 
 @dataclass(frozen=True)
 class _SumLaw:
-    """Weights of Y on -reach … reach, relative to those of ``len(shift)`` zeros, and the probability cut off."""
+    """Unnormalised law of Y on -reach … reach (all noises zero weighs 1), and the probability cut off."""
 
     weights: NDArray[np.float64]
     reach: int
@@ -162,10 +163,10 @@ class _SumLaw:
 
 @lru_cache(maxsize=64)
 def _law_of_sum(sigma2: Fraction, shift: tuple[int, ...], spare: Fraction) -> _SumLaw:
-    """The law of Σ shift_i·X_i, by convolution of positive floats."""
+    """Compute the law of Σ shift_i·X_i by convolution of positive floats."""
     check_exp()
     share = float_nearest(spare / (4 * len(shift)))
-    # A sub-Gaussian guess; the probability beyond it is computed, so that it need not be right.
+    # A sub-Gaussian guess of the reach; it need not be right, because the probability beyond it is computed.
     reach = math.ceil(math.sqrt(2 * float_nearest(sigma2) * math.log(2 / share))) + 1
     tail = discrete_tail_bound(sigma2, reach + 1)
     steps = np.arange(-reach, reach + 1, dtype=np.int64)
@@ -179,7 +180,7 @@ def _law_of_sum(sigma2: Fraction, shift: tuple[int, ...], spare: Fraction) -> _S
 
 
 def _trimmed(weights: NDArray[np.float64], cut: Fraction, share: float) -> _SumLaw:
-    """Drop both ends whose probability is below ``share``; what is dropped is added to the cut."""
+    """Cut off both tails of probability below ``share``, and add their probability to ``cut``."""
     reach = len(weights) // 2
     ends = np.cumsum(weights[: reach + 1]) * 2
     total = float(weights.sum())
@@ -190,10 +191,10 @@ def _trimmed(weights: NDArray[np.float64], cut: Fraction, share: float) -> _SumL
 
 
 def discrete_tail_bound(sigma2: Fraction, start: int) -> Fraction:
-    """An upper bound on P(|X| >= ``start``), for ``start`` >= 1; exact to ten digits for σ² from 1/200 to 2³⁰.
+    """Return an upper bound on P(|X| >= ``start``), for ``start`` >= 1; tight to ten digits for σ² from 1/200 to 2³⁰.
 
-    The ratio of two such laws grows with |x| towards that of the larger σ², so its tails are the larger ones. Below
-    1/200, where hardly any noise is left and exponents would have thousands of digits, that law stands in.
+    Tails grow with σ²: the ratio of the law of a larger σ² to that of a smaller one grows with |x|. So for σ² below
+    1/200, where hardly any noise is left and exponents would have thousands of digits, the bound at 1/200 is returned.
     """
     sigma2 = max(sigma2, _SMALLEST_SUMMED)
     if sigma2 <= LARGEST_SUMMED:
@@ -204,21 +205,21 @@ def discrete_tail_bound(sigma2: Fraction, start: int) -> Fraction:
 
 
 def discrete_upper_tail_bounds(sigma2: Fraction, start: int) -> tuple[Fraction, Fraction]:
-    """Enclosure of P(X >= ``start``) of one tail, for ``start`` >= 1 and σ² from 1/200 to 2³⁰."""
+    """Return lower and upper bounds on P(X >= ``start``), for ``start`` >= 1 and σ² from 1/200 to 2³⁰."""
     low, high = _sum_bounds(sigma2, start, np.ones_like)
     total_low, total_high = _total_bounds(sigma2)
     return low / total_high, min(high / total_low, Fraction(1, 2))
 
 
 def discrete_weight_bounds(sigma2: Fraction) -> tuple[Fraction, Fraction]:
-    """Enclosure of Σ exp(-x²/(2σ²)) over all integers, for σ² from 1/200 to 2³⁰."""
+    """Return lower and upper bounds on Σ exp(-x²/(2σ²)) over all integers, for σ² from 1/200 to 2³⁰."""
     return _total_bounds(sigma2)
 
 
 def rounded_normal_gives_at_most(
     epsilon: Fraction, delta: Fraction, *, sigma2: Fraction, l2_squared: int, dimension: int
 ) -> bool:
-    """Whether the comparison with a rounded continuous normal proves (ε, δ)-DP.
+    """Return whether the comparison with a rounded continuous normal proves (ε, δ)-DP.
 
     δ >= e^(d/24σ²)·(δ_normal(ε - η) + e^ε·P(‖noise‖ > K)), where η = (d + K²/σ²)/(24σ²), up to 2^-900.
     """
@@ -230,13 +231,13 @@ def rounded_normal_gives_at_most(
 def rounded_normals_give_at_most(
     epsilon: Fraction, delta: Fraction, *, mu_squared: Fraction, sigma2: Fraction, dimension: int
 ) -> bool:
-    """As :func:`rounded_normal_gives_at_most`, for integers with noises of their own.
+    """Return :func:`rounded_normal_gives_at_most` for integers whose noises have different σ².
 
     Args:
-        epsilon: of the pair.
-        delta: of the pair.
-        mu_squared: at least the sum of the squares of what each integer moves by, over its σ².
-        sigma2: the smallest σ² of all.
+        epsilon: ε of the guarantee to prove.
+        delta: δ of the guarantee to prove.
+        mu_squared: an upper bound on Σ shift_i²/σ_i² over the integers.
+        sigma2: the smallest of all σ².
         dimension: number of integers that move.
     """
     if sigma2 < _SMALLEST_ROUNDED:
@@ -246,7 +247,7 @@ def rounded_normals_give_at_most(
     radius2 = dimension + 2 * sqrt_bounds(Fraction(dimension * t))[1] + 2 * t
     radius2 += sqrt_bounds(radius2 * dimension / sigma2)[1] + dimension / (4 * sigma2)
     spent = (dimension + radius2) / (24 * sigma2) + Fraction(dimension, 1 << 900)
-    # The rest of ε may be negative; δ_normal is a bound there as well.
+    # ε - η may be negative; δ_normal is a bound there as well.
     mu = sqrt_bounds(mu_squared)[1]
     normal = gaussian_delta_bounds(_shorten(epsilon - spent), mu)[1]
     factor = exp_bounds(dimension / (24 * sigma2))[1]
@@ -254,7 +255,7 @@ def rounded_normals_give_at_most(
 
 
 def _shorten(value: Fraction) -> Fraction:
-    """A slightly smaller rational of at most 200 binary digits, to keep later arithmetic quick."""
+    """Return ``value`` rounded down to a rational of at most 200 binary digits, to keep later arithmetic fast."""
     return Fraction(math.floor(value * (1 << 200)), 1 << 200)
 
 
@@ -264,7 +265,7 @@ def _total_bounds(sigma2: Fraction) -> tuple[Fraction, Fraction]:
 
 
 def _sum_bounds(sigma2: Fraction, start: int, weight: Weight) -> tuple[Fraction, Fraction]:
-    """Enclosure of Σ_{x >= start} exp(-x²/(2σ²))·weight(x - start), for weights between 0 and 1.
+    """Return lower and upper bounds on Σ_{x >= start} exp(-x²/(2σ²))·weight(x - start), for weights between 0 and 1.
 
     The largest exponential, at ``peak``, is taken out and enclosed in exact arithmetic, so nothing underflows.
     """
@@ -286,7 +287,7 @@ def _sum_bounds(sigma2: Fraction, start: int, weight: Weight) -> tuple[Fraction,
 
 
 def _rest(sigma2: Fraction, peak: int, reach: int) -> Fraction:
-    """Both tails beyond ``reach``, relative to the term at ``peak``: log-concave, so below a geometric series."""
+    """Bound the sum of both tails beyond ``reach``, relative to the term at ``peak``, by a geometric series."""
     outside = exp_bounds(-((reach + 1) ** 2 - peak * peak) / (2 * sigma2), 20)[1]
     ratio = exp_bounds(-(2 * reach + 3) / (2 * sigma2), 40)[1]
     return 2 * outside / (1 - ratio)
@@ -311,7 +312,7 @@ LARGEST_EPSILON: Final = 10_000
 
 
 def check_epsilon(epsilon: Number) -> Fraction:
-    """A positive ε that is not absurd: exp(ε) has to be written down."""
+    """Return ε as a Fraction; refuse one that is not positive, or so large that exp(ε) cannot be computed."""
     value = exact_positive(epsilon, "epsilon")
     if value > LARGEST_EPSILON:
         raise InputError("epsilon", f"must be at most {LARGEST_EPSILON}; a larger one protects no person")
@@ -319,7 +320,7 @@ def check_epsilon(epsilon: Number) -> Fraction:
 
 
 def analytic_gaussian_sigma(epsilon: Number, delta: Number, l2_sensitivity: Number) -> Fraction:
-    """The smallest σ for which *continuous* normal noise is (ε, δ)-DP, rounded up to twelve digits.
+    """Return the smallest σ for which *continuous* normal noise is (ε, δ)-DP, rounded up to twelve digits.
 
     It solves Φ(Δ/(2σ) - εσ/Δ) - e^ε·Φ(-Δ/(2σ) - εσ/Δ) = δ (Balle and Wang 2018). Discrete noise has another
     δ(ε); :func:`calibrate_discrete_sigma` is for that.
@@ -330,7 +331,7 @@ def analytic_gaussian_sigma(epsilon: Number, delta: Number, l2_sensitivity: Numb
 
 
 def classic_gaussian_sigma(epsilon: Number, delta: Number, l2_sensitivity: Number) -> Fraction:
-    """σ = √(2 ln(1.25/δ))·Δ/ε, rounded up; refused for ε > 1, where it does not give (ε, δ)-DP."""
+    """Return σ = √(2 ln(1.25/δ))·Δ/ε, rounded up; refuse ε > 1, where it does not give (ε, δ)-DP."""
     e, d = check_epsilon(epsilon), exact_probability(delta, "delta")
     sensitivity = exact_positive(l2_sensitivity, "l2_sensitivity")
     if e > 1:
@@ -343,10 +344,10 @@ def classic_gaussian_sigma(epsilon: Number, delta: Number, l2_sensitivity: Numbe
 
 @lru_cache(maxsize=1024)
 def calibrate_discrete_sigma(epsilon: Fraction, delta: Fraction, l2_squared: int, dimension: int = 1) -> Fraction:
-    """A σ of ten digits for which discrete Gaussian noise on ``dimension`` integers is (ε, δ)-DP.
+    """Return a σ of ten digits for which discrete Gaussian noise on ``dimension`` integers is (ε, δ)-DP.
 
-    The smallest one that the bounds of :mod:`tacit.mechanisms.gaussian_profile` prove, found by bisection; the
-    number that is returned has itself been checked.
+    It is the smallest σ that the bounds of :mod:`tacit.mechanisms.gaussian_profile` prove, found by bisection; the
+    returned σ itself has been checked.
     """
 
     def holds(sigma: Fraction) -> bool:
@@ -359,7 +360,7 @@ def calibrate_discrete_sigma(epsilon: Fraction, delta: Fraction, l2_squared: int
 def check_discrete_sigma(
     sigma: Fraction, *, epsilon: Fraction, delta: Fraction, l2_squared: int, dimension: int
 ) -> None:
-    """Raise unless discrete Gaussian noise of ``sigma`` is proven (ε, δ)-DP."""
+    """Refuse ``sigma`` unless discrete Gaussian noise of it is proven (ε, δ)-DP."""
     if not gives_at_most(epsilon, delta, sigma2=sigma * sigma, l2_squared=l2_squared, dimension=dimension):
         raise AccountingError(
             f"discrete noise of sigma = {format_up(sigma)} is not proven ({format_up(epsilon)}, {format_up(delta)})-DP "
@@ -369,7 +370,7 @@ def check_discrete_sigma(
 
 @lru_cache(maxsize=1024)
 def _analytic_multiplier(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """σ/Δ for continuous noise, rounded up."""
+    """Return σ/Δ for continuous noise, rounded up."""
 
     def holds(multiplier: Fraction) -> bool:
         return gaussian_delta_bounds(epsilon, 1 / multiplier)[1] <= delta
@@ -378,11 +379,11 @@ def _analytic_multiplier(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def _multiplier_estimate(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """σ/Δ for continuous noise, by bisection in floats: a first guess only."""
+    """Return a first guess of σ/Δ for continuous noise, by bisection in floats."""
     e, target = float_nearest(epsilon), float_nearest(delta)
 
     def log_upper(x: float) -> float:
-        """The logarithm of a normal's tail beyond ``x``, or its leading term where floats underflow."""
+        """Return ln P(N(0, 1) > x), or its leading term where floats underflow."""
         return math.log(math.erfc(x / math.sqrt(2)) / 2) if x < 37 else -x * x / 2 - math.log(x * 2.5066)
 
     def delta_at(m: float) -> float:

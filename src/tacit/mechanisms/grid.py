@@ -1,7 +1,7 @@
 """A public lattice for floats: multiples of a power of two that is chosen without looking at the data.
 
-Noise added to a float in floating point leaks, because which floats can come out, and how many low bits they
-have, depends on the secret operand. Here a float is first rounded to an integer multiple of a public step, noise is
+Noise added to a float in floating point leaks: the set of floats that can result, and their low bits, depend on the
+secret operand. Here a float is first rounded to an integer multiple of a public step, noise is
 added to that integer, and the noisy integer is turned back into a float. Rounding can move neighbours apart; the
 enlarged sensitivities below account for it, and ``grid.proof.md`` proves them.
 """
@@ -33,7 +33,7 @@ class Grid:
     """All multiples of ``2**exponent``.
 
     Args:
-        exponent: of the step; from -1022 to 959, so that everything on the grid is an ordinary float.
+        exponent: binary exponent of the step, from -1022 to 959, so that every point of the grid is a normal float.
     """
 
     exponent: int
@@ -48,19 +48,20 @@ class Grid:
 
     @classmethod
     def for_scale(cls, scale: Fraction, dimension: int = 1) -> Grid:
-        """The grid for noise (or a sensitivity) of size ``scale``: 2²⁴ steps of it and, for vectors, √dimension more.
+        """Return the grid for noise (or a sensitivity) of size ``scale``: at least 2²⁴·√dimension steps per ``scale``.
 
-        With that many steps the rounding of all coordinates together is small beside the scale, and values up
-        to 2³⁸ times the scale still fit.
+        With that many steps the rounding of all coordinates together is small relative to the scale, and values up to
+        2³⁸ times the scale still fit.
         """
         extra = -(-(check_count(dimension, "dimension") - 1).bit_length() // 2)
         return cls(_floor_log2(scale) - RESOLUTION - extra)
 
     @classmethod
     def for_noise(cls, noise: Fraction, sensitivity: Fraction, dimension: int, largest_noise: int) -> Grid:
-        """The grid for the smaller of ``noise`` and ``sensitivity``, or coarser: noise is kept below ``largest_noise``.
+        """Return the grid for the smaller of ``noise`` and ``sensitivity``, or a coarser one.
 
-        Coarser than asked happens for a noise of many thousand sensitivities only. It costs accuracy, not privacy.
+        On the coarser grid the noise stays below ``largest_noise`` steps. It is needed only where the noise is many
+        thousand times the sensitivity, and costs accuracy, not privacy.
         """
         fine = cls.for_scale(min(noise, sensitivity), dimension)
         # Two bits to spare: one for the floor of the logarithm, one for the enlargement by rounding.
@@ -68,11 +69,11 @@ class Grid:
 
     @property
     def step(self) -> Fraction:
-        """The distance of neighbouring points."""
+        """Distance between neighbouring points."""
         return Fraction(2) ** self.exponent
 
     def to_units(self, values: NDArray[np.float64], parameter: str = "value") -> NDArray[np.int64]:
-        """The nearest multiple of the step to each value, as the integer that multiplies the step; ties to even.
+        """Return, for each value, the nearest grid point as a number of steps; ties to even.
 
         Division by a power of two is exact in floats unless it underflows, and then the multiple is 0 either way.
         """
@@ -84,14 +85,14 @@ class Grid:
         return units.astype(np.int64)
 
     def to_floats(self, units: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Multiples of the step as floats: exact up to 2⁵³ steps, beyond that the nearest float.
+        """Return numbers of steps as floats: exact up to 2⁵³ steps, beyond that the nearest float.
 
         The nearest float of so large an integer is an integer again, so the result is always on the grid.
         """
         return np.ldexp(units.astype(np.float64), self.exponent)
 
     def to_unit(self, value: float, parameter: str = "value") -> int:
-        """As :meth:`to_units`, for one number."""
+        """Return :meth:`to_units` of one number."""
         try:
             scaled = math.ldexp(value, -self.exponent)
         except OverflowError:
@@ -101,18 +102,18 @@ class Grid:
         return round(scaled)
 
     def to_float(self, unit: int) -> float:
-        """As :meth:`to_floats`, for one number, which may be larger than an int64 but not than floats reach."""
+        """Return :meth:`to_floats` of one number, which may exceed an int64 but not the range of floats."""
         try:
             return math.ldexp(float(unit), self.exponent)
         except OverflowError:
             raise InputError("value", "left the range of floats; measure in other units") from None
 
     def l1_sensitivity(self, l1_sensitivity: Fraction, dimension: int = 1) -> int:
-        """Sensitivity in steps, after rounding, of vectors that moved by ``l1_sensitivity``: ⌊Δ/step⌋ + d."""
+        """Return the l1 sensitivity of rounded vectors, in steps: ⌊Δ/step⌋ + d."""
         return math.floor(l1_sensitivity / self.step) + dimension
 
     def l2_squared(self, l2_squared: Fraction, dimension: int = 1) -> int:
-        """Bound on the square of the l2 norm, in steps: ⌊(Δ/step + √d)²⌋."""
+        """Return the squared l2 sensitivity of rounded vectors, in steps²: ⌊(Δ/step + √d)²⌋."""
         moved = l2_squared / self.step**2
         return math.floor(moved + dimension + 2 * sqrt_bounds(moved * dimension)[1])
 

@@ -1,9 +1,10 @@
 """Public order and form of the keys of a mapping.
 
 The keys of a mapping come in the order in which they were first seen, and of several equal keys (``1``, ``1.0``,
-``True``) the one seen first is kept. Both may be the doing of a single unit. The result of a release is therefore
+``True``) the one seen first is kept. Both may be determined by a single unit. The result of a release is therefore
 
-* *ordered* by kind (``None``, numbers, text, bytes, dates, times, tuples, sets), then by value, whatever order came in;
+* *ordered* by kind (``None``, numbers, text, bytes, dates, times, tuples, sets), then by value, whatever the order of
+  the input;
 * *plain*: a key that equals a whole number comes back as that ``int``, any other number as the first of ``float``,
   ``Decimal`` and ``Fraction`` that holds it exactly, text as a ``str``, a time with a zone in UTC. Equal keys have the
   same plain form.
@@ -35,18 +36,18 @@ _NAN: Final = math.nan
 
 
 class _Form(NamedTuple):
-    """Sort key of a key, as a tuple that compares with all others, and the plain form that is returned."""
+    """Sort key of a mapping's key, as a tuple comparable with all others, and the plain form that is returned."""
 
     place: tuple[Any, ...]
     plain: Any
 
 
 def plain_order(keys: Iterable[Hashable]) -> dict[int, Any]:
-    """For each key, in public order: its index among ``keys``, and its plain form."""
+    """Return, in public order, {index among ``keys``: plain form of the key}."""
     listed = list(keys)
     kinds = set(map(type, listed))
     if kinds == {str} or kinds == {int}:
-        # The common case, without a closer look: one kind, which is plain and ordered already.
+        # The common case, fast: keys of one type, whose values are plain and comparable.
         same: list[Any] = listed
         return {i: same[i] for i in sorted(range(len(same)), key=same.__getitem__)}
     forms = [_form(key, 0) for key in listed]
@@ -58,19 +59,19 @@ def plain_order(keys: Iterable[Hashable]) -> dict[int, Any]:
 
 
 def _shuffle(places: list[int]) -> None:
-    """Fisher and Yates: every order is equally likely."""
+    """Shuffle in place, every order equally likely (Fisher and Yates)."""
     for last in range(len(places) - 1, 0, -1):
         other = sample_below(last + 1)
         places[last], places[other] = places[other], places[last]
 
 
 def _form(key: object, depth: int) -> _Form | None:
-    """Place and plain form of one key, or ``None`` for a kind that has none."""
+    """Return the sort key and plain form of one key, or ``None`` for a type without a public order."""
     try:
         if key is None:
             return _Form((0,), None)
         if isinstance(key, str):
-            # The text itself, also of a subclass whose own methods would say something else.
+            # The text itself, even for a subclass that overrides ``__str__``.
             text = str.__str__(key)
             return _Form((2, text), text)
         if isinstance(key, bytes):
@@ -81,7 +82,7 @@ def _form(key: object, depth: int) -> _Form | None:
         if isinstance(key, date | timedelta):
             return _of_time(key)
         return _of_number(key)
-    except Exception:  # a key of a user's own class may raise anything, and that must not show
+    except Exception:  # a key of a user-defined class may raise any exception, which must not show
         return None
 
 

@@ -33,18 +33,17 @@ class LaplaceNoise:
 
     @cached_property
     def sampler(self) -> DiscreteLaplace:
-        """Draws from the distribution."""
         return DiscreteLaplace(self.scale)
 
     def quantile(self, beta: Fraction) -> int:
-        """The smallest w with P(|X| > w) <= ``beta``, where P(|X| > w) = 2·q^(w+1)/(1+q) and q = exp(-1/scale)."""
+        """Return the smallest w with P(|X| > w) = 2·q^(w+1)/(1+q) <= ``beta``, where q = exp(-1/scale)."""
         q = exp_bounds(-1 / self.scale)[0] if self.scale >= _SMALLEST_SCALE else 0
         log_high = log_bounds(2 / ((1 + q) * beta))[1]
         return max(math.ceil(self.scale * log_high) - 1, 0)
 
     @property
     def variance_bound(self) -> Fraction:
-        """2q/(1-q)², rounded up."""
+        """Variance of the noise, 2q/(1-q)² with q = exp(-1/scale), rounded up."""
         q = exp_bounds(-1 / max(self.scale, _SMALLEST_SCALE), 60)[1]
         return 2 * q / (1 - q) ** 2
 
@@ -100,7 +99,7 @@ class Laplace(AdditiveNoise):
         k: int = 1,
         relation: Relation | str = ADD_REMOVE,
     ) -> Laplace:
-        """The most private mechanism with ``error(beta, k) <= within``; its ε is rounded up to ten digits."""
+        """Return the mechanism of the smallest ε, rounded up to ten digits, with ``error(beta, k) <= within``."""
         sensitivity = exact_positive(l1_sensitivity, "l1_sensitivity")
         bound = exact_nonnegative(within, "within")
         if bound == 0 and sensitivity.denominator != 1:
@@ -120,10 +119,10 @@ class Laplace(AdditiveNoise):
 
     @property
     def event(self) -> DiscreteLaplaceEvent:
-        """Discrete Laplace noise on one number that moves by all of Δ; no release of this object gives more away.
+        """Event that dominates every release: discrete Laplace noise on one number that moves by Δ.
 
-        Up to Δ = 4096 that is the release of an integer itself. A larger or broken Δ is divided into fewer parts: a
-        coarser lattice at the same ε only gives more away.
+        For a whole Δ up to 4096 it is the release of an integer itself. A larger or fractional Δ is divided into fewer
+        parts: a coarser lattice at the same ε has at least the same privacy loss.
         """
         moved = Fraction(self._parts)
         return DiscreteLaplaceEvent(moved / self.epsilon, moved, relation=self._guarantee.relation)

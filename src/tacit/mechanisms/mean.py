@@ -38,7 +38,7 @@ MOST_STEPS: Final = 1 << 30
 
 @dataclass(frozen=True)
 class NoisyMean:
-    """A released mean. Everything here is computed from noisy integers and public parameters.
+    """A released mean, computed from noisy integers and public parameters alone.
 
     Attributes:
         value: the estimate, always finite and within the bounds.
@@ -54,9 +54,9 @@ class NoisyMean:
     mechanism: Mean
 
     def interval(self, confidence: Number = "0.95") -> tuple[float, float]:
-        """Holds the mean of the clamped values with probability at least ``confidence`` over the noise.
+        """Return an interval that contains the mean of the clamped values with probability at least ``confidence``.
 
-        Clamping itself is not in it: values outside the bounds count as the bound.
+        The probability is over the noise. Clipping bias is not covered: values outside the bounds count as the bound.
         """
         beta = 1 - exact_probability(confidence, "confidence")
         return self.mechanism._interval(self.noisy_above, self.noisy_below, beta)
@@ -71,8 +71,8 @@ class Mean(Mechanism):
 
     * ``n`` given: the number of people is public, and the noisy total of a is divided by it.
     * ``n`` left out: the number of people is private too. Two totals are released at once, the steps above L and the
-      steps below U. One person adds a to the first and g - a to the second, g in all, so the pair costs what the
-      first alone would: nothing is split between a sum and a count, yet both can be read off.
+      steps below U. One person adds a to the first and g - a to the second, g in all, so the pair costs as much as the
+      first alone: no budget is split between a sum and a count, yet both can be computed.
 
     Privacy:
         relation: replace-one with public ``n``; add/remove with private ``n``.
@@ -133,9 +133,10 @@ class Mean(Mechanism):
         step: Number | None = None,
         whole: bool | None = None,
     ) -> Mean:
-        """The most private mean that is off by at most ``within`` for ``n`` people, except with probability ``beta``.
+        """Return the mean of the smallest ε that is off by more than ``within`` with probability at most ``beta``.
 
-        With ``private_n`` the number of people is only supposed and stays private; its ε is rounded up to ten digits.
+        The bound is for ``n`` people; with ``private_n`` that number is an assumption, and the true one stays private.
+        ε is rounded up to ten digits.
         """
         bound, people = exact_positive(within, "within"), check_count(n, "n")
         low, high = check_bounds(bounds)
@@ -171,26 +172,26 @@ class Mean(Mechanism):
 
     @property
     def epsilon(self) -> Fraction:
-        """The ε typed."""
+        """ε of the guarantee, as stated."""
         return self._noise.guarantee.epsilon
 
     @property
     def bounds(self) -> tuple[Fraction, Fraction]:
-        """(L, U)."""
+        """Clipping bounds (L, U)."""
         return self._low, self._high
 
     @property
     def step(self) -> Fraction:
-        """The worth of one grid step in the values' unit."""
+        """Length of one step, in the unit of the values."""
         return self._step
 
     @property
     def n(self) -> int | None:
-        """The public number of people, or ``None`` when it is private."""
+        """Public number of people, or ``None`` when it is private."""
         return self._n
 
     def release(self, values: Iterable[object]) -> NoisyMean:
-        """The noisy mean of ``values``, one per person; an empty list has one too."""
+        """Return the noisy mean of ``values``, one per person; an empty list is accepted."""
         raw_steps = self._quantise(values)
         if self._n is None:
             raw_above = sum(raw_steps)
@@ -208,9 +209,9 @@ class Mean(Mechanism):
         return NoisyMean(float_nearest(value), float_nearest(people), above, below, self)
 
     def error(self, beta: Number, k: int = 1, *, n: SupportsIndex | None = None) -> Fraction:
-        """Bound on the error of any of ``k`` released values, exceeded with probability at most ``beta``.
+        """Return a bound that the error of any of ``k`` released means exceeds with probability at most ``beta``.
 
-        A private ``n`` has to be supposed: the error is that of a mean over ``n`` people.
+        Where the number of people is private, state an assumed ``n``: the bound is for a mean over ``n`` people.
         """
         people = self._n if n is None else check_count(n, "n")
         if people is None:
@@ -226,11 +227,11 @@ class Mean(Mechanism):
 
     @property
     def _rounding(self) -> Fraction:
-        """Steps by which rounding may move a value."""
+        """Largest rounding error of one value, in steps."""
         return Fraction(0) if self._whole else Fraction(1, 2)
 
     def _width(self, beta: Number, k: int = 1) -> Fraction:
-        """Bound on the noise of ``k`` releases, exceeded with probability at most ``beta``."""
+        """Return a bound in steps that the noise of ``k`` releases exceeds with probability at most ``beta``."""
         return Fraction(self._noise.error(beta, k=2 * k if self._n is None else k))
 
     def _interval(self, above: int, below: int, beta: Fraction) -> tuple[float, float]:
@@ -277,7 +278,7 @@ _WRONG_RELATION: Final = {
 
 def _check_whole(whole: bool | None, step: Number | None, width: Fraction) -> bool:
     if whole is None:
-        # Who states a single step states two values, such as bits.
+        # A single step means that there are two values, such as bits.
         return step is not None and exact_positive(step, "step") == width
     if not isinstance(whole, bool):
         raise InputError("whole", f"must be True or False, not {type(whole).__name__}")
@@ -297,22 +298,22 @@ def _grid(width: Fraction, step: Number | None) -> tuple[int, Fraction]:
 
 
 def _share(above: Fraction | int, below: Fraction | int, otherwise: Fraction | int = Fraction(1, 2)) -> Fraction:
-    """The share above / (above + below), both taken as at least 0; ``otherwise`` if nothing is left of either."""
+    """Return above / (above + below), both clamped at 0; ``otherwise`` if both are 0."""
     first, second = max(Fraction(above), Fraction(0)), max(Fraction(below), Fraction(0))
     return first / (first + second) if first + second else Fraction(otherwise)
 
 
 def _ratio(value: object) -> tuple[int, int] | None:
-    """The exact numerator and denominator of a finite number, or ``None`` for everything else."""
+    """Return the exact numerator and denominator of a finite number, or ``None`` for any other value."""
     try:
         if isinstance(value, int | np.integer | np.bool_):
             return int(value), 1
         if isinstance(value, Decimal) and value.is_finite() and value and abs(value.adjusted()) > MAX_EXPONENT:
-            # Written out it could fill memory. It is beyond any real bounds or next to zero, and so is its stand-in.
+            # Its digits could fill memory. It lies beyond any real bounds or next to zero, and so does its replacement.
             return _HUGE.get((value > 0, value.adjusted() > 0), 0), 1
         numerator, denominator = value.as_integer_ratio()  # type: ignore[attr-defined]
         ratio = int(numerator), int(denominator)
-    except Exception:  # a value of a user's own class may raise anything, and that must not show
+    except Exception:  # a value of a user-defined class may raise any exception, which must not show
         return None
     return ratio if ratio[1] > 0 else None
 

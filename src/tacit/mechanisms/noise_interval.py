@@ -19,7 +19,7 @@ _SMOOTHING: Final = 2.0
 _LEAST_VARIANCE: Final = 40.0
 #: Bound on (1 + e′)^m - 1 for up to 10⁷ terms.
 _SLACK: Final = Fraction(1, 10**8)
-#: Part of the chance to miss that is kept for what rounding to integers adds.
+#: Part of the failure probability that is reserved for the effect of rounding to integers.
 _FOR_ROUNDING: Final = Fraction(1, 1000)
 #: Steps of the sum that bounds the tail of a mixture of normals, and what their roundings may add.
 _STEPS: Final = 1_000
@@ -29,7 +29,7 @@ _REACHES: Final = (Fraction(2), Fraction(5, 2), Fraction(3), Fraction(7, 2), Fra
 
 @lru_cache(maxsize=64)
 def interval_factor(confidence: Number, least_variance: float) -> float:
-    """Half-width of an interval over the standard deviation of the noise, for a sum of discrete Gaussian terms.
+    """Return half-width / standard deviation of an interval for a sum of discrete Gaussian terms.
 
     Args:
         confidence: probability that the interval holds the value, over the noise.
@@ -46,7 +46,7 @@ def interval_factor(confidence: Number, least_variance: float) -> float:
         return factor
     share = _SMOOTHING / least_variance
     for reach in _REACHES:
-        # Chance that the added continuous noise is within its reach.
+        # Probability that the added continuous noise is within its reach.
         within = 2 * normal_cdf_bounds(reach)[0] - 1
         tail = beta * within / (1 + _SLACK)
         quantile = float_up(normal_quantile_bounds(1 - tail / 2)[1])
@@ -56,7 +56,7 @@ def interval_factor(confidence: Number, least_variance: float) -> float:
 
 @lru_cache(maxsize=64)
 def rounded_normal_factor(confidence: Number, least_variance: float) -> float:
-    """As :func:`interval_factor`, for normal terms that are rounded to integers; σ² is that before rounding.
+    """Return :func:`interval_factor` for normal terms that are rounded to integers; σ² is that before rounding.
 
     >>> 1.95 < rounded_normal_factor("0.95", 10**6) < 1.98
     True
@@ -69,7 +69,7 @@ def rounded_normal_factor(confidence: Number, least_variance: float) -> float:
 
 @lru_cache(maxsize=64)
 def laplace_factor(confidence: Number, least_scale: float) -> float:
-    """As :func:`interval_factor`, for discrete Laplace terms; a term of a scale s counts with the variance 2s².
+    """Return :func:`interval_factor` for discrete Laplace terms; a term of scale s counts with variance 2s².
 
     Args:
         confidence: probability that the interval holds the value, over the noise.
@@ -81,7 +81,7 @@ def laplace_factor(confidence: Number, least_scale: float) -> float:
     beta = float(1 - exact_probability(confidence, "confidence"))
     allowed = beta * (1 - float(_FOR_ROUNDING)) - _ROUNDINGS
     if allowed <= 0:
-        # The bound of Chernoff: 2·inf e^(-tc)/(1 - t²/2), at a t that is near the best for small β.
+        # Chernoff's bound: 2·inf e^(-tc)/(1 - t²/2), at a t that is nearly optimal for small β.
         t = math.sqrt(2) * (1 - 1 / max(math.log(2 / beta), 2.0))
         middle = (math.log(2 / (beta * (1 - float(_FOR_ROUNDING)))) - math.log1p(-t * t / 2)) / t
     else:
@@ -95,7 +95,7 @@ def laplace_factor(confidence: Number, least_scale: float) -> float:
 
 
 def _mixture_tail(reach: float) -> float:
-    """A bound on P(|Y| > reach) for every sum Y of independent Laplace terms with variance 1."""
+    """Return a bound on P(|Y| > reach) for every sum Y of independent Laplace terms whose total variance is 1."""
     turn = reach**2 / 3
     ends = [turn * step / _STEPS for step in range(1, _STEPS + 1)]
     below = [math.erfc(reach / math.sqrt(2 * end)) for end in ends]

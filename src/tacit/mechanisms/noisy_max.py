@@ -25,7 +25,7 @@ from tacit.noise.laplace import LARGEST_SCALE, DiscreteLaplace
 
 
 class Winner(NamedTuple):
-    """The chosen candidate, and by how much its noisy score cleared the least that would have won."""
+    """The chosen candidate and its margin: its noisy score less the smallest one with which it would have won."""
 
     candidate: Any
     margin: int | float
@@ -105,7 +105,7 @@ class NoisyMax(Selection[Any]):
         gap: bool = False,
         relation: Relation | str = ADD_REMOVE,
     ) -> NoisyMax:
-        """The most private one whose choice falls more than ``within`` below the best with probability <= ``beta``."""
+        """Return the mechanism of the smallest ε with ``error(beta, candidates, optimal) <= within``."""
 
         def make(epsilon: Number) -> NoisyMax:
             return cls(
@@ -125,7 +125,7 @@ class NoisyMax(Selection[Any]):
 
     @property
     def zcdp(self) -> ZCDP:
-        """ε²/2-zCDP, what pure DP implies."""
+        """ε²/2-zCDP, as implied by ε-DP."""
         return self.guarantee.to_zcdp()
 
     @property
@@ -135,11 +135,11 @@ class NoisyMax(Selection[Any]):
 
     @property
     def gap(self) -> bool:
-        """Whether the margin is released too."""
+        """Whether the margin is released as well."""
         return self._gap
 
     def release(self, scores: ScoreList, candidates: Sequence[Any] | None = None) -> Any:
-        """The winner: an index, or a member of ``candidates``, or a key; with ``gap=True`` a :class:`Winner`."""
+        """Return the winner: an index, a member of ``candidates``, or a key; with ``gap=True`` a :class:`Winner`."""
         read = self._read(scores, candidates, additive=True)
         if self._gap and len(read.gaps) < 2:
             raise InputError("scores", "must be of at least two candidates for a margin")
@@ -155,14 +155,14 @@ class NoisyMax(Selection[Any]):
         return Winner(read.label(winner), float(margin) if read.rounded else int(margin))
 
     def error(self, beta: Number, candidates: SupportsIndex, optimal: SupportsIndex = 1) -> float:
-        """Distance of the choice below the best score, exceeded with probability at most ``beta``.
+        """Return the distance below the best score that the choice exceeds with probability at most ``beta``.
 
-        It holds for whole numbers and for scores on the public grid: the larger of the two bounds is returned.
+        It is the larger of two bounds, one for whole scores and one for scores on the public grid.
 
         Args:
             beta: the probability that the bound may fail.
-            candidates: how many there are.
-            optimal: how many of them are known to share the best score.
+            candidates: number of candidates.
+            optimal: number of candidates that are known to share the best score.
         """
         total, best = check_candidates(candidates, optimal)
         if total == best:
@@ -187,14 +187,14 @@ def _draw(noise: str, scale: Fraction, count: int) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=64)
 def _sampler(noise: str, scale: Fraction) -> DiscreteLaplace | Geometric:
-    """The sampler of a noise; discrete Laplace for large geometric noise, whose part from 0 on is geometric."""
+    """Return the sampler; for geometric noise of a large scale, discrete Laplace, whose part from 0 on is geometric."""
     if noise == "exponential" and scale <= LARGEST_FAST_SCALE:
         return Geometric(1 / scale)
     return DiscreteLaplace(scale)
 
 
 def _margin(noisy: NDArray[np.int64], winner: int) -> int:
-    """Steps above the smallest noisy score with which ``winner`` still wins; to beat a lower index takes one more."""
+    """Return the margin of ``winner`` in steps; its score must exceed, not only equal, that of a lower index."""
     rivals = [int(noisy[:winner].max()) + 1] if winner else []
     if winner + 1 < len(noisy):
         rivals.append(int(noisy[winner + 1 :].max()))
@@ -202,7 +202,7 @@ def _margin(noisy: NDArray[np.int64], winner: int) -> int:
 
 
 def _steps_lost(noise: str, scale: Fraction, allowed: Fraction) -> int:
-    """The smallest n such that one noise beats another by n + 1 or more with probability at most ``allowed``."""
+    """Return the smallest n for which P(X - Y >= n + 1) <= ``allowed``, for two independent noises X and Y."""
     high = max(1, math.ceil(scale))
     while _beats(noise, scale, high) > allowed:
         high *= 2
@@ -217,7 +217,7 @@ def _steps_lost(noise: str, scale: Fraction, allowed: Fraction) -> int:
 
 
 def _beats(noise: str, scale: Fraction, by: int) -> Fraction:
-    """P(X - Y >= by) for independent noises and by >= 1, rounded up.
+    """Return P(X - Y >= ``by``), rounded up, for independent noises X and Y and ``by`` >= 1.
 
     With q = e^(-1/scale): q^by/(1+q) for geometric noise, and for discrete Laplace
     q^by/(1+q)² · ((1+q²)/(1+q) + by·(1-q) + q).

@@ -1,7 +1,7 @@
 """Partition selection: private choice of group keys by their number of units.
 
-A rule sees the number of units of one group and tosses for it; ``partition_selection.proof.md`` proves what that
-gives away.
+A rule keeps or drops one group at random, by its number of units; ``partition_selection.proof.md`` proves the
+guarantee.
 """
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ _WORD: Final = 64
 
 
 class KeepRule(Protocol):
-    """Keeps or drops groups by their number of units."""
+    """A rule that keeps or drops groups at random, by their number of units."""
 
     def keep(self, units: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Independent tosses, one for each group."""
+        """Decide for each group, independently, whether to keep it."""
 
     def needed(self, beta: Fraction) -> int:
-        """The number of units from which on a group is dropped with probability at most ``beta``."""
+        """Return the number of units from which on a group is dropped with probability at most ``beta``."""
 
     def probability_bounds(self, units: int) -> tuple[Fraction, Fraction]:
-        """An enclosure of the chance to be kept."""
+        """Return lower and upper bounds on the probability that a group of ``units`` units is kept."""
 
 
 class TruncatedGeometric:
     """Keeps a group of n units with probability π(n), the largest that (ε, δ)-DP of one group allows.
 
-    π(n) is a multiple of 2^-bits, rounded down at every step of the recurrence, with a rational below e^ε in the
-    place of e^ε: the inequalities of privacy then hold between the probabilities that are really used.
+    π(n) is a multiple of 2^-bits, rounded down at every step of the recurrence, with a rational below e^ε in place of
+    e^ε: the inequalities of privacy then hold for the probabilities that are actually used.
     """
 
     def __init__(self, epsilon: Fraction, delta: Fraction) -> None:
@@ -75,12 +75,12 @@ class TruncatedGeometric:
 
     @staticmethod
     def is_short(epsilon: Fraction, delta: Fraction) -> bool:
-        """Whether the table of probabilities is short enough to be made."""
+        """Return whether the table of probabilities is short enough to compute."""
         return 2 * log_bounds(1 / delta)[1] <= epsilon * _LONGEST
 
     @cached_property
     def table(self) -> list[int]:
-        """π(0), π(1), … in units of 2^-bits, up to the first that is 1."""
+        """π(0), π(1), … in units of 2^-bits, up to the first n with π(n) = 1."""
         whole = 1 << self.bits
         growth = max(exp_bounds(self.epsilon)[0], Fraction(1))
         up, down = growth.numerator, growth.denominator
@@ -89,13 +89,13 @@ class TruncatedGeometric:
         while table[-1] < whole:
             last = table[-1]
             rising = last * up // down + delta
-            # 1 - (1 - π - δ)/e^ε, the part taken away rounded up.
+            # 1 - (1 - π - δ)/e^ε, with the subtrahend rounded up.
             falling = whole + (last + delta - whole) * down // up
             table.append(min(rising, falling, whole))
         return table
 
     def keep(self, units: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Independent tosses, one word each; where 64 bits do not decide, as many more as it takes."""
+        """Decide for each group, independently, from 64 random bits, and from more where these do not decide."""
         table = self.table
         places = np.clip(units, 0, len(table) - 1)
         words = entropy.current().words(units.size)
@@ -108,24 +108,27 @@ class TruncatedGeometric:
         return kept
 
     def needed(self, beta: Fraction) -> int:
-        """The first n with π(n) >= 1 - ``beta``."""
+        """Return the smallest n with π(n) >= 1 - ``beta``."""
         return bisect_left(self.table, math.ceil((1 - beta) * (1 << self.bits)))
 
     def probability_bounds(self, units: int) -> tuple[Fraction, Fraction]:
-        """π(n), exactly."""
+        """Return π(n), which is exact, as both bounds."""
         value = Fraction(self.table[min(units, len(self.table) - 1)], 1 << self.bits)
         return value, value
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """Keeps a group of n >= 1 units when n and integer noise together reach ``threshold``."""
+    """Keeps a group of n >= 1 units when n plus integer noise is at least ``threshold``."""
 
     noise: LaplaceNoise | GaussianNoise
     threshold: int
 
     def keep(self, units: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Noise for every group, also for empty ones, which are dropped afterwards."""
+        """Compare each noisy number of units with the threshold.
+
+        Empty groups get noise as well, and are dropped afterwards.
+        """
         kept: NDArray[np.bool_] = (units >= 1) & (units >= self.threshold - self._draw(units.size))
         return kept
 
@@ -136,11 +139,14 @@ class Threshold:
         return self.noise.sampler.sample_many(size)
 
     def needed(self, beta: Fraction) -> int:
-        """P(n + X < T) = P(X > n - T), at most ``beta`` once n - T reaches the two-sided quantile at 2·``beta``."""
+        """Return the smallest n for which n - T is the two-sided quantile at 2·``beta``.
+
+        A group of n units is dropped with probability P(n + X < T) = P(X > n - T) <= ``beta``.
+        """
         return self.threshold + (self.noise.quantile(2 * beta) if 2 * beta < 1 else 0)
 
     def probability_bounds(self, units: int) -> tuple[Fraction, Fraction]:
-        """An enclosure of P(n + X >= T); of Gaussian noise, to ten digits."""
+        """Return lower and upper bounds on P(n + X >= T); for Gaussian noise, tight to ten digits."""
         if units < 1:
             return Fraction(0), Fraction(0)
         start = self.threshold - units
@@ -150,7 +156,7 @@ class Threshold:
         return 1 - high, 1 - low
 
     def _tail_bounds(self, start: int) -> tuple[Fraction, Fraction]:
-        """An enclosure of P(X >= ``start``), for ``start`` >= 1."""
+        """Return lower and upper bounds on P(X >= ``start``), for ``start`` >= 1."""
         if isinstance(self.noise, LaplaceNoise):
             low_q, high_q = exp_bounds(-1 / self.noise.scale)
             low, high = exp_bounds(-start / self.noise.scale)
@@ -160,7 +166,7 @@ class Threshold:
 
 
 def laplace_threshold(epsilon: Fraction, delta: Fraction) -> Threshold:
-    """Laplace noise of scale 1/ε, and the smallest T with P(1 + X >= T) <= δ.
+    """Return the rule with Laplace noise X of scale 1/ε and the smallest T with P(1 + X >= T) <= δ.
 
     P(X >= k) = q^k/(1+q) for k >= 1 and q = e^-ε, so T = 1 + k with the smallest k >= 1 that makes this at most δ.
     """
@@ -170,7 +176,7 @@ def laplace_threshold(epsilon: Fraction, delta: Fraction) -> Threshold:
 
 
 def gaussian_threshold(sigma2: Fraction, delta: Fraction) -> Threshold:
-    """Gaussian noise of ``sigma2``, and the smallest T proven to have P(1 + X >= T) <= δ."""
+    """Return the rule with Gaussian noise X of ``sigma2`` and the smallest T for which P(1 + X >= T) <= δ is proven."""
     noise = GaussianNoise(sigma2)
     # P(|X| > w) <= 2δ is P(X >= w + 1) <= δ.
     widest = noise.quantile(min(2 * delta, Fraction(1, 2)))
@@ -179,7 +185,7 @@ def gaussian_threshold(sigma2: Fraction, delta: Fraction) -> Threshold:
 
 #: Rules by which a group is kept; ``best`` is the one that keeps the smallest groups.
 RULES: Final = ("best", "truncated_geometric", "laplace", "gaussian")
-#: Rules are compared by the number of units that a group needs to be kept with this chance of failure.
+#: Rules are compared by the number of units from which on a group is dropped with at most this probability.
 _JUDGED_AT: Final = Fraction(1, 20)
 
 
@@ -246,7 +252,7 @@ class PartitionSelection(Mechanism):
         rule: str = "best",
         relation: Relation | str = ADD_REMOVE,
     ) -> PartitionSelection:
-        """The selection whose guarantee is δ-approximate ρ-zCDP."""
+        """Return the selection whose guarantee is δ-approximate ρ-zCDP."""
         self = cls.__new__(cls)
         promise = ZCDP(
             exact_positive(rho, "rho"), delta=exact_probability(delta, "delta"), relation=as_relation(relation)
@@ -265,7 +271,10 @@ class PartitionSelection(Mechanism):
         rule: str = "best",
         relation: Relation | str = ADD_REMOVE,
     ) -> PartitionSelection:
-        """The most private one that keeps groups of ``within`` units but with probability ``beta``; ε to six digits."""
+        """Return the selection of the smallest ε that drops a group of ``within`` units with probability <= ``beta``.
+
+        ε is rounded up to six digits.
+        """
         bound = exact_positive(within, "within")
         if bound < 2:
             raise InputError("within", "must be at least 2: a group of one unit must hardly ever be named")
@@ -291,8 +300,9 @@ class PartitionSelection(Mechanism):
             self.rule, self._rule = rule, self._make(rule)
 
     def _best(self) -> tuple[str, KeepRule]:
-        # At (ε, δ) the truncated geometric rule is optimal for one group; several, and zCDP, may be served better by
-        # Gaussian noise. Laplace is never better than the first: it is for epsilons too small for its table.
+        # At (ε, δ) the truncated geometric rule is optimal for one group; for several groups, and for zCDP, Gaussian
+        # noise may be better. Laplace is never better than truncated geometric: it is for epsilons too small for that
+        # rule's table.
         names = ["truncated_geometric"] if TruncatedGeometric.is_short(*self._per_group()) else ["laplace"]
         names += ["gaussian"] if self._touched > 1 or isinstance(self._guarantee, ZCDP) else []
         made = [(name, self._make(name)) for name in names]
@@ -307,7 +317,7 @@ class PartitionSelection(Mechanism):
         return self._gaussian()
 
     def _per_group(self) -> tuple[Fraction, Fraction]:
-        """The ε and δ at which each group is judged."""
+        """Return the ε and δ at which each group is decided."""
         promise = self._guarantee
         delta = per_output_beta(promise.delta, self._touched)
         if isinstance(promise, ApproxDP):
@@ -318,8 +328,8 @@ class PartitionSelection(Mechanism):
         promise = self._guarantee
         if isinstance(promise, ZCDP):
             return gaussian_threshold(self._touched / (2 * promise.rho), per_output_beta(promise.delta, self._touched))
-        # Half of δ for the noise and half for a group of one unit that passes the threshold. Only coordinates that a
-        # unit touches can differ, so noise that is calibrated for so many numbers serves any number of groups.
+        # Half of δ is for the noise, half for a group of one unit that passes the threshold. Only counts of groups that
+        # a unit is in can differ, so noise calibrated for K numbers is enough for any number of groups.
         half = promise.delta / 2
         noise = Gaussian(
             epsilon=promise.epsilon,
@@ -339,7 +349,7 @@ class PartitionSelection(Mechanism):
 
     @property
     def event(self) -> Event:
-        """Event of one selection, for accountants."""
+        """Event of one release, for accountants."""
         promise = self._guarantee
         if isinstance(promise, ApproxDP):
             return ApproxEvent(promise.epsilon, promise.delta, "partition_selection", relation=self.relation)
@@ -354,9 +364,9 @@ class PartitionSelection(Mechanism):
         """Select the groups to keep.
 
         Args:
-            units: the number of units in each group: an integer, a list or an array of them, and the answer is a truth
-                value, a list or an array, whose length is public; or a mapping from group to number, and the answer is
-                the list of groups kept, in an order and a form that do not depend on the mapping's
+            units: the number of units in each group: an integer, a list or an array; the result is then a bool, a list
+                or an array of bools, whose length is public. Or a mapping from group key to number; the result is then
+                the list of group keys kept, in an order and a form that do not depend on those of the mapping
                 (:mod:`tacit.mechanisms.key_order`): numbers before text, ``True`` and ``1.0`` as ``1``.
         """
         if isinstance(units, Mapping):
@@ -373,11 +383,11 @@ class PartitionSelection(Mechanism):
         return [key for i, key in plain_order(units).items() if kept[i]]
 
     def error(self, beta: Number, k: int = 1) -> int:
-        """The number of units from which on ``k`` groups are all kept but with probability ``beta``."""
+        """Return the number of units from which on ``k`` groups are all kept with probability at least 1 - ``beta``."""
         return self._rule.needed(per_output_beta(beta, k))
 
     def probability_bounds(self, units: int) -> tuple[Fraction, Fraction]:
-        """Rationals that enclose the chance that a group of so many units is kept."""
+        """Return rational bounds on the probability that a group of ``units`` units is kept."""
         return self._rule.probability_bounds(check_count(units, "units", minimum=0))
 
     def __repr__(self) -> str:

@@ -17,9 +17,9 @@ from tacit.core.numbers import Number, exp_bounds
 from tacit.mechanisms.selection_scores import ScoreList, WeightedSelection, check_candidates, log_inverse
 from tacit.noise.selection import select_permute_and_flip
 
-#: The law is a sum of alternating terms, as many as candidates; this many are still quick.
+#: The most candidates for which the law, an alternating sum with one term per candidate, is computed.
 _MOST_FOR_LAW: Final = 200
-#: Coins are rounded to this many bits for the law, outwards.
+#: Bits to which coin probabilities are rounded outwards when the law is computed.
 _BITS: Final = 140
 
 
@@ -68,19 +68,19 @@ class PermuteAndFlip(WeightedSelection):
 
     @property
     def zcdp(self) -> ZCDP:
-        """ε²/2-zCDP, what pure DP implies."""
+        """ε²/2-zCDP, as implied by ε-DP."""
         return self.guarantee.to_zcdp()
 
     def release(self, scores: ScoreList, candidates: Sequence[Any] | None = None) -> Any:
-        """The chosen candidate: an index, or a member of ``candidates``, or a key when scores are a mapping."""
+        """Choose a candidate: return an index, a member of ``candidates``, or a key when ``scores`` is a mapping."""
         read = self._read(scores, candidates)
         return read.label(select_permute_and_flip(read.gaps, 1 / self._scale_in_steps(read)))
 
     def probability_bounds(self, scores: ScoreList) -> list[tuple[Fraction, Fraction]]:
-        """Rationals that enclose the chance of each candidate. Depends on the data: not for publication.
+        """Return rational bounds on the probability of each candidate. They depend on the data: not for publication.
 
-        P(r) = p_r·∫₀¹ Π_{s≠r} (1 - t·p_s) dt with p_s the chance of coin s: t is how much of the random order has
-        passed when r has its turn, and all that came before must have failed.
+        P(r) = p_r·∫₀¹ Π_{s≠r} (1 - t·p_s) dt with p_s the probability of coin s: t is the share of the random order
+        that precedes r, and all coins before r must have failed.
         """
         read = self._read_as_given(scores)
         if len(read.gaps) > _MOST_FOR_LAW:
@@ -100,9 +100,10 @@ class PermuteAndFlip(WeightedSelection):
 
 
 def _turns(coins: list[Fraction], *, up: bool) -> list[Fraction]:
-    """∫₀¹ Π_{s≠r} (1 - t·p_s) dt for every r, for coins rounded ``up`` or down to a fixed number of bits.
+    """Return ∫₀¹ Π_{s≠r} (1 - t·p_s) dt for every r, for coins rounded ``up`` or down to a fixed number of bits.
 
-    Polynomials in t with integer coefficients, in units of 2^-(bits·degree); the factor of r is divided out again.
+    Polynomials in t have integer coefficients, in units of 2^-(bits·degree); the product over all coins is computed
+    once, and the factor of r divided out.
     """
     rounded = [min(-math.floor(-coin * 2**_BITS) if up else math.floor(coin * 2**_BITS), 2**_BITS) for coin in coins]
     product = [1]

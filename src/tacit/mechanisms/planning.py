@@ -40,7 +40,7 @@ from typing import Any, Final, SupportsIndex
 
 from tacit.core import sensitivity
 from tacit.core.cautions import cautions
-from tacit.core.cautions import guess_probability as guess_probability  # a rule of the blackboard, too
+from tacit.core.cautions import guess_probability as guess_probability  # also a textbook rule
 from tacit.core.errors import InputError
 from tacit.core.normal import normal_cdf_bounds
 from tacit.core.numbers import (
@@ -64,7 +64,7 @@ from tacit.mechanisms.mean import Mean
 from tacit.mechanisms.permute_and_flip import PermuteAndFlip
 from tacit.mechanisms.randomized_response import RandomizedResponse
 
-#: Mechanisms, and the words for their error; ``{share}`` is a percentage, ``{off}`` a number of people.
+#: Mechanisms, and the description of their error; ``{share}`` is a percentage, ``{off}`` a number of people.
 MECHANISMS: Final = {
     "laplace": "a count is off by at most {share} of the people ({off})",
     "gaussian": "a count is off by at most {share} of the people ({off})",
@@ -74,14 +74,14 @@ MECHANISMS: Final = {
     "randomized_response": "the share of people who say yes is off by at most {share} of the people",
 }
 
-#: No plan asks for more; it would promise nothing.
+#: Largest epsilon of a plan; a larger one would protect nothing.
 MOST_EPSILON: Final = 400
 _DIGITS: Final = 12
 
 
 @dataclass
 class SampleSizeQuery:
-    """Test for one mechanism whether stated amounts are enough.
+    """Sample-size query for one mechanism: whether given people, epsilon, error and beta are feasible.
 
     Attributes:
         mechanism: one of :data:`MECHANISMS`.
@@ -103,9 +103,9 @@ class SampleSizeQuery:
         return self.mechanism not in ("mean", "randomized_response")
 
     def is_enough(self, *, people: int, epsilon: Fraction, within: Fraction, beta: Fraction) -> bool:
-        """Whether an error above ``within``·``people`` is proven to have probability at most ``beta``.
+        """Return whether an error above ``within``·``people`` provably has probability at most ``beta``.
 
-        More people, more epsilon, a larger error and a larger beta never turn a yes into a no.
+        The result is monotone: more people, more epsilon, a larger error or a larger beta never turn True into False.
         """
         match self.mechanism:
             case "mean":
@@ -118,13 +118,13 @@ class SampleSizeQuery:
                 short = math.floor(within * people) + 1
                 return _worst_choice(exp_bounds(-short / choice.scale)[1], self.outputs) <= beta
             case _:
-                # Calibrating Gaussian noise takes a while, and only a search for epsilon asks for it anew.
+                # Calibrating Gaussian noise is slow, and only a search for epsilon needs it repeatedly.
                 if self._noise is None or epsilon != self._epsilon:
                     self._noise, self._epsilon = self._count_noise(epsilon), epsilon
                 return Fraction(self._noise.error(beta, k=self.outputs)) <= within * people
 
     def smallest_epsilon(self, *, people: int, within: Fraction, beta: Fraction) -> Fraction:
-        """The smallest epsilon that is enough, rounded up to twelve digits."""
+        """Return the smallest epsilon that is enough, rounded up to twelve digits."""
         off = math.floor(within * people)
         if self.delta is not None and off:
             # The mechanism's own search starts from the normal law and needs fewer of the costly calibrations.
@@ -150,7 +150,7 @@ class SampleSizeQuery:
         return sensitivity.histogram(bins=self.outputs, relation=self.relation)
 
     def _count_noise(self, epsilon: Fraction) -> Laplace | Gaussian:
-        """Noise of ``outputs`` counts at once."""
+        """Return the noise mechanism for ``outputs`` counts released together."""
         if self.delta is None:
             return Laplace(epsilon=epsilon, l1_sensitivity=self._moves.l1, relation=self.relation)
         return Gaussian(
@@ -163,11 +163,11 @@ class SampleSizeQuery:
 
 
 def _worst_choice(coin: Fraction, candidates: int) -> Fraction:
-    """The largest chance that permute-and-flip takes a candidate whose own coin shows ``coin``, rounded up.
+    """Return the largest probability that permute-and-flip picks a candidate of coin ``coin``, rounded up.
 
-    At worst one candidate is best and all others have that coin. If B of them succeed the best is taken with
-    probability 1/(B + 1), and E[1/(B + 1)] = (1 - (1 - coin)^k)/(k·coin) for k candidates in all. By the first two
-    terms of the binomial series the chance is below (k - 1)·coin/2 too, which takes over where digits cancel.
+    In the worst case one candidate is best and all others have that probability. If B of them succeed the best is taken
+    with probability 1/(B + 1), and E[1/(B + 1)] = (1 - (1 - coin)^k)/(k·coin) for k candidates in all. By the first two
+    terms of the binomial series it is also below (k - 1)·coin/2, which is used where digits cancel.
     """
     simple = (candidates - 1) * coin / 2
     if coin >= 1 or simple < Fraction(1, 10**15):
@@ -177,15 +177,16 @@ def _worst_choice(coin: Fraction, candidates: int) -> Fraction:
 
 
 def _poll_beta_up(truth: Fraction, people: int, within: Fraction) -> Fraction:
-    """A bound on the chance that the estimated share is off by more than ``within``, for any true answers.
+    """Return a bound on the probability that the estimated share is off by more than ``within``, for any true answers.
 
     The number of yes reports is a sum of independent coins of probability p or q = 1 - p, and the share is off by
-    more than α when that number is off its mean by more than h = (p - q)·α·n. The smallest of three proven bounds:
+    more than α when that number is off its mean by more than h = (p - q)·α·n. The result is the smallest of three
+    proven bounds:
 
     * Hoeffding (1963): 2·exp(-2h²/n);
-    * Chernoff: 2·exp(-n·KL(q + h/n ‖ q)); all coins of the rarer side is the worst mixture;
-    * 2Φ(-2(h - 1)/√n) for h >= 1: unlike coins are no wilder than like ones around their mean (Hoeffding 1956),
-      and like coins obey Zubkov and Serov's normal bound (2013).
+    * Chernoff: 2·exp(-n·KL(q + h/n ‖ q)); the worst case is that all coins have probability q;
+    * 2Φ(-2(h - 1)/√n) for h >= 1: coins of unequal probabilities deviate from their mean no more than
+      equal ones (Hoeffding 1956), which obey Zubkov and Serov's normal bound (2013).
     """
     lie = 1 - truth
     tilt = (truth - lie) * within
@@ -200,7 +201,7 @@ def _poll_beta_up(truth: Fraction, people: int, within: Fraction) -> Fraction:
 
 
 def _kl_down(x: Fraction, y: Fraction) -> Fraction:
-    """The divergence of a coin of probability x from one of y, rounded down."""
+    """Return the Kullback-Leibler divergence KL(x ‖ y) of Bernoulli laws, rounded down."""
     return max(x * log_bounds(x / y)[0] + (1 - x) * log_bounds((1 - x) / (1 - y))[0], Fraction(0))
 
 
@@ -212,7 +213,7 @@ def query_of(
     candidates: SupportsIndex | None,
     relation: Relation | str | None,
 ) -> SampleSizeQuery:
-    """The query for ``mechanism``, its parameters checked; what has no meaning for it is refused."""
+    """Return the query for ``mechanism``; check its parameters, and refuse those that do not apply to it."""
     if mechanism not in MECHANISMS:
         raise InputError("mechanism", f"must be one of {', '.join(MECHANISMS)}, got {mechanism!r}")
     outputs = _only_for("histogram", mechanism, bins, "bins") or _only_for(
@@ -230,7 +231,7 @@ def query_of(
 
 
 def _only_for(owner: str, mechanism: str, value: SupportsIndex | None, parameter: str) -> int:
-    """The number of bins or candidates where the mechanism has them, else 0."""
+    """Return the number of bins or candidates if ``mechanism`` is ``owner``, else 0; refuse one that does not apply."""
     if mechanism != owner:
         if value is not None:
             raise InputError(parameter, f"has no meaning for {mechanism}")
@@ -242,19 +243,19 @@ def _only_for(owner: str, mechanism: str, value: SupportsIndex | None, parameter
 
 @dataclass(frozen=True)
 class SurveyBounds:
-    """Bounds on the error of the unbiased estimate from ``people`` reports that lean by ``gamma`` to the truth."""
+    """Bounds on the error of the unbiased estimate from ``people`` reports, each true with probability 1/2 + γ."""
 
     gamma: Fraction
     people: int
 
     @property
     def textbook(self) -> Fraction:
-        """1/(γ√n), rounded up: holds with probability 3/4, and with far more."""
+        """Textbook bound on the error, 1/(γ√n), rounded up; it holds with probability far above 3/4."""
         return round_up(1 / (self.gamma * sqrt_bounds(Fraction(self.people))[0]))
 
     @property
     def textbook_confidence(self) -> Fraction:
-        """The probability with which Hoeffding's inequality proves the textbook's bound, rounded down: 1 - 2e⁻⁸."""
+        """Probability of the textbook bound by Hoeffding's inequality, 1 - 2e⁻⁸, rounded down."""
         return round_down(1 - 2 * exp_bounds(Fraction(-8))[1])
 
     @property
@@ -263,11 +264,11 @@ class SurveyBounds:
         return (Fraction(1, 4) - self.gamma**2) / (4 * self.gamma**2 * self.people)
 
     def chebyshev(self, beta: Number = "1/4") -> Fraction:
-        """√(variance/β), rounded up: the error is larger with probability at most ``beta``."""
+        """Return √(variance/β), rounded up: the error exceeds it with probability at most ``beta``."""
         return round_up(sqrt_bounds(self.variance / exact_probability(beta, "beta"))[1])
 
     def hoeffding(self, beta: Number = "1/4") -> Fraction:
-        """√(ln(2/β)/8)/(γ√n), rounded up: the error is larger with probability at most ``beta``."""
+        """Return √(ln(2/β)/8)/(γ√n), rounded up: the error exceeds it with probability at most ``beta``."""
         spread = log_bounds(2 / exact_probability(beta, "beta"))[1] / (8 * self.people)
         return round_up(sqrt_bounds(spread)[1] / self.gamma)
 
@@ -282,12 +283,12 @@ class SurveyBounds:
 
 
 def survey_bounds(*, gamma: Number, people: SupportsIndex) -> SurveyBounds:
-    """The bounds for a survey of ``people`` who tell the truth with probability 1/2 + ``gamma``."""
+    """Return the bounds for a survey of ``people`` who tell the truth with probability 1/2 + ``gamma``."""
     return SurveyBounds(RandomizedResponse(gamma=gamma).gamma, check_count(people, "people"))
 
 
 def survey_size(*, gamma: Number, within: Number) -> int:
-    """The people of the blackboard's rule n >= 1/(γ²α²), for an error of α = ``within`` with probability 3/4 and more.
+    """Return the textbook sample size n >= 1/(γ²α²), for an error of α = ``within`` with probability 3/4 or more.
 
     >>> survey_size(gamma="0.25", within="0.05")
     6400
@@ -296,22 +297,22 @@ def survey_size(*, gamma: Number, within: Number) -> int:
 
 
 MOST_PEOPLE: Final = 10**12
-#: Other words for what can be planned.
+#: Aliases of mechanisms.
 ALSO_CALLED: Final = {"count": "laplace", "survey": "randomized_response", "poll": "randomized_response"}
-#: A chance of failure below this is not told apart from it.
+#: Smallest failure probability that a plan distinguishes.
 SMALLEST_BETA: Final = Fraction(1, 10**18)
 
 
 @dataclass(frozen=True)
 class SampleSizePlan:
-    """Four numbers that fit together: with probability ``confidence`` the error is at most ``within``.
+    """A feasible combination of four numbers: with probability ``confidence`` the error is at most ``within``.
 
     Attributes:
         mechanism: one of :data:`MECHANISMS`.
         within: the largest error, as a share of the people.
         confidence: the probability of staying within it, over the noise alone.
-        epsilon: the privacy each person keeps.
-        people: how many people take part.
+        epsilon: ε of each person.
+        people: number of people who take part.
         solved: which of the four was computed from the other three.
         relation: the neighbouring relation of epsilon.
         delta: for Gaussian noise.
@@ -335,16 +336,16 @@ class SampleSizePlan:
 
     @property
     def off_by(self) -> Fraction:
-        """The largest error in people."""
+        """Largest error, as a number of people."""
         return self.within * self.people
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """Sentences about an epsilon or delta of the plan that protects little; usually none."""
+        """Warnings about an epsilon or delta of the plan that protects little; usually none."""
         return cautions(epsilon=self.epsilon, delta=self.delta, people=self.people)
 
     def rows(self) -> list[tuple[str, str]]:
-        """Label and text of every number, rounded the safe way."""
+        """Return label and text of every number, rounded to the safe side."""
         rows = [
             ("people", f"{self.people:,}"),
             ("epsilon", format_up(self.epsilon)),
@@ -380,7 +381,7 @@ def plan(
     candidates: SupportsIndex | None = None,
     relation: Relation | str | None = None,
 ) -> SampleSizePlan:
-    """The missing one of ``within``, ``confidence``, ``epsilon`` and ``people``.
+    """Compute the missing one of ``within``, ``confidence``, ``epsilon`` and ``people``.
 
     Args:
         mechanism: one of :data:`MECHANISMS`; ``count`` and ``survey`` are other words for two of them.
@@ -416,7 +417,7 @@ def plan(
 
 
 def counting_rule(*, within: Number, epsilon: Number) -> SampleSizePlan:
-    """Takes n = ⌈2/(αε)⌉ people for a count with Laplace noise; the plan says what confidence that buys, about 86%.
+    """Plan a count with Laplace noise for n = ⌈2/(αε)⌉ people; the resulting confidence is about 86%.
 
     >>> counting_rule(within="0.01", epsilon="0.1").people
     2000
@@ -426,7 +427,7 @@ def counting_rule(*, within: Number, epsilon: Number) -> SampleSizePlan:
 
 
 def polling_rule(*, within: Number, gamma: Number) -> SampleSizePlan:
-    """Takes n = ⌈1/(γ²α²)⌉ people for randomized response; the plan says what confidence that buys, at least 99.9%.
+    """Plan randomized response for n = ⌈1/(γ²α²)⌉ people; the resulting confidence is at least 99.9%.
 
     >>> polling_rule(within="0.05", gamma="0.25").people
     6400
@@ -445,7 +446,7 @@ _READ: Final[dict[str, Callable[[Any], Any]]] = {
 
 
 def _solve(query: SampleSizeQuery, missing: str, known: dict[str, Any]) -> Fraction | int:
-    """The number called ``missing``, rounded so that the promise holds."""
+    """Compute the number called ``missing``, rounded so that the error bound holds."""
     fixed = {name: value for name, value in known.items() if name != "confidence"}
     if "confidence" in known:
         fixed["beta"] = 1 - known["confidence"]
@@ -471,7 +472,7 @@ def _find_people(holds: Callable[[int], bool]) -> int:
 
 
 def _find_within(holds: Callable[[Fraction], bool], people: int | None) -> Fraction:
-    """The smallest error; where errors are whole numbers of ``people``, one of those."""
+    """Return the smallest feasible error, as a share; with ``people``, it is a whole number of them over ``people``."""
     parts = 10**_DIGITS if people is None else people
     found = _smallest_whole(lambda off: holds(Fraction(off, parts)), 0, parts - 1)
     if found is None:
@@ -491,7 +492,7 @@ def _find_beta(holds: Callable[[Fraction], bool]) -> Fraction:
 
 
 def _smallest_whole(holds: Callable[[int], bool], least: int, most: int) -> int | None:
-    """The smallest whole number from ``least`` to ``most`` at which ``holds``, true from some point on, is true."""
+    """Return the smallest integer from ``least`` to ``most`` at which the monotone ``holds`` is true, or None."""
     if holds(least):
         return least
     low, high = least, 2 * least + 1
@@ -507,6 +508,6 @@ def _smallest_whole(holds: Callable[[int], bool], least: int, most: int) -> int 
 
 
 def _percent_down(confidence: Fraction) -> str:
-    """At least four digits, and as many nines as there are."""
+    """Format a percentage, rounded down, with four digits or more: enough to show all leading nines."""
     digits = 4 if confidence < Fraction(99, 100) else 4 - 2 + len(str(int(1 / (1 - confidence))))
     return f"{float_nearest(round_down(100 * confidence, digits)):.{digits}g}"

@@ -36,7 +36,7 @@ from tacit.noise import entropy
 from tacit.noise.bernoulli import Coin, sample_bernoulli
 from tacit.noise.uniform import sample_below, sample_below_many
 
-#: Beyond this epsilon the odds of a lie are below 10⁻²⁰⁰ and stay there; more lies than allowed are always private.
+#: Above this epsilon the odds of a lie stay just below 10⁻²⁰⁰; lying more often than ε requires is always private.
 _LARGEST_EPSILON: Final = 500
 #: Float quantiles of the beta law are good to about this; the interval is widened by it.
 _QUANTILE_SLACK: Final = 1e-12
@@ -53,7 +53,7 @@ class FrequencyEstimate:
         low: lower end of the interval.
         high: upper end of the interval, which holds the true share with probability at least ``confidence``.
         confidence: the coverage asked for.
-        n: how many reports there were.
+        n: number of reports.
         reported: the share of *reports* that name the category. It leans towards 1/k: for a true share f its
             expectation is q + (p - q)·f, and :meth:`RandomizedResponse.bias` is the difference.
     """
@@ -68,16 +68,16 @@ class FrequencyEstimate:
 
     @property
     def bias(self) -> float:
-        """By how much the plain share of reports is off, as estimated: ``reported`` less ``frequency``."""
+        """Estimated bias of the share of reports: ``reported`` less ``frequency``."""
         return self.reported - self.frequency
 
 
 class RandomizedResponse(Mechanism):
-    """Releases one of a few categories: the true one with probability p, else one of the others at random.
+    """Releases one of k categories: the true one with probability p, otherwise a uniformly random false one.
 
-    Say either ``epsilon`` or, for two categories, the noise rate ``gamma``: the truth is told with probability
-    1/2 + γ, so γ is what a report leans towards the truth. It is the mechanism of the local model, where each person
-    runs it and no party need be trusted with the true answers.
+    State either ``epsilon`` or, for two categories, the noise rate ``gamma``: a report is true with probability 1/2 +
+    γ. It is the mechanism of the local model, where each person runs it and no party need be trusted with the true
+    answers.
 
     Privacy:
         relation: replace-one (a person answers x or answers y; there is no "absent" report).
@@ -139,9 +139,9 @@ class RandomizedResponse(Mechanism):
         n: SupportsIndex,
         categories: SupportsIndex | Sequence[Hashable] | None = None,
     ) -> RandomizedResponse:
-        """The most private randomized response whose frequency from ``n`` reports is off by at most ``within``.
+        """Return the response of the smallest ε whose frequency from ``n`` reports is off by at most ``within``.
 
-        Off by more with probability at most ``beta``, for any one category.
+        The error exceeds ``within`` with probability at most ``beta``, for any one category.
         """
         bound = exact_positive(within, "within")
         n = check_count(n, "n")
@@ -168,17 +168,16 @@ class RandomizedResponse(Mechanism):
 
     @property
     def epsilon(self) -> Fraction:
-        """The ε of the guarantee."""
         return self._epsilon
 
     @property
     def truth(self) -> Fraction:
-        """p: the exact probability that a report is the truth."""
+        """p, the exact probability that a report is true."""
         return self._truth
 
     @property
     def lie(self) -> Fraction:
-        """q: the exact probability of each category that is not the truth."""
+        """q, the exact probability that a report is a given false category."""
         return (1 - self._truth) / (self.k - 1)
 
     @property
@@ -195,20 +194,20 @@ class RandomizedResponse(Mechanism):
 
     @property
     def categories(self) -> tuple[Hashable, ...]:
-        """All possible answers, which are all possible reports."""
+        """Categories: all possible answers, and all possible reports."""
         return self._categories
 
     def release(self, answer: Hashable) -> Hashable:
-        """The report of a person whose true answer is ``answer``."""
+        """Return the randomized report of a person whose true answer is ``answer``."""
         place = self._find(answer, "answer")
         if sample_bernoulli(self._truth):
             return self._categories[place]
-        # Uniform over the k - 1 others: skip over the true place.
+        # Uniform over the k - 1 false categories: skip the index of the true one.
         other = sample_below(self.k - 1)
         return self._categories[other + (other >= place)]
 
     def release_many(self, answers: Iterable[Hashable]) -> list[Hashable]:
-        """One report per person, in the order of ``answers``; the coins are independent."""
+        """Return one report per person, in the order of ``answers``, with independent coins."""
         places = self._find_many(answers, "answers")
         source = entropy.current()
         lies = ~Coin(self._truth).toss_many(len(places), source)
@@ -220,13 +219,13 @@ class RandomizedResponse(Mechanism):
     def estimate(
         self, reports: Iterable[Hashable], confidence: Number = "0.95"
     ) -> FrequencyEstimate | dict[Hashable, FrequencyEstimate]:
-        """Estimate how common each true answer is, from the reports alone; costs no privacy.
+        """Estimate the share of each true answer from the reports alone, at no cost.
 
-        The yes/no response (no ``categories`` given) returns one estimate, of the share of ``True``. Otherwise the
-        answer maps every category to its estimate; each interval holds its own share with probability at least
-        ``confidence``, which for all together asks for a higher one. The interval is Clopper and Pearson's for the
-        expected share of reports, mapped through (λ - q)/(p - q); it covers at every n, also for a fixed group of
-        respondents whose coins are unlike, for ``confidence`` of at least one half.
+        Without ``categories``, for a yes/no response, the result is one estimate, of the share of ``True``. Otherwise
+        it maps every category to its estimate; each interval individually contains its share with probability at least
+        ``confidence``. Joint coverage of all intervals needs a higher confidence. The interval is Clopper and Pearson's
+        for the expected share of reports, mapped through (λ - q)/(p - q); for ``confidence`` of at least one half it
+        covers at every n, also for a fixed group of respondents, whose coins have unequal probabilities.
         """
         places = self._find_many(reports, "reports")
         if not len(places):
@@ -239,7 +238,7 @@ class RandomizedResponse(Mechanism):
         return found[1] if self._binary else dict(zip(self._categories, found, strict=True))
 
     def bias(self, frequency: Number) -> Fraction:
-        """Expected excess of the share of reports over the true share, if that is ``frequency``.
+        """Return the bias of the share of reports: its expectation less the true share ``frequency``.
 
         q + (p - q)·f - f; for two categories (1/2 - γ)·(1 - 2f). No number of people makes it smaller.
 
@@ -250,12 +249,12 @@ class RandomizedResponse(Mechanism):
         return self.lie + (self._truth - self.lie) * share - share
 
     def error(self, beta: Number, n: SupportsIndex, k: SupportsIndex = 1) -> float:
-        """The distance of estimate and true share that any of ``k`` categories exceeds with probability <= ``beta``."""
+        """Return the error of the share that any of ``k`` categories exceeds with probability at most ``beta``."""
         n = check_count(n, "n")
         return float_up(sqrt_bounds(_log_ratio(beta, k) / (2 * n))[1] / (self._truth - self.lie))
 
     def sample_size(self, within: Number, beta: Number, k: SupportsIndex = 1) -> int:
-        """Number of reports for which :meth:`error` is at most ``within``."""
+        """Return the number of reports for which :meth:`error` is at most ``within``."""
         bound = exact_positive(within, "within")
         return max(1, math.ceil(_log_ratio(beta, k) / (2 * (bound * (self._truth - self.lie)) ** 2)))
 
@@ -324,27 +323,28 @@ def _check_gamma(gamma: Number, k: int) -> Fraction:
 
 
 def truth_for(epsilon: Fraction, others: Fraction, digits: int = 36) -> Fraction:
-    """A rational just below e^ε/(e^ε + others), with so many good digits in its distance from 1/(1 + others).
+    """Return a rational just below e^ε/(e^ε + others); its distance from 1/(1 + others) is right to ``digits`` digits.
 
-    Of outputs that are e^ε times as likely as the rest, and of which there is one for every ``others`` of the rest,
-    it is the total probability, rounded in the private direction.
+    It is the total probability of the outputs that are e^ε times as likely as the rest, where there are ``others`` of
+    the rest for each of them; rounded to the private side.
     """
     odds = exp_bounds(min(epsilon, Fraction(_LARGEST_EPSILON)), digits + 42 + 2 * len(str(1 / epsilon)))[0]
     return 1 / (1 + others) + round_down((odds - 1) * others / ((1 + others) * (odds + others)), digits)
 
 
 def _log_ratio(beta: Number, k: SupportsIndex) -> Fraction:
-    """ln(2k/β), rounded up."""
+    """Return ln(2k/β), rounded up."""
     return log_bounds(2 * check_count(k, "k") / exact_probability(beta, "beta"))[1]
 
 
 def clopper_pearson(
     counts: NDArray[np.int64] | int, n: int, tail: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Limits for the expected shares of counts that are sums of n independent, possibly unlike coins.
+    """Return confidence limits for the expected shares of counts of successes among n independent coins.
 
-    Each limit is missed with probability at most ``tail``. The ends next to the border are moved onto it: only there
-    could unlike coins undercut the binomial tail. Quantiles are floats; both limits are moved outwards a little.
+    The coins may have unequal probabilities. Each limit fails with probability at most ``tail``. Limits next to 0 or 1
+    are moved onto it: only there could coins of unequal probabilities undercut the binomial tail. Quantiles are floats;
+    both limits are moved outwards a little.
     """
     found = np.asarray(counts, dtype=np.float64)
     from_below, from_above = success_limit(np.stack((found, n - found)), n, tail)

@@ -3,17 +3,17 @@
 A table over several axes is the sum of its *residuals*: one for each set A of axes, the part of the marginal on A that
 no smaller marginal determines. Residuals are orthogonal, every marginal on B ⊇ A sees the residual of A, and noise of
 precision p on each cell of that marginal, which adds up m cells of the table, sees it with precision p·m, whatever A
-is. So the best linear estimate of the table from several noisy marginals is known in closed form: every residual is the
-mean of what the marginals say of it, weighted by p·m (:class:`LevelBasis`), and a sum of cells on a set S of axes has
-the variance Σ_{A⊆S} |residual A of the sum|²/u_A with u_A = Σ_{B⊇A} p_B·m_B.
+is. So the best linear estimate of the table from several noisy marginals is known in closed form: every residual is
+the mean of its estimates from the marginals, weighted by p·m (:class:`LevelBasis`), and a sum of cells on a set S of
+axes has the variance Σ_{A⊆S} |residual A of the sum|²/u_A with u_A = Σ_{B⊇A} p_B·m_B.
 
 :func:`best_levels` divides a budget among marginals, here called *levels*, so that the sum of variances of all cells of
-some sets is least. Where persons are in one cell each and sets are those of CUBE or ROLLUP this is the optimum that
-residuals with noise of their own reach, since the optimal precisions fall from smaller sets to larger ones; where
-persons are in many cells a marginal of few cells moves far, and the finest cells may be best alone.
+some sets is least. Where each person is in one cell and the sets are those of CUBE or ROLLUP, this sum equals the
+optimum of residuals that are noised individually, since the optimal precisions fall from smaller sets to larger ones;
+where persons are in many cells a marginal of few cells moves far, and the finest cells alone may be best.
 
-Levels that come into query are the wanted sets, the finest cells and all intersections of these: residuals that the
-same wanted sets see need the same precision, and are treated together, so that the number of axes is no limit.
+Candidate levels are the wanted sets, the finest cells and all their intersections: residuals that the same wanted sets
+see need the same precision and are treated together, so the number of axes is not limited.
 
 Everything here is a function of public sizes. Proof: ``residual_basis.proof.md``.
 """
@@ -36,10 +36,10 @@ from tacit.core.numbers import float_nearest
 from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.core.sensitivity import Sensitivity, contributions
 
-#: Places of axes, ascending.
+#: Indices of axes, ascending.
 Axes = tuple[int, ...]
 Name = TypeVar("Name", bound=Hashable)
-#: Parts in which weights of estimates, and shares of a budget, are whole.
+#: Denominators of the weights of estimates and of the shares of a budget.
 _WEIGHT_PARTS: Final = 1 << 16
 _SHARE_PARTS: Final = 512
 #: A level with fewer parts than these is left out, unless a set needs it.
@@ -54,22 +54,22 @@ _STILL: Final = 1e-7
 
 
 def subsets(names: Sequence[Name]) -> list[tuple[Name, ...]]:
-    """All subsets in the order of ``names``, smaller ones first."""
+    """Return all subsets in the order of ``names``, smaller ones first."""
     return [below for size in range(len(names) + 1) for below in itertools.combinations(names, size)]
 
 
 def cell_count(names: Sequence[Name], sizes: Mapping[Name, int]) -> int:
-    """Number of cells of a marginal."""
+    """Return the number of cells of the marginal on ``names``."""
     return math.prod(sizes[name] for name in names)
 
 
 def residual_variance(below: Sequence[Name], names: Sequence[Name], sizes: Mapping[Name, int]) -> float:
-    """Variance of a cell of the marginal on ``names`` for a residual of variance 1 on ``below``."""
+    """Return the variance that a residual of variance 1 on ``below`` adds to a cell of the marginal on ``names``."""
     return math.prod((sizes[name] - 1) / sizes[name] if name in below else 1 / sizes[name] ** 2 for name in names)
 
 
 def packed(groups: int, merged: int) -> int:
-    """The largest Σ c² of whole numbers c from 0 to ``merged`` that add up to ``groups``.
+    """Return the largest Σ c² of whole numbers c from 0 to ``merged`` that add up to ``groups``.
 
     >>> packed(5, 2)
     9
@@ -79,7 +79,7 @@ def packed(groups: int, merged: int) -> int:
 
 
 def intersections(sets: Sequence[Axes], most: int | None = None) -> list[Axes] | None:
-    """All intersections of some sets, the sets included, smaller ones first; None where there are more than ``most``.
+    """Return all intersections of ``sets``, themselves included, smaller ones first; None if more than ``most``.
 
     >>> intersections([(0, 1), (1, 2)])
     [(1,), (0, 1), (1, 2)]
@@ -95,13 +95,13 @@ def intersections(sets: Sequence[Axes], most: int | None = None) -> list[Axes] |
 
 @dataclass(frozen=True)
 class UnitMovement:
-    """Movement of a table, and of sums of its cells, by one unit.
+    """Contribution of one unit to a table, for the sensitivity of the table and of sums of its cells.
 
     Args:
         groups: the most cells of the table that a unit is in.
-        bounds: of what it adds to one.
+        bounds: clipping bounds of a unit's contribution to one cell.
         relation: which databases are neighbours.
-        spread: whether a cell is a vector of counts, which one unit adds at most ``bounds[1]`` to in all.
+        spread: whether a cell is a vector of counts, to which one unit adds at most ``bounds[1]`` in total.
     """
 
     groups: int
@@ -110,7 +110,7 @@ class UnitMovement:
     spread: bool = False
 
     def at(self, merged: int, cells: int) -> Sensitivity:
-        """Of ``cells`` sums over ``merged`` cells of the table each."""
+        """Return the sensitivity of ``cells`` sums, each over ``merged`` cells of the table."""
         if merged == 1:
             known = None if self.spread else cells
             return contributions(bounds=self.bounds, max_groups=self.groups, groups=known, relation=self.relation)
@@ -131,7 +131,7 @@ class UnitMovement:
 
     @property
     def largest(self) -> Fraction:
-        """The largest size of what a unit adds to one cell."""
+        """Largest absolute contribution of a unit to one cell."""
         return max(abs(self.bounds[0]), abs(self.bounds[1]))
 
 
@@ -142,7 +142,7 @@ class LevelBasis:
     Args:
         sizes: number of values along each axis.
         levels: the axes of each marginal that is measured.
-        precisions: of the noise on a cell of each, relative to one another.
+        precisions: precision (1/variance) of the noise on a cell of each level, up to a common factor.
     """
 
     sizes: tuple[int, ...]
@@ -151,21 +151,21 @@ class LevelBasis:
 
     @property
     def denominator(self) -> int:
-        """By which estimates are multiplied, so that they are whole."""
+        """Factor that makes all estimates whole numbers."""
         return _WEIGHT_PARTS * math.prod(self.sizes)
 
     def merged(self, level: int) -> int:
-        """Number of cells of the table that a cell of a level adds up."""
+        """Return the number of cells of the table that one cell of the level adds up."""
         return math.prod(size for axis, size in enumerate(self.sizes) if axis not in self.levels[level])
 
     def measured(self, table: NDArray[Any], level: int) -> NDArray[Any]:
-        """A level of a table whose first axes are these: exact sums; any further axes stay."""
+        """Return the exact marginal of a level; axes of ``table`` beyond ``sizes`` are kept."""
         others = tuple(axis for axis in range(len(self.sizes)) if axis not in self.levels[level])
         return np.asarray(table.sum(axis=others)) if others else table
 
     def estimates(self, noisy: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """The cells of the table times the denominator, in Python's own integers, from one array for each level."""
-        # Any further axes stay, as in :meth:`measured`.
+        """Return estimates of the cells, times the denominator, as Python integers, from one noisy array per level."""
+        # Axes beyond ``sizes`` are kept, as in :meth:`measured`.
         further = noisy[0].shape[len(self.levels[0]) :]
         table = np.zeros((*self.sizes, *further), dtype=object)
         for level, (axes, array) in enumerate(zip(self.levels, noisy, strict=True)):
@@ -175,12 +175,12 @@ class LevelBasis:
         return table
 
     def noise_weights(self, weights: NDArray[Any]) -> list[NDArray[Any]]:
-        """The weights of the noises of each level in a weighted sum of estimates, times the denominator."""
+        """Return, per level, the weight of each noise in a weighted sum of estimates, times the denominator."""
         return [self._applied(level, self.measured(weights, level)) for level in range(len(self.levels))]
 
     @lru_cache(maxsize=4096)  # noqa: B019 - bases are small, and few
     def set_noise(self, kept: Axes) -> tuple[tuple[int, int, int], ...]:
-        """The noise of a cell on some axes: level, weight times the denominator, and how many noises have it."""
+        """Return the noises in a cell of the marginal on ``kept``: level, weight times the denominator, and number."""
         place = tuple(0 if axis in kept else slice(None) for axis in range(len(self.sizes)))
         weights = np.zeros(self.sizes, dtype=np.int64)
         weights[place] = 1
@@ -191,7 +191,7 @@ class LevelBasis:
         return tuple(found)
 
     def _applied(self, level: int, array: NDArray[Any]) -> NDArray[Any]:
-        """The symmetric map from a level to its own part of the estimates, times the denominator."""
+        """Map a level's marginal to its term of the estimates, times the denominator; the map is symmetric."""
         axes = self.levels[level]
         total: NDArray[Any] = np.zeros_like(array)
         for kept, factor in self._factors[level]:
@@ -201,10 +201,10 @@ class LevelBasis:
 
     @cached_property
     def _factors(self) -> tuple[tuple[tuple[Axes, int], ...], ...]:
-        """For each level the sums over all but some of its axes, and how often each enters.
+        """For each level, pairs of axes to keep and the factor of the sums over its remaining axes.
 
-        Residuals whose least intersection of levels is C are together the means over all axes outside C, less those of
-        smaller intersections.
+        The residuals whose smallest enclosing intersection of levels is C are, in total, the means over all axes
+        outside C, less those of smaller intersections.
         """
         found = []
         for level, axes in enumerate(self.levels):
@@ -218,9 +218,9 @@ class LevelBasis:
 
     @cached_property
     def _weights(self) -> dict[Axes, dict[int, int]]:
-        """For each intersection of levels the weights of those that see it, whole parts that add up to all of them.
+        """For each intersection of levels, the weight of each level that contains it, in parts of ``_WEIGHT_PARTS``.
 
-        A residual is seen by the levels that see the least intersection around it.
+        A residual is seen by the levels that contain its smallest enclosing intersection.
         """
         found: dict[Axes, dict[int, int]] = {}
         for residual in intersections(self.levels) or ():
@@ -239,7 +239,7 @@ class LevelBasis:
 
 @lru_cache(maxsize=512)
 def _alone(sets: tuple[Axes, ...]) -> dict[Axes, dict[Axes, int]]:
-    """For each of some sets, smaller ones first, which of them enter in itself less all smaller ones, and how often."""
+    """Return, for each set, its Möbius coefficients: itself less the parts of its subsets; ``sets`` ascend in size."""
     found: dict[Axes, dict[Axes, int]] = {}
     for each in sets:
         own: Counter[Axes] = Counter({each: 1})
@@ -254,14 +254,14 @@ def _alone(sets: tuple[Axes, ...]) -> dict[Axes, dict[Axes, int]]:
 def best_levels(
     sizes: tuple[int, ...], sets: tuple[Axes, ...], moved: UnitMovement, *, norm: int, power: int
 ) -> tuple[tuple[Axes, Fraction], ...] | None:
-    """Levels and their shares of a budget with nearly the least sum of variances over the cells of some sets.
+    """Return levels and their shares of a budget, with nearly the least sum of variances over the cells of ``sets``.
 
     Args:
         sizes: number of values along each axis.
         sets: axes of the cells that are wanted.
         moved: how far one person moves the table.
         norm: 2 where noise follows the l2 norm of a person's movement, 1 where it follows l1.
-        power: with which power of its share the precision of a level grows.
+        power: p, where the precision of a level is proportional to its share to the power of p.
 
     Returns:
         None where the finest cells alone are about as good, there is nothing to choose, or there are too many sets.
@@ -273,7 +273,7 @@ def best_levels(
         return None
     cells = {each: cell_count(each, dict(enumerate(sizes))) for each in levels}
     merged = {each: cells[axes] // cells[each] for each in levels}
-    # Residuals with the same least level around them, all together: how many there are, and in how many sets.
+    # Residuals with the same smallest enclosing level, in total: their number, and the number of sets that see them.
     alone = _alone(tuple(levels))
     claims = {
         each: float(
@@ -295,7 +295,7 @@ def best_levels(
     if problem.variance({each: share / _SHARE_PARTS for each, share in shares.items()}) > _WORTH * finest:
         return None
     found = tuple((each, Fraction(share, _SHARE_PARTS)) for each, share in shares.items())
-    # The finest cells need not be measured, but where they are alone there is nothing to combine.
+    # The finest cells need not be a level; but where they are the only level there is nothing to combine.
     return None if [each for each, _ in found] == [axes] else found
 
 
@@ -313,13 +313,15 @@ class _Division:
         return np.array([[float(set(below) <= set(each)) for below in self.claims] for each in self.gains])
 
     def variance(self, shares: Mapping[Axes, float]) -> float:
-        """The sum of variances."""
         seen = np.array([gain * shares.get(each, 0.0) ** self.power for each, gain in self.gains.items()]) @ self._sees
         pairs = zip(self.claims.values(), seen.tolist(), strict=True)
         return math.fsum(claim / each if each else math.inf for claim, each in pairs if claim)
 
     def best(self) -> dict[Axes, float]:
-        """Multiplicative steps: at the optimum every level that has a share gains as much from a little more of it."""
+        """Return the best shares, by multiplicative steps.
+
+        At the optimum all levels of positive share gain equally from a small increase of their share.
+        """
         gains, claims = np.array([*self.gains.values()]), np.array([*self.claims.values()])
         shares = np.full(len(gains), 1 / len(gains))
         for _ in range(_ITERATIONS):
@@ -335,7 +337,7 @@ class _Division:
 
 
 def _whole(problem: _Division, wanted: Sequence[Axes]) -> dict[Axes, int]:
-    """The best shares in whole parts; levels with few are left out, unless a set needs them."""
+    """Return the best shares in whole parts; levels with few parts are left out, unless a set needs them."""
     best = problem.best()
     parts = {each: round(share * _SHARE_PARTS) for each, share in best.items()}
     parts = {each: part if part >= _LEAST_PARTS else 0 for each, part in parts.items()}
@@ -348,9 +350,9 @@ def _whole(problem: _Division, wanted: Sequence[Axes]) -> dict[Axes, int]:
 
 
 def rounded_table(top: NDArray[Any], bottom: int) -> NDArray[Any]:
-    """Whole numbers near ``top / bottom`` whose sums along any axes are near those of the table too.
+    """Round ``top / bottom`` to whole numbers so that sums along any axes stay near the exact ones.
 
-    Sums of all cells up to a place are rounded, and cells are their differences: a cell on d axes is off by at most
+    Cumulative sums along all axes are rounded, and cells are their differences: a cell on d axes is off by at most
     2^(d-1), however many cells of the table it adds up, and the sum of all by at most a half.
     """
     sums = top.astype(object)

@@ -28,19 +28,18 @@ class RoundedNoise:
 
     @cached_property
     def sampler(self) -> RoundedNormal:
-        """Draws from the distribution."""
         return RoundedNormal(self.sigma2)
 
     def quantile(self, beta: Fraction) -> int:
-        """The smallest w with P(|X| > w) <= ``beta``, where P(|X| > w) = 2·Φ(-(w + 1/2)/σ)."""
+        """Return the smallest w with P(|X| > w) = 2·Φ(-(w + 1/2)/σ) <= ``beta``."""
         normal = normal_quantile_bounds(1 - beta / 2)[1] * sqrt_bounds(self.sigma2)[1]
         return max(math.ceil(normal - Fraction(1, 2)), 0)
 
     @property
     def proxy(self) -> Fraction:
-        """The σ² of discrete Gaussian noise whose tails are at least these: σ² + 1/12 and a little more.
+        """σ² of discrete Gaussian noise whose tails are at least as large: σ² + 1/12 and a little more.
 
-        Tails grow with σ, so a small one has the bound of 1/6, where it is least.
+        Tails grow with σ, so a σ² below 1/6 gets the bound at 1/6, where the bound is least.
         """
         sigma2 = max(self.sigma2, _LEAST_PROXY)
         return 12 * sigma2**2 / (12 * sigma2 - 1)
@@ -98,12 +97,12 @@ class RoundedGaussian(AdditiveNoise):
 
     @property
     def event(self) -> GaussianEvent:
-        """The normal noise before it is rounded; rounding gives nothing more away."""
+        """Event of the normal noise before rounding; rounding is post-processing."""
         return GaussianEvent(self.l2_sensitivity / self._guarantee.mu, self.l2_sensitivity, relation=self.relation)
 
     @property
     def sigma2(self) -> Fraction:
-        """σ², exactly, of the noise before it is rounded."""
+        """Exact σ² of the noise before rounding."""
         return (self.l2_sensitivity / self._guarantee.mu) ** 2
 
     @property

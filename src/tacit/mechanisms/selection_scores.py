@@ -7,8 +7,8 @@ A selection mechanism sees only *gaps*: how many steps each candidate's score li
   sensitivity and epsilon fix alone. Rounding to the nearest point moves a score by at most half a step, so two
   neighbours' scores differ by at most one step more than declared; the mechanism reckons with that.
 
-Noise that is *added* needs a public step for fractions too (``additive``): a step that came from the data's own
-denominators would show in the noise.
+Where noise is *added* (``additive``), fractions need a public step too: a step taken from the denominators in the data
+would show in the noise.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Scores:
 
     Attributes:
         gaps: steps below the best, one per candidate; the best has 0. Integers of any size where 64 bits are too few.
-        step: the worth of one step in the scores' own unit.
+        step: length of one step, in the unit of the scores.
         rounded: whether scores were rounded to the step, which enlarges their sensitivity by one step.
         labels: the candidates, or ``None`` when they are known by index.
     """
@@ -73,7 +73,7 @@ T = TypeVar("T")
 
 
 class Selection(Mechanism, Generic[T]):
-    """The parameters and the reading of scores that all selection mechanisms share."""
+    """Base class of selection mechanisms: their parameters, and the conversion of scores to gaps."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Selection(Mechanism, Generic[T]):
 
     @property
     def sensitivity(self) -> Fraction:
-        """Distance by which one unit can move any one score, at most."""
+        """The furthest that one unit can move any one score."""
         return self._sensitivity
 
     @property
@@ -110,7 +110,7 @@ class Selection(Mechanism, Generic[T]):
 
     @property
     def scale(self) -> Fraction:
-        """The score difference that is worth a factor e: 2Δ/ε, and Δ/ε for monotone scores."""
+        """Score difference that changes a probability by a factor of e: 2Δ/ε, or Δ/ε for monotone scores."""
         return self._scale_of(self._sensitivity)
 
     @abstractmethod
@@ -121,11 +121,11 @@ class Selection(Mechanism, Generic[T]):
         return read_scores(scores, candidates, grid=self._grid, additive=additive)
 
     def _read_as_given(self, scores: ScoreList) -> Scores:
-        """Scores for a table of the law, which is not released: a mapping's in the mapping's own order."""
+        """Read scores in the order of ``scores``, also of a mapping; only for laws that are not released."""
         return read_scores(list(scores.values()) if isinstance(scores, Mapping) else scores, None, grid=self._grid)
 
     def _scale_in_steps(self, scores: Scores) -> Fraction:
-        """The scale for these scores in their own steps, with the sensitivity that rounding may have enlarged."""
+        """Return the scale in steps of ``scores``; the sensitivity is a step larger where scores were rounded."""
         return self._scale_of(self._sensitivity + scores.rounded * scores.step) / scores.step
 
     def _scale_of(self, sensitivity: Fraction) -> Fraction:
@@ -136,7 +136,7 @@ class Selection(Mechanism, Generic[T]):
         return Grid.for_noise(self.scale, self._sensitivity, 1, LARGEST_SCALE)
 
     def _loss_up(self, log_odds: Fraction) -> Fraction:
-        """scale·log_odds, enlarged (by about 2⁻²⁴ of itself) so that it also holds for scores that were rounded."""
+        """Return scale·log_odds, enlarged by a relative 2⁻²⁴ or so to cover the rounding of scores."""
         step = self._grid.step
         return self._scale_of(self._sensitivity + step) * log_odds + step
 
@@ -146,7 +146,7 @@ class Selection(Mechanism, Generic[T]):
 
 
 class WeightedSelection(Selection[Any]):
-    """A choice of one candidate whose law is known: better ones are likelier by exp(score/scale)."""
+    """A mechanism that chooses one candidate by a known law, with odds of the form exp(score/scale)."""
 
     @classmethod
     def for_error(
@@ -160,7 +160,7 @@ class WeightedSelection(Selection[Any]):
         monotone: bool = False,
         relation: Relation | str = ADD_REMOVE,
     ) -> Self:
-        """The most private one whose choice falls more than ``within`` below the best with probability <= ``beta``."""
+        """Return the mechanism of the smallest ε with ``error(beta, candidates, optimal) <= within``."""
 
         def make(epsilon: Number, kind: type[Self] = cls) -> Self:
             return kind(epsilon=epsilon, sensitivity=sensitivity, monotone=monotone, relation=relation)
@@ -172,31 +172,31 @@ class WeightedSelection(Selection[Any]):
         return make(calibrate_epsilon(lambda epsilon: make(epsilon).error(beta, candidates, optimal), within, start))
 
     def error(self, beta: Number, candidates: SupportsIndex, optimal: SupportsIndex = 1) -> float:
-        """Distance of the choice below the best score, exceeded with probability at most ``beta``.
+        """Return the distance below the best score that the choice exceeds with probability at most ``beta``.
 
         Args:
             beta: the probability that the bound may fail.
-            candidates: how many there are.
-            optimal: how many of them are known to share the best score.
+            candidates: number of candidates.
+            optimal: number of candidates that are known to share the best score.
         """
         return float_up(self._loss_up(self._log_odds(beta, candidates, optimal)))
 
     def probabilities(self, scores: ScoreList) -> list[float]:
-        """The chance of each candidate, right to the last digit or so. Depends on the data: not for publication."""
+        """Return the probability of each candidate, to about the last digit; data-dependent, not for publication."""
         return [float_nearest((low + high) / 2) for low, high in self.probability_bounds(scores)]
 
     @abstractmethod
     def probability_bounds(self, scores: ScoreList) -> list[tuple[Fraction, Fraction]]:
-        """Rationals that enclose the chance of each candidate. Depends on the data: not for publication."""
+        """Return rational bounds on the probability of each candidate. They depend on the data: not for publication."""
 
     @staticmethod
     @abstractmethod
     def _log_odds(beta: Number, candidates: SupportsIndex, optimal: SupportsIndex) -> Fraction:
-        """Scales by which the choice lies below the best, exceeded with probability at most ``beta``; rounded up."""
+        """Return the error in units of the scale that the choice exceeds with probability <= ``beta``; rounded up."""
 
 
 def check_monotone(monotone: bool, relation: Relation) -> bool:
-    """Scores can only be declared monotone where the relation lets them be."""
+    """Refuse ``monotone`` under a relation that does not allow it."""
     if not isinstance(monotone, bool):
         raise InputError("monotone", f"must be True or False, not {type(monotone).__name__}")
     if monotone and relation is not ADD_REMOVE:
@@ -214,24 +214,24 @@ def check_candidates(candidates: SupportsIndex, optimal: SupportsIndex = 1) -> t
 
 
 def calibrate_epsilon(error: Callable[[Fraction], float], within: Number, start: Fraction) -> Fraction:
-    """The smallest epsilon, to ten digits and rounded up, whose error bound is at most ``within``."""
+    """Return the smallest epsilon, rounded up to ten digits, whose error bound is at most ``within``."""
     bound = exact_positive(within, "within")
     return smallest_that(lambda epsilon: error(epsilon) <= bound, start / bound)
 
 
 def log_inverse(ratio: Fraction, beta: Number) -> Fraction:
-    """ln(ratio/β), rounded up and at least 0."""
+    """Return max(ln(ratio/β), 0), rounded up."""
     return max(log_bounds(ratio / exact_probability(beta, "beta"))[1], Fraction(0))
 
 
 def read_scores(scores: ScoreList, candidates: Sequence[Any] | None, *, grid: Grid, additive: bool = False) -> Scores:
-    """Scores as integer gaps, exactly.
+    """Convert scores to integer gaps, exactly.
 
     Args:
         scores: numbers, one per candidate, or a mapping from candidate to score, read in the public order of its keys.
-        candidates: what the numbers belong to; left out, candidates are known by their index.
+        candidates: labels of the numbers; left out, candidates are known by their index.
         grid: the public grid for scores that have to be rounded.
-        additive: whether noise will be added; then only whole numbers keep a step of their own.
+        additive: whether noise will be added; then all but whole numbers are rounded to the public grid.
     """
     values, labels = _split(scores, candidates)
     array = _as_array(values)
@@ -247,7 +247,7 @@ def read_scores(scores: ScoreList, candidates: Sequence[Any] | None, *, grid: Gr
     common = math.lcm(*(number.denominator for number in numbers))
     best = max(numbers)
     gaps = [int((best - number) * common) for number in numbers]
-    # Saturating these would be at a level that depends on the data's own denominators; they stay as long as they are.
+    # Not saturated: the level would depend on the denominators in the data.
     kind = np.int64 if max(gaps) <= LARGEST_GAP else object
     return Scores(np.array(gaps, dtype=kind), Fraction(1, common), False, labels)
 
@@ -283,7 +283,7 @@ def _listed(values: Any, parameter: str) -> Any:
 
 
 def _as_array(values: Any) -> NDArray[Any] | None:
-    """An int64 or float64 array where the values are all of one such kind; ``None`` where they need a closer look."""
+    """Return an int64 or float64 array if all values are of that one kind, else ``None``."""
     if isinstance(values, np.ndarray):
         kind = values.dtype.kind
         if kind == "f" and values.dtype.itemsize <= 8:
@@ -300,7 +300,7 @@ def _as_array(values: Any) -> NDArray[Any] | None:
 
 
 def _exact_numbers(values: Any) -> tuple[list[Fraction], set[type]]:
-    """The numbers, and which kinds there are: ``int``, ``float``, or ``Fraction`` for all others."""
+    """Return the numbers as Fractions, and the set of their types: ``int``, ``float``, or ``Fraction`` for the rest."""
     listed = values.tolist() if isinstance(values, np.ndarray) and values.dtype.kind == "u" else values
     kinds = {_kind(value) for value in listed}
     return [_exact_number(value) for value in listed], kinds
@@ -331,7 +331,7 @@ def _exact_number(value: Any) -> Fraction:
 
 
 def _rounded(values: NDArray[np.float64], grid: Grid) -> NDArray[np.int64]:
-    """Floats in steps, at most 2⁶² in size: clamping there moves no two scores further apart."""
+    """Round floats to steps, clamped to 2⁶² in size: clamping moves no two scores further apart."""
     if not np.isfinite(values).all():
         raise InputError("scores", "must be finite; map NaN and infinities to a public value first")
     most = math.ldexp(float(LARGEST_GAP), grid.exponent)
@@ -339,7 +339,7 @@ def _rounded(values: NDArray[np.float64], grid: Grid) -> NDArray[np.int64]:
 
 
 def _saturated(values: list[int]) -> NDArray[np.int64]:
-    """Steps below the best, for numbers of any size."""
+    """Return the gaps below the largest of integers of any size, saturated."""
     best = max(values)
     return np.array([min(best - value, LARGEST_GAP) for value in values], dtype=np.int64)
 

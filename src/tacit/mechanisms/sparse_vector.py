@@ -36,12 +36,12 @@ _PARTS: Final = 10**6
 
 
 class SparseVector(Mechanism):
-    """Releases, for each number of a stream, whether it is above a threshold; stops after ``positives`` yes-answers.
+    """Releases, for each number of a stream, whether it is above a threshold; stops after ``positives`` yes answers.
 
-    One object is one stream: :meth:`ask` as long as it answers. Queries may depend on earlier answers. Answers
-    "below" are free, in any number. When the yes-answers are used up, every further query raises
+    One object is one stream of queries (:meth:`ask`), which may depend on earlier answers. "Below" answers are free, in
+    any number. When the "above" answers are used up, every further query raises
     :class:`~tacit.core.errors.BudgetError`. A stream cannot be copied, pickled or carried over a fork, because the
-    copy would answer again at no charge.
+    copy would answer again at no cost.
 
     Privacy:
         relation: as given, add/remove by default.
@@ -116,7 +116,7 @@ class SparseVector(Mechanism):
         whole: bool = True,
         relation: Relation | str = ADD_REMOVE,
     ) -> SparseVector:
-        """The most private stream whose :meth:`error` over ``queries`` is at most ``within``."""
+        """Return the stream of the smallest ε whose :meth:`error` over ``queries`` is at most ``within``."""
         make = partial(
             cls, sensitivity=sensitivity, threshold=threshold, positives=positives,
             monotone=monotone, whole=whole, relation=relation,
@@ -142,7 +142,7 @@ class SparseVector(Mechanism):
 
     @property
     def sensitivity(self) -> Fraction:
-        """Distance by which one unit can move any one number of the stream, at most."""
+        """The furthest that one unit can move any one number of the stream."""
         return self._sensitivity
 
     @property
@@ -157,15 +157,15 @@ class SparseVector(Mechanism):
 
     @property
     def left(self) -> int:
-        """Number of yes-answers left; public, since the answers are."""
+        """Remaining number of "above" answers; public, since the answers are."""
         return self._left
 
     def ask(self, value: int | float) -> bool:
-        """Whether ``value`` is above the threshold, both with noise."""
+        """Return whether ``value`` plus noise is above the threshold plus noise."""
         return self._ask(self._units(value))
 
     def ask_value(self, value: int | float) -> int | float | None:
-        """``None`` where :meth:`ask` would say no; where it would say yes, the value with fresh noise."""
+        """Return ``value`` plus fresh noise where :meth:`ask` would return True, else ``None``."""
         if self._value_noise is None:
             raise InputError("epsilon_values", "must be stated when the stream is made for it to release values")
         units = self._units(value)
@@ -175,7 +175,7 @@ class SparseVector(Mechanism):
         return noisy if self._grid is None else self._grid.to_float(noisy)
 
     def release(self, values: Iterable[int | float]) -> list[bool]:
-        """Ask about one value after the other; the answers end with the last yes that the stream has to give."""
+        """Ask about one value after the other; the answers end with the last "above" answer that remains."""
         answers: list[bool] = []
         for value in check_iterable(values, "values", "a list of numbers"):
             answers.append(self.ask(value))
@@ -184,7 +184,10 @@ class SparseVector(Mechanism):
         return answers
 
     def error(self, beta: Number, queries: SupportsIndex) -> float:
-        """α: how far from the threshold a number may lie on the wrong side, over all ``queries``, but for β."""
+        """Return α, which the distance of any misjudged number from the threshold exceeds with probability <= β.
+
+        The probability is that over all ``queries``.
+        """
         half = exact_probability(beta, "beta") / 2
         threshold = LaplaceNoise(self._threshold_scale).quantile(half)
         query = LaplaceNoise(self._query_scale).quantile(per_output_beta(half, check_count(queries, "queries")))
@@ -192,7 +195,7 @@ class SparseVector(Mechanism):
         return float_up((threshold + query + (self._grid is not None)) * self._step)
 
     def value_error(self, beta: Number, k: SupportsIndex = 1) -> float:
-        """Bound on the errors of ``k`` values of :meth:`ask_value`, exceeded with probability at most ``beta``."""
+        """Return a bound that the error of any of ``k`` values of :meth:`ask_value` exceeds with probability <= β."""
         if self._value_noise is None:
             raise InputError("epsilon_values", "must be stated when the stream is made for it to release values")
         largest = LaplaceNoise(self._value_noise.scale).quantile(per_output_beta(beta, check_count(k, "k")))
@@ -218,7 +221,10 @@ class SparseVector(Mechanism):
         self._epsilons = (first, rest - first, third)
 
     def _share(self) -> Fraction:
-        """1/(1 + (2c)^(2/3)), or with c in place of 2c, in millionths; any share is private, this one is accurate."""
+        """Return the share of ε₁ in ε₁ + ε₂: 1/(1 + (2c)^(2/3)), or c in place of 2c if monotone, in millionths.
+
+        Any share is private; this one gives the smallest error.
+        """
         moved = self._positives * (1 if self._monotone else 2)
         return Fraction(min(max(round(_PARTS / (1 + math.cbrt(moved**2))), 1), _PARTS - 1), _PARTS)
 
@@ -256,7 +262,7 @@ class SparseVector(Mechanism):
         return self._grid.to_unit(float(readings.array[0]))
 
     def _ask(self, units: int) -> bool:
-        # The lock makes counting and answering one step: two threads must not both get the last yes.
+        # The lock makes counting and answering one step: two threads must not both get the last "above" answer.
         with self._lock:
             if os.getpid() != self._pid:
                 raise AccountingError("this sparse vector was made in another process, which may be asking it too")

@@ -21,9 +21,9 @@ from tacit.noise.selection import select_exponential
 
 
 class TopK(Selection[list[Any]]):
-    """Releases k different candidates in the order of their choosing, each by the exponential mechanism at ε/k.
+    """Releases k different candidates in the order in which they are chosen, each by the exponential mechanism at ε/k.
 
-    Peeling (choose, take out, choose again) has the same law as adding Gumbel noise once and reporting the k largest.
+    Peeling (choose, remove, choose again) has the same law as adding Gumbel noise once and reporting the k largest.
 
     Privacy:
         relation: as given, add/remove by default.
@@ -78,7 +78,7 @@ class TopK(Selection[list[Any]]):
         monotone: bool = False,
         relation: Relation | str = ADD_REMOVE,
     ) -> TopK:
-        """The most private one whose :meth:`error` is at most ``within``."""
+        """Return the mechanism of the smallest ε whose :meth:`error` is at most ``within``."""
 
         def make(epsilon: Number) -> TopK:
             return cls(epsilon=epsilon, k=k, sensitivity=sensitivity, monotone=monotone, relation=relation)
@@ -103,7 +103,7 @@ class TopK(Selection[list[Any]]):
         return self._k
 
     def release(self, scores: ScoreList, candidates: Sequence[Any] | None = None) -> list[Any]:
-        """The chosen candidates, first choice first."""
+        """Choose k candidates and return them, first choice first."""
         read = self._read(scores, candidates)
         if len(read.gaps) < self._k:
             raise InputError("scores", f"must be of at least k = {self._k} candidates, got {len(read.gaps)}")
@@ -116,7 +116,7 @@ class TopK(Selection[list[Any]]):
         return chosen
 
     def error(self, beta: Number, candidates: SupportsIndex) -> float:
-        """Distance of the i-th choice below the i-th best score, for all i at once but with probability ``beta``."""
+        """Return a bound on how far any i-th choice is below the i-th best score, exceeded with probability <= β."""
         total = check_candidates(candidates)[0]
         return float_up(self._loss_up(log_inverse(Fraction(total * self._k), beta)))
 

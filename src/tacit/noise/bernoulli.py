@@ -13,13 +13,13 @@ from tacit.noise import entropy
 from tacit.noise.entropy import BitSource
 from tacit.noise.uniform import LazyUniform
 
-#: Digits of a uniform that are drawn at once: for one coin, and for each of many.
+#: Binary digits of a uniform that are drawn at once: for one coin, and for each of many.
 _ONE_DRAW: Final = 64
 _MANY_DRAWS: Final = 16
 
 
 class Coin:
-    """A coin that shows True with exactly ``probability``, prepared once and tossed often.
+    """Sampler of True with exactly ``probability``; prepared once, for many tosses.
 
     The leading digits of a lazily revealed uniform are compared with those of the probability; more are drawn only
     if they are equal.
@@ -33,13 +33,13 @@ class Coin:
         self._short_cut = math.floor(probability * 2**_MANY_DRAWS)
 
     def toss(self, source: BitSource | None = None) -> bool:
-        """One toss."""
+        """Draw True with exactly ``probability``."""
         source = source or entropy.current()
         word = source.word()
         return word < self._cut if word != self._cut else self._settle(word, _ONE_DRAW, source)
 
     def toss_many(self, count: int, source: BitSource | None = None) -> NDArray[np.bool_]:
-        """``count`` independent tosses."""
+        """Draw ``count`` independent tosses."""
         source = source or entropy.current()
         digits = source.words(-(-count // 4)).view(np.uint16)[:count]
         if self._short_cut >> _MANY_DRAWS:
@@ -58,7 +58,7 @@ class Coin:
 
 
 def sample_bernoulli(probability: Fraction, source: BitSource | None = None) -> bool:
-    """True with exactly ``probability``: is a lazily revealed uniform below it?
+    """Draw True with exactly ``probability``: whether a lazily revealed uniform is below it.
 
     Two binary digits are revealed on average, whatever the denominator.
     """

@@ -2,11 +2,11 @@
 
 Everything random in Tacit is made of bits that come from :func:`current`, and those come from the operating system:
 single draws read ``os.urandom`` through a small pool, bulk draws read an AES-256-CTR keystream whose key and counter
-are fresh from ``os.urandom`` for every request. A keystream serves one request and is then forgotten, so nothing
-that is held in memory says anything about the noise of earlier ones.
+are fresh from ``os.urandom`` for every request. A keystream serves one request and is then discarded, so nothing held
+in memory reveals the noise of earlier requests.
 
 * *Threads.* Each thread has its own pool; no lock, no shared position.
-* *Fork.* A child must never see bits its parent holds. ``os.register_at_fork`` empties the pools, and every draw
+* *Fork.* A child must never use bits that its parent holds. ``os.register_at_fork`` empties the pools, and every draw
   compares the process id as well, for children made by foreign code that runs no Python hooks.
 * *Pickling and copying* give a new, empty source.
 * *No seed.* There is no parameter, variable or environment setting that makes noise repeatable. Tests replace
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _POOL_WORDS: Final = 512
-#: From this many words on a keystream is faster than the system call, its set-up included.
+#: From this number of words on, a keystream is faster than the system call, its set-up included.
 _KEYSTREAM_FROM: Final = 512
 _ZEROS: Final = memoryview(bytes(1 << 18))
 
@@ -36,13 +36,13 @@ class BitSource(Protocol):
     """Independent fair bits, in three sizes."""
 
     def word(self) -> int:
-        """64 bits, as an integer from 0 to 2⁶⁴ - 1."""
+        """Draw 64 bits, as an integer from 0 to 2⁶⁴ - 1."""
 
     def bits(self, count: int) -> int:
-        """``count`` bits, as an integer from 0 to 2^count - 1."""
+        """Draw ``count`` bits, as an integer from 0 to 2^count - 1."""
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """``count`` times 64 bits, as an array that the caller may overwrite."""
+        """Draw ``count`` words of 64 bits, as an array that the caller may overwrite."""
 
 
 class SystemEntropy:
@@ -61,7 +61,6 @@ class SystemEntropy:
         return SystemEntropy, ()
 
     def word(self) -> int:
-        """64 bits."""
         if self._pid != os.getpid():
             self._forget()
         if not self._pool:
@@ -69,7 +68,7 @@ class SystemEntropy:
         return self._pool.pop()
 
     def bits(self, count: int) -> int:
-        """``count`` bits; what is left of a word is kept for the next call."""
+        """Draw ``count`` bits; unused bits of a word are kept for the next call."""
         if self._pid != os.getpid():
             self._forget()
         while self._spare_bits < count:
@@ -81,7 +80,6 @@ class SystemEntropy:
         return result
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """``count`` words."""
         import numpy as np  # a command that only reads the ledger waits for bits alone
 
         if count < _KEYSTREAM_FROM:
@@ -99,7 +97,7 @@ def _keystream(count: int) -> NDArray[np.uint64]:
 
     seed = os.urandom(48)
     encryptor = Cipher(algorithms.AES(seed[:32]), modes.CTR(seed[32:])).encryptor()
-    # The cipher wants room for one more block than it writes.
+    # The cipher needs room for one more block than it writes.
     room = np.empty(count + 2, dtype=np.uint64)
     target = room.data.cast("B")
     for start in range(0, 8 * count, len(_ZEROS)):
@@ -111,7 +109,7 @@ _local = threading.local()
 
 
 def current() -> BitSource:
-    """The bit source of this thread."""
+    """Return the bit source of this thread."""
     try:
         source: SystemEntropy = _local.source
     except AttributeError:

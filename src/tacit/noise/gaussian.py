@@ -1,11 +1,12 @@
 """Discrete Gaussian noise: P(x) ∝ exp(-x²/(2σ²)) on the integers, for any rational σ² > 0.
 
-*Many draws of a large σ at once*: blocks from a table, half a word and little arithmetic for each. Numbers fall into
+*Many draws of a large σ at once* use a table of blocks: half a word and little arithmetic per draw. Numbers fall into
 blocks of 2^e, on both sides of zero, e such that σ is 32 to 64 blocks wide. A word of 32 bits, of 64 for a σ from 2²²
 on, proposes: its first 16 digits an entry of a table, which names a block, and its last e digits a place in the block.
-The k-th block of a side has R_k entries that keep whatever they propose, as many as the least likely number of the
-block allows, and E_k entries that toss a coin, so that all numbers are kept in proportion to exp(-x²/(2σ²)). One more
-entry stands for all numbers beyond the blocks. About 96 in 100 proposals need no coin. Proof: ``gaussian.proof.md``.
+The k-th block of a side has R_k entries that always accept, as many as the least likely number of the
+block allows, and E_k entries that accept by a coin, so that all numbers are accepted in proportion to exp(-x²/(2σ²)).
+One more entry stands for all numbers beyond the blocks. About 96 in 100 proposals need no coin. Proof:
+``gaussian.proof.md``.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from tacit.noise.inversion import accept_exp, accept_exp_many
 from tacit.noise.laplace import DiscreteLaplace, with_signs
 from tacit.noise.uniform import LazyUniform, sample_below
 
-#: Smallest σ for which blocks are worth it: they hold 32 numbers at least.
+#: Smallest σ for which blocks are used: they then hold at least 32 numbers.
 SMALLEST_SIGMA: Final = 1 << 10
 _ENTRY_DIGITS: Final = 16
 _ENTRIES: Final = 1 << _ENTRY_DIGITS
@@ -34,22 +35,22 @@ _ENTRIES: Final = 1 << _ENTRY_DIGITS
 _REACH: Final = 8
 #: Proposals handled at a time, so that every intermediate array stays in the processor's cache.
 _BLOCK_CHUNK: Final = 1 << 15
-#: Digits of a coin that are drawn at once.
+#: Binary digits of a coin that are drawn at once.
 _COIN_DIGITS: Final = 64
 #: More than the relative error of any float here; see the proof.
 _GUARD: Final = 1e-9
 
 
 class GaussianBlocks:
-    """The table for noise of ``sigma2`` = σ², with 2¹⁰ <= σ <= 2⁴⁰.
+    """Proposal table for noise of ``sigma2`` = σ², with 2¹⁰ <= σ <= 2⁴⁰.
 
     Attributes:
         digits: e; blocks hold 2^e numbers.
-        blocks: how many there are on each side of zero.
-        scale: the whole number A; x is kept in proportion to A·exp(-x²/(2σ²)).
-        sure: R_k, entries of each block without a coin: those from zero upwards, then those from -1 downwards.
-        tossed: E_k, entries with a coin, likewise; then one entry for the tail, and spare ones.
-        width: digits of a word.
+        blocks: number of blocks on each side of zero.
+        scale: the whole number A; x is accepted in proportion to A·exp(-x²/(2σ²)).
+        sure: R_k, entries of each block without a coin: blocks from zero upwards, then those from -1 downwards.
+        tossed: E_k, entries of each block with a coin, in the same order; then one for the tail, and spare ones.
+        width: binary digits of a word.
     """
 
     def __init__(self, sigma2: Fraction) -> None:
@@ -66,7 +67,7 @@ class GaussianBlocks:
         every = np.floor(densities[:-1] * (self.scale * (1 + _GUARD))).astype(np.int64) + 1
         sure = np.floor(densities[1:] * (self.scale * (1 - _GUARD))).astype(np.int64)
         self.sure, tossed = np.tile(sure, 2), np.tile(every - sure, 2)
-        # Entries that are left over propose nothing.
+        # Spare entries propose nothing.
         self.tossed = np.concatenate((tossed, [1, _ENTRIES - 1 - 2 * int(every.sum())]))
         #: Entries below this one need no coin.
         self.first_tossed = int(self.sure.sum())
@@ -80,7 +81,7 @@ class GaussianBlocks:
         # Downwards from -1, so that zero is in one block alone.
         firsts = np.arange(self.blocks)
         first = np.concatenate((firsts, -firsts - 1, [0, 0])) << self.digits
-        #: First number of the block of each entry, which a place is added to.
+        #: First number of the block of each entry, to which the place in the block is added.
         self._first = np.concatenate((np.repeat(first[:-2], self.sure), first[self._tossed_block])).astype(number)
         self._place = self._word((1 << self.digits) - 1)
         self._behind_entry = self._word(self.width - _ENTRY_DIGITS)
@@ -91,7 +92,7 @@ class GaussianBlocks:
         self.tail_coins = math.ceil(chance * 2**_COIN_DIGITS)
 
     def draws(self, count: int, source: BitSource) -> NDArray[np.int64]:
-        """That many draws: first one proposal for each, then more for those that were dropped."""
+        """Draw ``count`` numbers: one proposal for each, then more in place of the rejected ones."""
         drawn, missing = self._proposed(count, source)
         while len(missing):
             again, dropped = self._proposed(len(missing) + len(missing) // 12 + 32, source)
@@ -101,7 +102,7 @@ class GaussianBlocks:
         return drawn
 
     def _proposed(self, count: int, source: BitSource) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
-        """That many proposals, and the places of those that are not kept, about 2 in 100."""
+        """Return ``count`` proposals, and the indices of the rejected ones, about 2 in 100."""
         numbers = np.empty(count, dtype=np.int64)
         chunk = min(count, _BLOCK_CHUNK)
         entry_room, first_room = np.empty(chunk, dtype=np.intp), np.empty(chunk, dtype=self._first.dtype)
@@ -124,14 +125,17 @@ class GaussianBlocks:
         return numbers, unsure[~kept]
 
     def _words(self, count: int, source: BitSource) -> NDArray[Any]:
-        """Words of as many digits as the table needs."""
+        """Draw ``count`` words of ``width`` binary digits."""
         words: NDArray[Any] = source.words(-(-count * self.width // 64)).view(self._word)
         return words[:count]
 
     def _decided(
         self, blocks: NDArray[np.int64], found: NDArray[np.int64], places: NDArray[np.intp], source: BitSource
     ) -> NDArray[np.bool_]:
-        """Coins at some places, by the chance of each number; ``found`` of the tail are drawn into place."""
+        """Toss the coins of the proposals at ``places`` and return which are accepted.
+
+        Numbers beyond the blocks are drawn here and written to ``found``.
+        """
         tail = 2 * self.blocks
         coins = source.words(len(places))
         wanted = found[places].astype(np.float64)
@@ -164,7 +168,10 @@ class GaussianBlocks:
         return kept
 
     def _far(self, source: BitSource) -> tuple[int, Fraction]:
-        """A number beyond the blocks, in ranges that double, and A over its chance in steps of a block's place."""
+        """Propose a number beyond the blocks, from ranges that double; return it and A over its probability.
+
+        The probability is in units of 2^-e, the probability of one place in a block.
+        """
         doubled = 0
         while source.bits(1):
             doubled += 1
@@ -174,7 +181,7 @@ class GaussianBlocks:
         return -size if source.bits(1) else size, Fraction(self.scale * self.blocks << (2 * doubled + 2))
 
     def _settled(self, number: int, factor: Fraction, sure: int, tossed: int, uniform: LazyUniform) -> bool:
-        """Whether sure + tossed·U < factor·exp(-x²/(2σ²)), in exact arithmetic."""
+        """Decide in exact arithmetic whether sure + tossed·U < factor·exp(-x²/(2σ²)), for x = ``number``."""
         rate = Fraction(number * number) / (2 * self.sigma2)
         while True:
             low, high = exp_bounds(-rate, 20 + uniform.width * 3 // 10)
@@ -187,7 +194,7 @@ class GaussianBlocks:
 
 @lru_cache(maxsize=8)
 def blocks_for(sigma2: Fraction) -> GaussianBlocks:
-    """The table of a σ², made once."""
+    """Return the table of a σ²; cached."""
     return GaussianBlocks(sigma2)
 
 
@@ -196,31 +203,31 @@ LARGEST_SIGMA: Final = 1 << 40
 
 #: Proposals handled at a time, so that every intermediate array stays in the processor's cache.
 _CHUNK: Final = 1 << 14
-#: Up to this many draws one at a time are faster than arrays.
+#: Up to this number of draws, drawing one at a time is faster than arrays.
 _FEW: Final = 24
-#: From this many draws on a table of blocks is worth its making.
+#: From this number of draws on, it is faster to make a table of blocks.
 _MANY: Final = 2048
 
 
 class DiscreteGaussian:
-    """Noise with parameter ``sigma2`` = σ².
+    """Sampler of discrete Gaussian noise of parameter ``sigma2`` = σ².
 
-    A discrete Laplace proposal Y of scale t near σ is kept with probability exp(-(|Y| - σ²/t)² / (2σ²)); what is
-    kept is discrete Gaussian (Canonne, Kamath and Steinke 2020, algorithm 3). About three in four are kept.
+    A discrete Laplace proposal Y of scale t near σ is accepted with probability exp(-(|Y| - σ²/t)² / (2σ²)); accepted
+    proposals are discrete Gaussian (Canonne, Kamath and Steinke 2020, algorithm 3). About three in four are accepted.
     """
 
     __slots__ = ("_center", "_half_width", "_proposals", "_scale", "sigma2")
 
     def __init__(self, sigma2: Fraction) -> None:
         self.sigma2 = sigma2
-        # Any t gives the same law; this one keeps the most proposals, from tiny σ to large.
+        # Any t gives the same law; this one accepts the most proposals, from tiny σ to large.
         self._scale = Fraction(math.isqrt(math.ceil((sigma2 + Fraction(1, 10)) * 2**20)), 2**10)
         self._proposals = DiscreteLaplace(self._scale)
         self._center = float_nearest(sigma2 / self._scale)
         self._half_width = float_nearest(1 / (2 * sigma2))
 
     def sample(self, source: BitSource | None = None) -> int:
-        """One draw, of any size."""
+        """Draw one integer, of any size."""
         source = source or entropy.current()
         while True:
             proposal = self._proposals.sample(source)
@@ -229,7 +236,7 @@ class DiscreteGaussian:
                 return proposal
 
     def sample_many(self, count: int, source: BitSource | None = None) -> NDArray[np.int64]:
-        """``count`` independent draws, for a sigma up to 2⁴⁰."""
+        """Draw ``count`` independent integers, for a σ up to 2⁴⁰."""
         if self._scale > LARGEST_SIGMA:
             raise InputError(
                 "sigma", f"must be at most 2**40 for arrays of noise, got about {float_nearest(self._scale):g}"
@@ -242,7 +249,7 @@ class DiscreteGaussian:
         result = np.empty(count, dtype=np.int64)
         filled = 0
         while filled < count:
-            # The number still missing fixes how many proposals are drawn; an excess of kept ones is dropped.
+            # The number of proposals depends only on the number still missing; an excess of accepted ones is dropped.
             proposals = min(_CHUNK, (count - filled) * 3 // 2 + 16)
             kept = self._candidates(proposals, source)[: count - filled]
             result[filled : filled + len(kept)] = kept

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 #: Digits of U in one word; the remaining bit is the sign.
 DIGITS: Final = 63
-#: Words below this have too few leading digits for the float bound and are always settled: one in 2¹⁶.
+#: Words below this have too few leading digits for the float bound and are always settled exactly: one in 2¹⁶.
 SMALLEST_DECIDABLE: Final = 1 << (DIGITS - 16)
 #: Bound on the error of (c - ln U) in floating point, per unit of scale; see the proof.
 GUARD: Final = 2.0**-45
-#: Error that callers of the coins may make in a rate below 12; the rest of the guard is taken.
+#: Error in a rate below 12 that callers of :func:`accept_exp` may make; the rest of the guard is used up.
 RATE_ERROR: Final = 96 * 2.0**-53
 #: Relative error that the proof allows ``log``: 4 units in the last place, where 1 is usual.
 LOG_ERROR: Final = 2.0**-50
@@ -51,7 +51,7 @@ _SMALLEST_WORD: Final = np.uint64(2 * SMALLEST_DECIDABLE)
 
 
 class LogInversion:
-    """⌊scale · (offset - ln U)⌋, with offset 0 or, if ``folded``, ln(2 / (1 + exp(-1/scale))).
+    """Sampler of ⌊scale · (offset - ln U)⌋, with offset 0 or, if ``folded``, ln(2 / (1 + exp(-1/scale))).
 
     Unfolded it is geometric, P(X >= k) = exp(-k/scale). Folded it is the absolute value of a discrete Laplace:
     P(X >= k) = 2·exp(-k/scale) / (1 + exp(-1/scale)) for k >= 1.
@@ -71,7 +71,7 @@ class LogInversion:
         self.guard = float_up(scale) * GUARD
 
     def one(self, word: int, source: BitSource) -> int:
-        """The value of one word, its sign bit ignored."""
+        """Return the value for one word; its sign bit is ignored."""
         digits = word >> 1
         if digits >= SMALLEST_DECIDABLE:
             value = self._scale * (self._offset - math.log(digits * _UNIT))
@@ -81,10 +81,10 @@ class LogInversion:
         return self.settle(LazyUniform(source, digits, DIGITS))
 
     def many(self, words: NDArray[np.uint64], source: BitSource) -> NDArray[np.float64]:
-        """The values of many words, sign bits ignored, as whole floats below 2⁵³."""
+        """Return the values for many words as whole floats below 2⁵³; their sign bits are ignored."""
         values = (words >> _ONE).view(np.int64).astype(np.float64)
         values *= _UNIT
-        # A word of zeros gives ln 0 and then nonsense; like every small word it is settled whatever that is.
+        # A word of zeros gives ln 0; like every small word it is settled exactly, so its float value is not used.
         with np.errstate(divide="ignore", invalid="ignore"):
             np.log(values, out=values)
             np.subtract(self._offset, values, out=values)
@@ -99,7 +99,7 @@ class LogInversion:
         return whole
 
     def settle(self, uniform: LazyUniform) -> int:
-        """The value for ``uniform`` in decimals of enough digits, revealing digits of U until it is certain."""
+        """Return the value for ``uniform``, computed in decimals, revealing digits of U until it is certain."""
         while True:
             if uniform.low > 0:
                 precision = _digits_for(uniform) + len(str(math.ceil(self.scale)))
@@ -120,7 +120,7 @@ class LogInversion:
             uniform.reveal()
 
     def _decimals(self, precision: int) -> tuple[Decimal, Decimal]:
-        """Scale and offset, correctly rounded and right to a few units in the last place, respectively."""
+        """Return the scale, correctly rounded, and the offset, right to a few units in the last place."""
         if precision not in self._decimals_at:
             context = decimal_context(precision)
             low, high = self._offset_bounds(precision)
@@ -139,10 +139,10 @@ class LogInversion:
 
 
 def accept_exp(exact_rate: Callable[[], Fraction], approximate_rate: float, source: BitSource) -> bool:
-    """True with probability exactly exp(-rate): is -ln U above the rate?
+    """Draw True with probability exactly exp(-rate): whether -ln U is above the rate.
 
     ``approximate_rate`` is the rate in floating point, right to within ``RATE_ERROR`` wherever it is below 12;
-    ``exact_rate`` is asked only where that cannot decide.
+    ``exact_rate`` is called only where that cannot decide.
     """
     digits = source.word() >> 1
     if digits >= SMALLEST_DECIDABLE:
@@ -155,7 +155,7 @@ def accept_exp(exact_rate: Callable[[], Fraction], approximate_rate: float, sour
 def accept_exp_many(
     exact_rate: Callable[[int], Fraction], approximate_rates: NDArray[np.float64], source: BitSource
 ) -> NDArray[np.bool_]:
-    """One :func:`accept_exp` per element; ``exact_rate(i)`` is asked only for the few that floats cannot decide."""
+    """Draw one :func:`accept_exp` per element; ``exact_rate(i)`` is called only where floats cannot decide."""
     words = source.words(len(approximate_rates))
     margins = (words >> _ONE).view(np.int64).astype(np.float64)
     margins *= _UNIT
@@ -173,7 +173,7 @@ def accept_exp_many(
 
 
 def _settle_exp(rate: Fraction, uniform: LazyUniform) -> bool:
-    """Whether U < exp(-rate), in exact arithmetic."""
+    """Decide in exact arithmetic whether U < exp(-rate)."""
     while True:
         low, high = exp_bounds(-rate, _digits_for(uniform))
         if uniform.high <= low:
@@ -184,7 +184,7 @@ def _settle_exp(rate: Fraction, uniform: LazyUniform) -> bool:
 
 
 def _digits_for(uniform: LazyUniform) -> int:
-    """Decimal digits at which enclosures are finer than what is known of U, so that U alone limits a decision."""
+    """Return the decimal digits at which bounds are finer than the known digits of U, so that U alone decides."""
     return 15 + uniform.width * 3 // 10
 
 
@@ -208,7 +208,7 @@ def check_log() -> None:
 
 
 class Geometric:
-    """P(X = k) = (1 - e^-rate)·e^(-rate·k) for k = 0, 1, 2, …, exactly, for any rational rate > 0."""
+    """Exact sampler of P(X = k) = (1 - e^-rate)·e^(-rate·k), k = 0, 1, 2, …, for any rational rate > 0."""
 
     __slots__ = ("_inversion", "rate")
 
@@ -217,11 +217,11 @@ class Geometric:
         self._inversion = LogInversion(1 / rate, folded=False)
 
     def sample(self, source: BitSource | None = None) -> int:
-        """One draw."""
+        """Draw one integer."""
         source = source or entropy.current()
         return self._inversion.one(source.word(), source)
 
     def sample_many(self, count: int, source: BitSource | None = None) -> NDArray[np.int64]:
-        """``count`` independent draws, for a rate of at least 2⁻³⁴."""
+        """Draw ``count`` independent integers, for a rate of at least 2⁻³⁴."""
         source = source or entropy.current()
         return self._inversion.many(source.words(count), source).astype(np.int64)

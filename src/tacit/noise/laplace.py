@@ -20,12 +20,12 @@ LARGEST_SCALE: Final = 1 << 40
 _ONE: Final = np.uint64(1)
 #: Words handled at a time, so that every intermediate array stays in the processor's cache.
 _CHUNK: Final = 1 << 14
-#: Up to this many draws one at a time are faster than arrays.
+#: Up to this number of draws, drawing one at a time is faster than arrays.
 _FEW: Final = 24
 
 
 class DiscreteLaplace:
-    """Two-sided geometric noise of ``scale``.
+    """Sampler of two-sided geometric noise of ``scale``.
 
     One word makes one draw: 63 digits of a uniform give |X| by inversion of its exact tail, the last bit gives the
     sign. Zero has no sign, and the inverted tail already counts it once, so nothing is thrown away.
@@ -39,14 +39,14 @@ class DiscreteLaplace:
         self._blocks = _Blocks(scale) if scale > LARGEST_FAST_SCALE else None
 
     def sample(self, source: BitSource | None = None) -> int:
-        """One draw, of any size."""
+        """Draw one integer, of any size."""
         source = source or entropy.current()
         word = source.word()
         size = self._inversion.one(word, source)
         return -size if word & 1 else size
 
     def sample_many(self, count: int, source: BitSource | None = None) -> NDArray[np.int64]:
-        """``count`` independent draws, for a scale up to 2⁴⁰."""
+        """Draw ``count`` independent integers, for a scale up to 2⁴⁰."""
         if self.scale > LARGEST_SCALE:
             raise InputError("scale", f"must be at most 2**40 for arrays of noise, got {float_nearest(self.scale):g}")
         source = source or entropy.current()
@@ -60,7 +60,7 @@ class DiscreteLaplace:
         return result
 
     def sizes_and_signs(self, count: int, source: BitSource) -> tuple[NDArray[np.float64], NDArray[np.uint64]]:
-        """``count`` absolute values as whole floats, and words whose lowest bit is the sign."""
+        """Draw ``count`` absolute values as whole floats, and words whose lowest bit is the sign."""
         if self._blocks is not None:
             sizes, words = self._blocks.sizes_and_signs(count, source)
         else:
@@ -72,7 +72,7 @@ class DiscreteLaplace:
 
 
 def with_signs(sizes: NDArray[np.float64], words: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """The signed integers that :meth:`DiscreteLaplace.sizes_and_signs` described."""
+    """Return the signed integers for the result of :meth:`DiscreteLaplace.sizes_and_signs`."""
     result = sizes.astype(np.int64)
     negative = np.negative((words & _ONE).view(np.int64))
     # Two's complement: (x ^ -1) + 1 is -x, (x ^ 0) + 0 is x.
@@ -82,11 +82,11 @@ def with_signs(sizes: NDArray[np.float64], words: NDArray[np.uint64]) -> NDArray
 
 
 class _Blocks:
-    """Noise of a scale too large for one float inversion, as whole blocks of 2^j and a remainder.
+    """Sampler for a scale too large for one float inversion: a number of blocks of 2^j, and a remainder.
 
     If G is geometric with scale t, then ⌊G/m⌋ is geometric with scale t/m, G mod m has weights exp(-r/t), and the
-    two are independent. With m a power of two and t/m about 2²⁰, blocks are cheap to invert, and a remainder drawn
-    uniformly is kept with probability exp(-r/t), above 1 - 2⁻²⁰. A sign is then added and -0 drawn again.
+    two are independent. With m a power of two and t/m about 2²⁰, the number of blocks is cheap to invert, and a uniform
+    remainder is accepted with probability exp(-r/t), above 1 - 2⁻²⁰. A sign is then added, and -0 is rejected.
     """
 
     __slots__ = ("_blocks", "_digits", "_scale")

@@ -1,8 +1,8 @@
 """Rounded normal noise: normal noise of variance σ² rounded to whole numbers, for any rational σ² > 0.
 
-The size of a normal number is k + u, with k whole and u in [0, 1). A proposal k of weight exp(-k²/(2σ²)), a half of the
-discrete Gaussian, and a uniform u are kept with probability exp(-(2ku + u²)/(2σ²)); what is kept has the density of the
-size. Digits of u are revealed only as far as the decision needs them, and rounding needs the first alone. Proof:
+The size of a normal number is k + u, with k whole and u in [0, 1). A proposal k of weight exp(-k²/(2σ²)), half of the
+discrete Gaussian, and a uniform u are accepted with probability exp(-(2ku + u²)/(2σ²)); accepted ones have the density
+of the size. Digits of u are revealed only as far as the decision needs them; rounding needs only the first. Proof:
 ``rounded_normal.proof.md``.
 """
 
@@ -21,7 +21,7 @@ from tacit.noise.entropy import BitSource
 from tacit.noise.gaussian import LARGEST_SIGMA, DiscreteGaussian
 from tacit.noise.uniform import LazyUniform
 
-#: Digits of a uniform that floats hold.
+#: Binary digits of a uniform that a float holds.
 _DIGITS: Final = 53
 _UNIT: Final = 2.0**-_DIGITS
 #: Distance between a coin and its chance from which floats decide; the proof file derives less than an eighth of it.
@@ -36,7 +36,7 @@ _LARGEST: Final = 1 << 900
 
 
 class RoundedNormal:
-    """Noise with P(x) = Φ((x + 1/2)/σ) - Φ((x - 1/2)/σ) on the integers, σ² = ``sigma2``."""
+    """Sampler of P(x) = Φ((x + 1/2)/σ) - Φ((x - 1/2)/σ) on the integers, σ² = ``sigma2``."""
 
     __slots__ = ("_half_width", "_most", "_proposals", "sigma2")
 
@@ -47,7 +47,7 @@ class RoundedNormal:
         self._most = min(max(math.ceil(_STEEP * sigma2) - 1, 0), _LARGEST)
 
     def sample(self, source: BitSource | None = None) -> int:
-        """One draw, of any size."""
+        """Draw one integer, of any size."""
         source = source or entropy.current()
         while True:
             proposal = self._proposals.sample(source)
@@ -61,14 +61,14 @@ class RoundedNormal:
                 return -rounded if negative else rounded
 
     def sample_many(self, count: int, source: BitSource | None = None) -> NDArray[np.int64]:
-        """``count`` independent draws, for a sigma up to 2⁴⁰."""
+        """Draw ``count`` independent integers, for a σ up to 2⁴⁰."""
         source = source or entropy.current()
         if count <= _FEW and self.sigma2 <= LARGEST_SIGMA**2:
             return np.array([self.sample(source) for _ in range(count)], dtype=np.int64)
         result = np.empty(count, dtype=np.int64)
         filled = 0
         while filled < count:
-            # The number still missing fixes how many proposals are drawn; an excess of kept ones is dropped.
+            # The number of proposals depends only on the number still missing; an excess of accepted ones is dropped.
             kept = self._candidates(min(_CHUNK, (count - filled) * 5 // 2 + 32), source)[: count - filled]
             result[filled : filled + len(kept)] = kept
             filled += len(kept)
@@ -102,7 +102,7 @@ class RoundedNormal:
         return self._settle(size, digits, coin, source)
 
     def _settle(self, size: int, digits: int, coin: int, source: BitSource) -> bool:
-        """Whether a uniform coin is below exp(-(2·size·u + u²)/(2σ²)), revealing digits of both until it is certain."""
+        """Decide whether a uniform coin is below exp(-(2·size·u + u²)/(2σ²)), revealing digits of both as needed."""
         fraction, uniform = LazyUniform(source, digits, _DIGITS), LazyUniform(source, coin, _DIGITS)
         while True:
             precision = 20 + fraction.width * 3 // 10

@@ -1,13 +1,13 @@
 """Choosing among runs of equally good candidates with exactly the weights of the exponential mechanism.
 
 A run is a number of candidates (``lengths``) that share one integer ``gap`` below the best score. A run of length l and
-gap g weighs l·exp(-rate·g), for one rational ``rate``. There may be far more candidates than could be listed: each
-step of a grid between two values is one.
+gap g weighs l·exp(-rate·g), for one rational ``rate``. There may be far more candidates than could be listed: for
+example, each grid step between two values.
 
 Every run is proposed with the weight l·2⁻ᵉ, where e is a whole number with 2⁻ᵉ >= exp(-rate·g), and the proposal is
-kept with probability exp(-rate·g)·2ᵉ, so that what is kept has the right law. Weights l·2⁻ᵉ are integers once they are
-multiplied by 2ᶜ for a large c; runs with e beyond c have together less than one part in 2⁶⁴ and share one proposal
-that is thinned out. Proof: ``runs.proof.md``.
+accepted with probability exp(-rate·g)·2ᵉ, so that the accepted one has the right law. Weights l·2⁻ᵉ are integers once
+they are multiplied by 2ᶜ for a large c; runs with e beyond c have together less than one part in 2⁶⁴ and share one
+proposal that is thinned out. Proof: ``runs.proof.md``.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _START: Final = 64
 def select_run(
     lengths: NDArray[np.int64], gaps: NDArray[Any], rate: Fraction, source: BitSource | None = None
 ) -> tuple[int, int]:
-    """A run, and a candidate in it counted from 0, each candidate with probability proportional to exp(-rate·gap).
+    """Sample (run, index of a candidate in it) by the exponential mechanism: P(candidate) ∝ exp(-rate · gap).
 
     Args:
-        lengths: candidates of each run; they add up to less than 2⁶².
-        gaps: of each run that is not empty; the best one need not be 0.
-        rate: above 0.
-        source: of random bits.
+        lengths: number of candidates of each run; they add up to less than 2⁶².
+        gaps: gap of each run that is not empty; the smallest one need not be 0.
+        rate: rate of the exponential, above 0.
+        source: source of random bits.
     """
     source = source or entropy.current()
     there = np.flatnonzero(lengths)
@@ -78,7 +78,7 @@ def select_run(
 
 
 def _kept(loss: Fraction, exponent: int, source: BitSource) -> bool:
-    """True with probability exp(-loss)·2ᵉ: is a uniform that begins with e zeros below exp(-loss)?"""
+    """Draw True with probability exp(-loss)·2ᵉ: whether a uniform that begins with e zeros is below exp(-loss)."""
     uniform = LazyUniform(source, source.bits(_START), _START + exponent)
     while True:
         low, high = exp_bounds(-loss, 15 + uniform.width * 3 // 10)

@@ -20,7 +20,7 @@ from tacit.noise.uniform import sample_below, sample_below_many
 
 
 def flip_coins(gaps: NDArray[Any], rate: Fraction, source: BitSource | None = None) -> NDArray[np.bool_]:
-    """For each gap an independent coin that shows True with probability exactly exp(-rate·gap)."""
+    """Toss for each gap an independent coin that is True with probability exactly exp(-rate·gap)."""
     source = source or entropy.current()
     if gaps.dtype == np.int64:
         rates = gaps.astype(np.float64)
@@ -32,11 +32,11 @@ def flip_coins(gaps: NDArray[Any], rate: Fraction, source: BitSource | None = No
 
 
 def select_exponential(gaps: NDArray[Any], rate: Fraction, source: BitSource | None = None) -> int:
-    """An index with probability proportional to exp(-rate·gap): the exponential mechanism.
+    """Sample an index by the exponential mechanism: P(i) ∝ exp(-rate · gap[i]).
 
-    A uniformly drawn candidate is kept with the probability of its weight, else all starts again; the first one
-    kept has the right law. The best candidate has weight 1, so at most ``len(gaps)`` tries are expected; they are
-    made in batches, and the first success of a batch is the answer.
+    Rejection sampling: a uniformly drawn candidate is accepted with probability equal to its weight; the first one
+    accepted has the right law. The best candidate has weight 1, so at most ``len(gaps)`` tries are expected; they are
+    made in batches, and the first success of a batch is the result.
     """
     source = source or entropy.current()
     batch = 64
@@ -49,7 +49,7 @@ def select_exponential(gaps: NDArray[Any], rate: Fraction, source: BitSource | N
 
 
 def select_permute_and_flip(gaps: NDArray[Any], rate: Fraction, source: BitSource | None = None) -> int:
-    """The index that permute-and-flip would return.
+    """Sample an index by permute-and-flip.
 
     The mechanism walks the candidates in random order, flips each one's coin, and stops at the first success.
     Coins and order are independent, so flipping all coins first and then choosing uniformly among the successes

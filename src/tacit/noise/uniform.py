@@ -12,7 +12,7 @@ from tacit.noise.entropy import BitSource
 
 
 def sample_below(bound: int, source: BitSource | None = None) -> int:
-    """An integer from 0 to ``bound`` - 1, each equally likely: draw bits, and again while they reach ``bound``."""
+    """Draw a uniform integer from 0 to ``bound`` - 1: draw bits, and again while they reach ``bound``."""
     source = source or entropy.current()
     width = (bound - 1).bit_length()
     while (value := source.bits(width)) >= bound:
@@ -21,7 +21,7 @@ def sample_below(bound: int, source: BitSource | None = None) -> int:
 
 
 def sample_below_many(bound: int, count: int, source: BitSource | None = None) -> NDArray[np.int64]:
-    """``count`` independent :func:`sample_below` for a bound up to 2⁶²."""
+    """Draw ``count`` independent :func:`sample_below` for a bound up to 2⁶²."""
     source = source or entropy.current()
     shift = np.uint64(64 - max((bound - 1).bit_length(), 1))
     kept: list[NDArray[np.int64]] = []
@@ -38,8 +38,8 @@ def sample_below_many(bound: int, count: int, source: BitSource | None = None) -
 class LazyUniform:
     """A uniform real U in [0, 1) of which only the leading ``width`` binary digits have been drawn.
 
-    All that is known is ``low <= U < high``. A caller that cannot decide on that reveals more digits; since each digit
-    is a fair bit of its own, looking later instead of sooner changes no probability.
+    All that is known is ``low <= U < high``. A caller that cannot decide from that reveals more digits; since the
+    digits are independent fair bits, revealing them later changes no probability.
     """
 
     __slots__ = ("_digits", "_source", "_step", "_width")
@@ -49,12 +49,12 @@ class LazyUniform:
 
     @property
     def low(self) -> Fraction:
-        """The largest number known not to exceed U."""
+        """Largest number known not to exceed U."""
         return Fraction(self._digits, 1 << self._width)
 
     @property
     def high(self) -> Fraction:
-        """The smallest number known to exceed U."""
+        """Smallest number known to exceed U."""
         return Fraction(self._digits + 1, 1 << self._width)
 
     @property

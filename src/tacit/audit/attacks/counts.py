@@ -1,8 +1,8 @@
 """Attacks on counts: differencing, averaging, reconstruction, collusion, and defences that fail.
 
 The attacker may only count. "How many have the secret?" minus "how many, apart from this person?" is the person's
-secret. Noise on each answer does not help if asking again brings fresh noise for nothing: it averages out. A curator
-gives a repeated query its old answer, and lets every new draw be paid for; many cheap draws then say less than one.
+secret. Noise on each answer does not help if a repeated query gets fresh noise for free: it averages out. A curator
+gives a repeated query its stored answer and charges every fresh draw; many cheap draws then reveal less than one.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from tacit.core.errors import BudgetError, InputError
 from tacit.core.numbers import Number, exact_positive, float_nearest, format_up
 from tacit.mechanisms.laplace import Laplace
 
-#: Counts those with the secret apart from one person, or all of them for None. The number is a wording: the same
-#: wording is the same query, another one asks the same in other words.
+#: Counts the people with the secret except one person, or all of them for None. The number selects a wording: the same
+#: number is the same query, another number an equivalent query in other words.
 CountWithout = Callable[[Hashable | None, int], float]
 
 _DIFFERENCING: Final = Words(
@@ -58,19 +58,19 @@ class Differencing(BitAttack):
     """Guess who has a secret from pairs of totals.
 
     Args:
-        victims: persons, and whether they have it.
+        victims: pairs (person, whether they have the secret).
     """
 
     victims: tuple[tuple[Hashable, bool], ...]
     words: Words = _DIFFERENCING
-    #: Number of paid queries about one victim.
+    #: Number of queries about one victim that are charged.
     queries: int = 2
 
     def run(self, ask: CountWithout) -> SuccessRate:
-        """Share of victims for whom the difference, rounded to 0 or 1, was the truth."""
+        """Return the share of victims for whom the difference, rounded to 0 or 1, is the truth."""
         right = 0
         for wording, (person, truth) in enumerate(self.victims):
-            # The total is worded anew each time, so that the noise is drawn anew; the old answer would be free.
+            # The total gets a new wording each time, so that its noise is fresh; the stored answer would be free.
             right += (ask(None, wording) - ask(person, wording) > 0.5) is truth
         return SuccessRate(right, len(self.victims))
 
@@ -80,9 +80,9 @@ class Averaging(BitAttack):
     """Guess who has a secret from the mean of many differences.
 
     Args:
-        victims: persons, and whether they have it.
-        repeats: how often each query is asked.
-        reworded: ask in other words each time, which is a new query with a new cost; else word for word.
+        victims: pairs (person, whether they have the secret).
+        repeats: number of times each query is asked.
+        reworded: whether each repeat has another wording, which makes it a new query with a new cost.
     """
 
     victims: tuple[tuple[Hashable, bool], ...]
@@ -96,11 +96,11 @@ class Averaging(BitAttack):
 
     @property
     def queries(self) -> int:
-        """Number of paid queries about one victim."""
+        """Number of queries about one victim that are charged."""
         return 2 * self.repeats if self.reworded else 2
 
     def run(self, ask: CountWithout) -> SuccessRate:
-        """Share of victims for whom the mean difference, rounded to 0 or 1, was the truth."""
+        """Return the share of victims for whom the mean difference, rounded to 0 or 1, is the truth."""
         right = 0
         for place, (person, truth) in enumerate(self.victims):
             wordings = [place * self.repeats + (turn if self.reworded else 0) for turn in range(self.repeats)]
@@ -109,7 +109,7 @@ class Averaging(BitAttack):
         return SuccessRate(right, len(self.victims))
 
     def in_other_words(self) -> Averaging:
-        """Averaging with every repeat reworded, and so paid for."""
+        """Return this attack with every repeat reworded, and so charged."""
         words = replace(self.words, title="Averaging, paid for: the same query in other words each time")
         return replace(self, reworded=True, words=words)
 
@@ -118,7 +118,7 @@ _P = ParamSpec("_P")
 
 
 def hide_small(ask: Callable[_P, float], *, smallest: int) -> Callable[_P, float]:
-    """Answers below ``smallest`` become 0, as in "we publish no count under ten"."""
+    """Return ``ask`` with answers below ``smallest`` replaced by 0, as in "we publish no count under ten"."""
 
     def answer(*args: _P.args, **kwargs: _P.kwargs) -> float:
         found = ask(*args, **kwargs)
@@ -128,7 +128,7 @@ def hide_small(ask: Callable[_P, float], *, smallest: int) -> Callable[_P, float
 
 
 def noise_anew(ask: Callable[_P, float], *, epsilon: Number) -> Callable[_P, float]:
-    """Good noise on every answer, but anew for every repeat, and without an account of the budget."""
+    """Return ``ask`` with fresh Laplace noise on every answer, repeats included, and without a privacy budget."""
     mechanism = Laplace(epsilon=epsilon, l1_sensitivity=1)
 
     def answer(*args: _P.args, **kwargs: _P.kwargs) -> float:
@@ -138,7 +138,7 @@ def noise_anew(ask: Callable[_P, float], *, epsilon: Number) -> Callable[_P, flo
 
 
 def bounded_noise(count: int, *, most: int) -> NDArray[np.int64]:
-    """``count`` whole numbers from -``most`` to ``most``: noise that looks large and has an end."""
+    """Draw ``count`` uniform whole numbers from -``most`` to ``most``: noise that looks large but is bounded."""
     if most < 0:
         raise InputError("most", f"must not be negative, got {most}")
     return below(2 * most + 1, count) - most
@@ -158,13 +158,13 @@ _RECONSTRUCTION: Final = Words(
 
 @dataclass(frozen=True, eq=False)
 class Subset:
-    """Some of the people, chosen by arithmetic on a public number of theirs, so that a query can choose them too.
+    """Subset of the people, selected by arithmetic on a public number of each, so that SQL can select it too.
 
-    Those are in it whose number x has ``(x % modulus * multiplier + shift) % modulus < modulus // 2``.
+    It holds the people whose number x has ``(x % modulus * multiplier + shift) % modulus < modulus // 2``.
 
     Args:
-        mask: who is in it.
-        modulus: a prime; 0 if the choice has no such form.
+        mask: for each person, whether they are in the subset.
+        modulus: a prime; 0 if the subset has no such formula.
         multiplier: see above.
         shift: see above.
     """
@@ -175,26 +175,26 @@ class Subset:
     shift: int = 0
 
     def sql(self, column: str) -> str:
-        """The choice as a condition."""
+        """Return the subset as a SQL condition on ``column``."""
         if not self.modulus:
             raise InputError("subset", "was drawn by lot; there is no condition for it")
         p = self.modulus
         return f"({column} % {p} * {self.multiplier} + {self.shift}) % {p} < {p // 2}"
 
 
-#: Counts those of a subset who have the secret; raises BudgetError when there is nothing left to pay with.
+#: Counts the people of a subset who have the secret; raises BudgetError when the budget is exhausted.
 CountSubset = Callable[[Subset], float]
 
 
 def random_subsets(people: int, count: int) -> list[Subset]:
-    """``count`` subsets that hold each person with probability one half."""
+    """Return ``count`` subsets that hold each person independently with probability one half."""
     return [Subset(mask) for mask in toss(count, people)]
 
 
 def modular_subsets(numbers: Sequence[int], count: int) -> list[Subset]:
-    """``count`` pseudo-random halves of people with these public numbers, which must differ and not be negative.
+    """Return ``count`` pseudo-random halves of people with these public numbers, which must be distinct and >= 0.
 
-    Any two people fall into the subsets independently of one another, which is all that least squares needs.
+    Memberships of any two people are independent, which is all that least squares needs.
     """
     found = np.asarray(numbers, dtype=np.int64)
     if len(found) < 2 or found.min() < 0 or len(np.unique(found)) < len(found):
@@ -206,12 +206,12 @@ def modular_subsets(numbers: Sequence[int], count: int) -> list[Subset]:
 
 
 def _telling_prime(numbers: NDArray[np.int64]) -> int:
-    """A prime by which the numbers leave different remainders, small enough that products fit into 64 bits."""
+    """Return a prime modulo which all numbers differ, small enough that products fit into 64 bits."""
     candidate = 2 * len(numbers) | 1
     while candidate < 1 << 31:
         if _is_prime(candidate) and len(np.unique(numbers % candidate)) == len(numbers):
             return candidate
-        # Steps grow, for scattered numbers need a modulus of about the square of how many there are.
+        # Steps grow, because scattered numbers need a modulus of about the square of their number.
         candidate = (candidate + 2 + candidate // 64) | 1
     raise InputError("numbers", "are too large and too many to be told apart by small remainders")
 
@@ -221,11 +221,11 @@ def _is_prime(number: int) -> bool:
 
 
 def reconstruct(masks: NDArray[np.bool_], answers: NDArray[np.float64]) -> NDArray[np.float64]:
-    """An estimate of each person's secret, 0 or 1 but for the noise, from subset counts.
+    """Estimate each person's secret, 0 or 1 plus noise, from subset counts.
 
     Args:
         masks: one row per query, one column per person.
-        answers: to the queries.
+        answers: answers to the queries.
     """
     if masks.ndim != 2 or len(masks) != len(answers):
         raise InputError("masks", "must have one row for each answer and one column for each person")
@@ -236,14 +236,14 @@ def reconstruct(masks: NDArray[np.bool_], answers: NDArray[np.float64]) -> NDArr
 
 
 def _common_share(masks: NDArray[np.bool_], answers: NDArray[np.float64]) -> float:
-    """Share of the people who have the secret, by all answers together."""
+    """Estimate the share of people who have the secret, from all answers together."""
     return float(np.clip(answers.sum() / max(int(masks.sum()), 1), 0.0, 1.0))
 
 
 def _least_squares(matrix: NDArray[np.float32], answers: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The smallest solutions of least squares, a column for each column of answers, by conjugate gradients.
+    """Return minimum-norm least-squares solutions, one column per column of answers, by conjugate gradients.
 
-    Columns of random subsets are nearly orthogonal, so that a few steps do; single precision is finer than any noise.
+    Columns of random subsets are nearly orthogonal, so a few steps suffice; single precision is finer than any noise.
     """
     rest = answers.astype(np.float32)
     found = np.zeros((matrix.shape[1], rest.shape[1]), dtype=np.float32)
@@ -265,12 +265,12 @@ def _least_squares(matrix: NDArray[np.float32], answers: NDArray[np.float64]) ->
 
 @dataclass(frozen=True, eq=False)
 class Reconstruction(BitAttack):
-    """Compute secrets from subset counts, as many as are answered.
+    """Compute secrets from as many subset counts as the curator answers.
 
     Args:
-        secrets: who has it; says who was guessed rightly.
-        subsets: what to ask about.
-        judged: how many people the success is measured on, half of whom have the secret.
+        secrets: whether each person has the secret; only for judging the guesses.
+        subsets: subsets to ask about.
+        judged: number of people on whom success is measured, half of whom have the secret.
     """
 
     secrets: NDArray[np.bool_]
@@ -279,7 +279,7 @@ class Reconstruction(BitAttack):
     words: Words = _RECONSTRUCTION
 
     def run(self, ask: CountSubset) -> SuccessRate:
-        """Share of people for whom the estimate lies on the true side of the middle."""
+        """Return the share of people for whom the estimate lies on the true side of the middle."""
         answers = []
         for subset in self.subsets:
             try:
@@ -294,7 +294,7 @@ class Reconstruction(BitAttack):
         if not len(answers):
             return toss(1, len(self.secrets)).ravel()
         masks = np.array([subset.mask for subset in self.subsets[: len(answers)]])
-        # With few queries estimates stay near the common share: half way between 0 and 1, moved as far as they moved.
+        # With few queries estimates stay near the common share, so the middle between 0 and 1 is moved by as much.
         share, told = _common_share(masks, answers), min(1.0, masks.shape[0] / masks.shape[1])
         middle = share + told * (0.5 - share)
         return np.asarray(reconstruct(masks, answers) > middle)
@@ -305,7 +305,7 @@ class ReconstructionGrid(Result):
     """Recovered secrets by amount of noise and number of queries.
 
     Args:
-        people: n.
+        people: number of people, n.
         cells: triples (queries per person, largest noise in √n, share of secrets recovered).
     """
 
@@ -314,7 +314,6 @@ class ReconstructionGrid(Result):
 
     @property
     def title(self) -> str:
-        """A headline."""
         return f"Secrets of {self.people:,} people, computed from noisy totals"
 
     @property
@@ -324,12 +323,11 @@ class ReconstructionGrid(Result):
         return f"{ratio:g} totals per person, each off by up to {noise:g}√n, give back {percent(share)} of secrets."
 
     def content(self) -> dict[str, Any]:
-        """Plain figures under stable keys."""
         keys = ("queries_per_person", "noise_per_root_n", "recovered")
         return {"people": self.people, "cells": [dict(zip(keys, cell, strict=True)) for cell in self.cells]}
 
     def draw(self) -> Any:
-        """Recovered share against noise, a line for each number of queries."""
+        """Chart the recovered share against the noise, one line per number of queries."""
         curves: dict[str, list[tuple[float, float]]] = {}
         for ratio, noise, share in self.cells:
             curves.setdefault(f"{ratio:g} totals per person", []).append((noise, share))
@@ -357,13 +355,13 @@ def reconstruct_under_noise(
     noises: Sequence[float] = (0, 0.25, 0.5, 1, 2),
     progress: Callable[[str], None] = lambda _: None,
 ) -> ReconstructionGrid:
-    """Recover secrets from random totals with bounded noise, for several amounts of both.
+    """Recover secrets from random subset counts, for several numbers of queries and bounds on the noise.
 
     Args:
-        secrets: who has it.
+        secrets: whether each person has the secret.
         ratios: queries per person.
-        noises: the largest noise on a total, in units of √n.
-        progress: is told what is being done.
+        noises: the largest noise on a count, in units of √n.
+        progress: called with a description of each step.
     """
     people = len(secrets)
     cells: list[tuple[float, float, float]] = []
@@ -382,8 +380,8 @@ def reconstruct_under_noise(
     return ReconstructionGrid(people, tuple(cells))
 
 
-#: Asks, as one of the analysts (by number), whether a person has the secret: 1 or 0, and noise. Raises BudgetError
-#: where there is nothing left to pay with.
+#: Asks, as one of the analysts (by number), whether a person has the secret: 1 or 0, plus noise. Raises BudgetError
+#: when the budget is exhausted.
 AskAs = Callable[[int, Hashable], float]
 
 COLLUSION: Final = Words(
@@ -398,11 +396,11 @@ COLLUSION: Final = Words(
 
 @dataclass(frozen=True)
 class Collusion(BitAttack):
-    """Guess who has a secret from the mean of what several analysts were told.
+    """Guess who has a secret from the mean of the answers to several analysts.
 
     Args:
-        victims: persons, and whether they have it.
-        analysts: how many pool their answers.
+        victims: pairs (person, whether they have the secret).
+        analysts: number of analysts who pool their answers.
     """
 
     victims: tuple[tuple[Hashable, bool], ...]
@@ -410,7 +408,7 @@ class Collusion(BitAttack):
     words: Words = COLLUSION
 
     def run(self, ask: AskAs) -> SuccessRate:
-        """Share of victims for whom the mean, rounded to 0 or 1, was the truth; a coin where no analyst got answers."""
+        """Return the share of victims for whom the mean, rounded to 0 or 1, is the truth; without answers, a coin."""
         right = 0
         for person, truth in self.victims:
             told = [answer for analyst in range(self.analysts) if (answer := _told(ask, analyst, person)) is not None]
@@ -431,8 +429,8 @@ class Pooling(Result):
     """Success by number of analysts, with a budget for each and with one account for all.
 
     Args:
-        epsilon: what one analyst may spend on a person; and, with one account, all of them.
-        points: triples (analysts, success with budgets of their own, success with one account).
+        epsilon: budget per person of one analyst; with one account, of all analysts together.
+        points: triples (analysts, success with a budget for each, success with one account for all).
     """
 
     epsilon: Fraction
@@ -440,7 +438,6 @@ class Pooling(Result):
 
     @property
     def title(self) -> str:
-        """A headline."""
         return COLLUSION.title
 
     @property
@@ -451,11 +448,10 @@ class Pooling(Result):
 
     @property
     def limit(self) -> float:
-        """The most that any attack can reach with one account, however many analysts there are."""
+        """Upper bound on the success of any attack with one account, for any number of analysts."""
         return most_that_any_can(float_nearest(self.epsilon))
 
     def content(self) -> dict[str, Any]:
-        """Plain figures under stable keys."""
         return {
             "attack": COLLUSION.name,
             "title": self.title,
@@ -469,7 +465,7 @@ class Pooling(Result):
         }
 
     def draw(self) -> Any:
-        """Success against the number of analysts."""
+        """Chart success against the number of analysts."""
         curves = {
             "a budget for each analyst": [(float(count), own.share) for count, own, _ in self.points],
             "one account for all (Tacit)": [(float(count), shared.share) for count, _, shared in self.points],
@@ -503,12 +499,12 @@ def pool(
     """Let growing numbers of analysts pool their answers.
 
     Args:
-        victims: persons, and whether they have the secret.
+        victims: pairs (person, whether they have the secret).
         counts: numbers of analysts.
-        own: for a number of analysts, what answers them where each has ``epsilon`` for every victim.
-        shared: the same where all of them together have ``epsilon`` for every victim.
-        epsilon: see above.
-        progress: is told what is being done.
+        own: takes a number of analysts; returns what answers them where each has ``epsilon`` for every victim.
+        shared: likewise, where all of them together have ``epsilon`` for every victim.
+        epsilon: budget per victim.
+        progress: called with a description of each step.
     """
     points = []
     for count in counts:

@@ -1,8 +1,8 @@
 """Attacks on people in published data: linkage, small cells, sampling, inexact ratings, membership.
 
-An "anonymised" table is joined with a list of people on what both contain. A person who is alone with these values is
-found, and with them the rest of their row. Averages and models tell who was in a study; and nothing protects against
-what a study learns about people who are not in it.
+An "anonymised" table is joined with a list of people on what both contain. A person who is unique in these values is
+found, and so is the rest of their row. Averages and models reveal who was in a study; and nothing protects against what
+a study reveals about people who are not in it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tacit.noise.uniform import sample_below
 
 #: Knowledge of an outsider about a person: the values of the quasi-identifiers.
 KnownRow = tuple[Hashable, ...]
-#: Answers how many of those with given values have each of the secrets.
+#: Returns, for given known values, the number of people with each of the secrets.
 CountsBySecret = Callable[[KnownRow], Sequence[float]]
 
 LINKAGE: Final = Words(
@@ -45,10 +45,10 @@ class LinkageStep:
     """Outcome of a release against an attacker who knows certain columns.
 
     Args:
-        known: the columns.
-        sizes: pairs (k, n): n released rows share their values with k rows, themselves included.
-        linked: people who match exactly one row, and it is theirs; out of all people on the public list.
-        misled: people who match exactly one row that is another person's.
+        known: names of the known columns.
+        sizes: pairs (k, n): n released rows are in groups of k rows with equal values.
+        linked: people who match exactly one row, their own; out of all people on the public list.
+        misled: number of people who match exactly one row, another person's.
     """
 
     known: tuple[str, ...]
@@ -63,24 +63,23 @@ class LinkageStep:
 
     @property
     def k(self) -> int:
-        """The release is k-anonymous for this k and no larger one."""
+        """Largest k for which the release is k-anonymous."""
         return self.sizes[0][0]
 
     def share(self, low: int, high: int | None = None) -> float:
-        """The share of rows that hide among ``low`` to ``high`` rows."""
+        """Return the share of rows in groups of ``low`` to ``high`` rows with equal values."""
         found = sum(count for k, count in self.sizes if k >= low and (high is None or k <= high))
         return found / self.rows
 
 
 @dataclass(frozen=True)
 class LinkageProfile(Result):
-    """Linkage of one release by people who know more and more."""
+    """Linkage of one release by outsiders who know one more column at each step."""
 
     steps: tuple[LinkageStep, ...]
 
     @property
     def title(self) -> str:
-        """A headline."""
         return "Who is alone with their values?"
 
     @property
@@ -90,7 +89,6 @@ class LinkageProfile(Result):
         return f"Knowing {names}, an outsider finds {percent(linked.share)} of the people."
 
     def content(self) -> dict[str, Any]:
-        """Plain figures under stable keys."""
         return {
             "steps": [
                 {
@@ -106,7 +104,7 @@ class LinkageProfile(Result):
         }
 
     def draw(self) -> Any:
-        """Bars: how many rows hide among how many, by what is known."""
+        """Chart the shares of rows by group size, one bar for each set of known columns."""
         kinds = {"alone": (1, 1), "one of 2 to 4": (2, 4), "one of 5 to 19": (5, 19), "one of 20 or more": (20, None)}
         rows = [
             (
@@ -134,15 +132,15 @@ def link(
 
     Args:
         released: the quasi-identifiers of each row of the nameless table.
-        public: the same of each person on the list.
-        owners: for each released row, the place of its person on the list, -1 for a person who is not on it. The
-            attacker does not have it; it says who was found rightly.
+        public: the quasi-identifiers of each person on the list.
+        owners: for each released row, the index of its person on the list, or -1. The attacker does not know it; it is
+            for judging the matches.
         known: the names of the quasi-identifiers.
     """
     if not released or not public or len(released) != len(owners):
         raise InputError("released", "must have rows, each with an owner, and the public list must have people")
     rows_of = Counter(released)
-    # The last row with given values; looked at only where it is the only one.
+    # The last row with given values; used only where it is the only one.
     owner_of = dict(zip(released, owners, strict=True))
     found = [owner_of[values] == person for person, values in enumerate(public) if rows_of[values] == 1]
     sizes = Counter(rows_of[values] for values in released)
@@ -153,7 +151,7 @@ def link(
 def link_by_steps(
     names: Sequence[str], released: Sequence[KnownRow], public: Sequence[KnownRow], owners: Sequence[int]
 ) -> LinkageProfile:
-    """:func:`link` with the first column known, the first two, and so on."""
+    """Run :func:`link` with the first column known, the first two, and so on."""
     steps = [
         link([row[:i] for row in released], [row[:i] for row in public], owners, names[:i])
         for i in range(1, len(names) + 1)
@@ -163,12 +161,12 @@ def link_by_steps(
 
 @dataclass(frozen=True)
 class Linkage:
-    """Guess people's secrets from counts of those who share their values.
+    """Guess people's secrets from counts of people with the same known values.
 
     Args:
-        victims: what is known about each, and the place of their secret among all secrets.
-        values: how many secrets there are.
-        words: for people.
+        victims: pairs (known values, index of the person's secret).
+        values: number of possible secrets.
+        words: description for readers.
     """
 
     victims: tuple[tuple[KnownRow, int], ...]
@@ -177,11 +175,11 @@ class Linkage:
     reach: int = 2
 
     def run(self, ask: CountsBySecret) -> SuccessRate:
-        """Share of victims for whom the most frequent secret was theirs; among equals, any one by lot."""
+        """Return the share of victims whose secret is the most frequent one; ties are broken at random."""
         return SuccessRate(sum(largest(ask(known)) == secret for known, secret in self.victims), len(self.victims))
 
 
-#: Gives the published table: for each combination of known values, how many have each of the secrets.
+#: Returns the published table: for each combination of known values, the number of people with each of the secrets.
 PublishedTable = Callable[[], Mapping[KnownRow, Sequence[float]]]
 
 SMALL_CELLS: Final = Words(
@@ -196,14 +194,14 @@ SMALL_CELLS: Final = Words(
 
 @dataclass(frozen=True)
 class SmallCells:
-    """Read the secrets of those who are alone off a published table.
+    """Read the secrets of people who are unique in their known values off a published table.
 
     Args:
-        known: what is known about each person.
-        secrets: the place of each person's secret among all secrets; -1 for people who have several, whom the table
-            counts but who are no victims.
-        values: how many secrets there are.
-        alone: how many may share a person's values for that person to count as exposed.
+        known: known values of each person.
+        secrets: index of each person's secret; -1 for people with several, whom the table counts but who are no
+            victims.
+        values: number of possible secrets.
+        alone: the most people with the same known values for which they count as exposed.
     """
 
     known: tuple[KnownRow, ...]
@@ -219,7 +217,7 @@ class SmallCells:
 
     @cached_property
     def exposed(self) -> tuple[int, ...]:
-        """The places of those who are alone, or nearly."""
+        """Indices of the people who share their known values with at most ``alone`` people, themselves included."""
         sizes = Counter(self.known)
         return tuple(
             place
@@ -228,10 +226,10 @@ class SmallCells:
         )
 
     def run(self, ask: PublishedTable) -> SuccessRate:
-        """Share of exposed people for whom the largest count beside their values was that of their secret.
+        """Return the share of exposed people whose secret has the largest count for their known values.
 
         Raises:
-            InputError: no person is exposed; coarser facts reveal no person by this attack.
+            InputError: no person is exposed, so the attack reveals no person.
         """
         if not self.exposed:
             raise InputError("known", "no person is alone with these values; add columns until one is")
@@ -240,7 +238,7 @@ class SmallCells:
         return SuccessRate(right, len(self.exposed))
 
 
-#: For the attack of :class:`tacit.audit.attacks.linkage.Linkage` on those whose rows were published.
+#: For :class:`Linkage` against the people whose rows were published.
 SAMPLING: Final = Words(
     name="sampling",
     title="Sampling: publish a few random rows, and expose a few random people",
@@ -253,14 +251,14 @@ SAMPLING: Final = Words(
 
 @dataclass(frozen=True)
 class ExposureOf:
-    """Samples of one size.
+    """Exposure by samples of one size.
 
     Args:
-        rows: published.
-        expected: people found in a sample, on average, computed.
-        at_least_one: the chance that a sample finds at least one, computed.
-        measured: people found on average in the samples that were drawn.
-        drawn: how many these were.
+        rows: number of rows in a sample.
+        expected: computed mean number of people found in a sample.
+        at_least_one: computed probability that a sample exposes at least one person.
+        measured: mean number of people found in the samples that were drawn.
+        drawn: number of samples that were drawn.
     """
 
     rows: int
@@ -275,9 +273,9 @@ class Exposure(Result):
     """Exposure of people by random samples.
 
     Args:
-        people: in the table.
-        alone: whose values no other person has; only these are counted as found.
-        sizes: the samples.
+        people: number of people in the table.
+        alone: number of people with unique known values; only these are counted as found.
+        sizes: exposure by sample size.
     """
 
     people: int
@@ -286,7 +284,6 @@ class Exposure(Result):
 
     @property
     def title(self) -> str:
-        """A headline."""
         return f"A few random rows of {self.people:,}"
 
     @property
@@ -295,7 +292,6 @@ class Exposure(Result):
         return f"{one.rows:,} published rows expose {one.measured:.3g} people on average."
 
     def content(self) -> dict[str, Any]:
-        """Plain figures under stable keys."""
         return {
             "people": self.people,
             "alone": self.alone,
@@ -335,15 +331,15 @@ class Exposure(Result):
 
 
 def exposure(known: Sequence[KnownRow], sizes: Sequence[int], *, samples: int = 50) -> Exposure:
-    """Publish samples of some sizes and count who is found, beside what must come out.
+    """Publish samples of several sizes, and count the people found; compute the expected number as well.
 
-    Of n people of whom u are alone with their values, a sample of k finds k·u/n on average, and no person with
-    probability C(n-u, k) / C(n, k).
+    Of n people, u of them with unique values, a sample of k exposes k·u/n on average, and none with probability
+    C(n-u, k) / C(n, k).
 
     Args:
-        known: what an outsider knows about each person, one row per person.
-        sizes: of the samples.
-        samples: how many to draw of each size.
+        known: the values that an outsider knows about each person, one row per person.
+        sizes: sample sizes.
+        samples: number of samples of each size.
     """
     if samples < 1 or any(not 1 <= size <= len(known) for size in sizes):
         raise InputError("sizes", f"must be from 1 to the number of people ({len(known)}), and samples at least 1")
@@ -359,7 +355,7 @@ def exposure(known: Sequence[KnownRow], sizes: Sequence[int], *, samples: int = 
     return Exposure(len(known), alone, tuple(found))
 
 
-#: Decay of a score with distance: in stars, and in days.
+#: Decay scale of a score with distance: in stars, and in days.
 STARS_APART: Final = 1.5
 DAYS_APART: Final = 30.0
 #: The lead over the second best, in standard deviations of all scores, from which on a person is named.
@@ -368,7 +364,7 @@ _STARS: Final = 5
 
 
 class Rating(NamedTuple):
-    """Stars, from 1 to 5, and the day, counted from the first."""
+    """Stars, from 1 to 5, and day number."""
 
     stars: int
     day: int
@@ -379,7 +375,7 @@ FilmTable = Sequence[Mapping[int, Rating]]
 
 
 class Scored(NamedTuple):
-    """Result of the scoring rule on a table: the best row, its lead in standard deviations, and who is named."""
+    """Result of the scoring rule on a table: the best row, its lead in standard deviations, and the row named."""
 
     best: int
     lead: float
@@ -396,7 +392,7 @@ def score_rows(known: Mapping[int, Rating], table: FilmTable, *, stands_out: flo
     if not known or not table:
         raise InputError("known", "must hold at least one rating, and the table at least one row")
     seen = Counter(film for row in table for film in row)
-    # A film of one person's gets the weight of two: the logarithm of one would divide by nothing.
+    # A film rated by one person is weighted like one rated by two: the logarithm of one is zero, a divisor here.
     weights = {film: 1 / math.log(max(seen[film], 2)) for film in known if seen[film]}
     scores = np.array([_score(known, row, weights) for row in table])
     best = int(scores.argmax())
@@ -421,9 +417,9 @@ def _score(known: Mapping[int, Rating], row: Mapping[int, Rating], weights: Mapp
 
 
 def made_up_films(*, people: int, films: int, per_person: int, days: int = 1000) -> list[dict[int, Rating]]:
-    """A made-up table: popular films are rated by many, most films by few, as in any shop.
+    """Return a synthetic rating table: few films are rated by many people, most films by few.
 
-    Film i is drawn with a chance proportional to 1/(i + 1), stars around 4, the day anywhere.
+    Film i is drawn with probability proportional to 1/(i + 1), stars around 4, the day uniformly.
     """
     if not 1 <= per_person <= films:
         raise InputError("per_person", f"must be from 1 to the number of films ({films})")
@@ -440,9 +436,9 @@ def made_up_films(*, people: int, films: int, per_person: int, days: int = 1000)
 
 
 def blur(row: Mapping[int, Rating], *, films: int, stars: int, days: int, wrong: int = 0) -> dict[int, Rating]:
-    """Knowledge of an acquaintance: ``films`` of the row, off by up to ``stars`` and ``days``, ``wrong`` made up.
+    """Return inexact knowledge of ``films`` of the row: off by up to ``stars`` and ``days``, ``wrong`` of them false.
 
-    A film that is wrong has stars and a day by chance.
+    A false one has random stars and a random day.
     """
     if films < 1 or films > len(row) or wrong < 0 or wrong > films:
         raise InputError("films", f"must be from 1 to the {len(row)} films of the row, and wrong at most as many")
@@ -464,12 +460,12 @@ def _off(most: int) -> int:
 
 @dataclass(frozen=True)
 class InexactStep:
-    """Success with so many films, known so well.
+    """Success for a given number of known films.
 
     Args:
-        films: known about each victim.
-        found: victims who were named, and rightly.
-        misled: victims for whom another person was named.
+        films: number of films known about each victim.
+        found: victims for whom their own row was named.
+        misled: victims for whom another person's row was named.
     """
 
     films: int
@@ -479,7 +475,7 @@ class InexactStep:
 
 @dataclass(frozen=True)
 class InexactLinkage(Result):
-    """A nameless film table against acquaintances who remember a few films."""
+    """Result of linking a nameless film table to acquaintances' inexact knowledge of a few films."""
 
     people: int
     stars: int
@@ -488,7 +484,6 @@ class InexactLinkage(Result):
 
     @property
     def title(self) -> str:
-        """A headline."""
         return "Found by a few films, remembered inexactly"
 
     @property
@@ -496,7 +491,6 @@ class InexactLinkage(Result):
         return f"{self.title}."
 
     def content(self) -> dict[str, Any]:
-        """Plain figures under stable keys."""
         return {
             "people": self.people,
             "stars_off": self.stars,
@@ -507,7 +501,7 @@ class InexactLinkage(Result):
         }
 
     def draw(self) -> Any:
-        """The share of people found, by how many films are known."""
+        """Chart the share of people found against the number of known films."""
         return draw_curves(
             {
                 "found, rightly": [(float(step.films), step.found.share) for step in self.steps],
@@ -527,15 +521,15 @@ class InexactLinkage(Result):
 def link_inexactly(
     table: FilmTable, *, films: Sequence[int], stars: int = 1, days: int = 14, wrong: int = 0, victims: int = 50
 ) -> InexactLinkage:
-    """Choose ``victims`` of the table, forget all but a few of their films, blur those, and look for the rows.
+    """Choose ``victims`` people of the table, blur a few films of each, and search the table for their rows.
 
     Args:
         table: the nameless table.
-        films: how many films are known; one step of the result for each.
-        stars: how far a known rating may be off.
-        days: how far a known day may be off.
-        wrong: how many of the known films have a rating that is made up.
-        victims: how many people are looked for in each step.
+        films: numbers of known films; one step of the result for each.
+        stars: largest error of a known rating.
+        days: largest error of a known day.
+        wrong: number of known films whose rating is false.
+        victims: number of people searched for in each step.
     """
     if not 1 <= victims <= len(table):
         raise InputError("victims", f"must be from 1 to the number of people ({len(table)})")
@@ -549,7 +543,7 @@ def link_inexactly(
     return InexactLinkage(len(table), stars, days, tuple(steps))
 
 
-#: Gives the published shares: for each attribute, how many of the members have it.
+#: Returns the published shares: for each attribute, the share of members who have it.
 PublishedShares = Callable[[], NDArray[np.float64]]
 
 MEMBERSHIP: Final = Words(
@@ -567,7 +561,7 @@ class Marginal:
     """A table of counts over some columns.
 
     Args:
-        columns: places of the columns.
+        columns: indices of the columns.
         cells: all combinations of their values.
     """
 
@@ -575,12 +569,12 @@ class Marginal:
     cells: tuple[tuple[Hashable, ...], ...]
 
     def shares(self, counts: Mapping[Any, float], people: float) -> NDArray[np.float64]:
-        """The published counts as shares of ``people``, in the order of the cells."""
+        """Return the published counts as shares of ``people``, in the order of the cells."""
         return np.array([counts.get(cell, 0.0) for cell in self.cells]) / max(people, 1.0)
 
 
 def indicators(rows: Sequence[Sequence[Hashable]], marginals: Sequence[Marginal]) -> NDArray[np.float64]:
-    """One row per person, one column per cell of every marginal: 1 where the person is in the cell."""
+    """Return a matrix, one row per person, one column per cell of every marginal: 1 where the person is in the cell."""
     width = sum(len(marginal.cells) for marginal in marginals)
     found = np.zeros((len(rows), width))
     start = 0
@@ -595,8 +589,8 @@ def indicators(rows: Sequence[Sequence[Hashable]], marginals: Sequence[Marginal]
 
 
 def guess_members(scores: NDArray[np.float64], members: int) -> SuccessRate:
-    """Call the higher half of the scores members; of ``scores`` the first ``members`` are, the others are not."""
-    # By lot among equal scores, so that a constant score is a coin.
+    """Guess that the higher half of the scores are members; the first ``members`` of ``scores`` truly are."""
+    # Ties are broken at random, so that a constant score is a coin.
     order = np.array(choose(range(len(scores)), len(scores)))
     ranked = order[np.argsort(-scores[order], kind="stable")]
     called = set(ranked[:members].tolist())
@@ -606,15 +600,15 @@ def guess_members(scores: NDArray[np.float64], members: int) -> SuccessRate:
 
 @dataclass(frozen=True, eq=False)
 class Membership(BitAttack):
-    """Tell members from others by published shares.
+    """Distinguish members of a study from outsiders by published shares.
 
     The score of a person is the log-likelihood ratio to first order: Σ (y - p)(s - p) / (p(1 - p)) over attributes,
-    where y is the person's, s the published share and p that of people in general.
+    where y is the person's attribute (0 or 1), s the published share and p the share among people in general.
 
     Args:
-        members: attributes, 0 or 1, of people who are in it.
-        outsiders: of as many who are not.
-        reference: the share of each attribute among people in general.
+        members: attributes, 0 or 1, of people in the study.
+        outsiders: attributes of as many people who are not in it.
+        reference: share of each attribute among people in general.
     """
 
     members: NDArray[np.float64]
@@ -627,16 +621,16 @@ class Membership(BitAttack):
             raise InputError("outsiders", "must be as many as members, with the same attributes as the reference")
 
     def run(self, ask: PublishedShares) -> SuccessRate:
-        """Share of people told apart correctly."""
+        """Return the share of people classified correctly."""
         people = np.vstack([self.members, self.outsiders])
-        # An attribute that no person of the reference has is not impossible.
+        # Clipped: an attribute that no person of the reference has is still possible.
         usual = np.clip(self.reference, 0.5 / len(people), 1 - 0.5 / len(people))
         lean = (ask() - usual) / (usual * (1 - usual))
         return guess_members((people - usual) @ lean, len(self.members))
 
 
 Floats = NDArray[np.float64]
-#: Asks a trained model: how badly it predicts each row's label, one loss per row.
+#: Returns a trained model's loss on the label of each row.
 Losses = Callable[[Floats, NDArray[np.bool_]], Floats]
 
 MODELS: Final = Words(
@@ -651,13 +645,13 @@ MODELS: Final = Words(
 
 @dataclass(frozen=True, eq=False)
 class ModelMembership(BitAttack):
-    """Tell the rows that trained a model from others, by their losses.
+    """Distinguish training rows of a model from fresh rows by their losses.
 
     Args:
-        members: features of the rows it was trained on.
-        member_labels: their labels.
-        outsiders: features of as many other rows.
-        outsider_labels: their labels.
+        members: features of the training rows.
+        member_labels: labels of the training rows.
+        outsiders: features of as many fresh rows.
+        outsider_labels: labels of the fresh rows.
     """
 
     members: Floats
@@ -671,19 +665,19 @@ class ModelMembership(BitAttack):
             raise InputError("outsiders", "must be as many as members, with the same features, each with a label")
 
     def run(self, ask: Losses) -> SuccessRate:
-        """Share of rows told apart correctly: the half with the smaller losses is called trained on."""
+        """Return the share of rows classified correctly: the half with the smaller losses as training rows."""
         features = np.vstack([self.members, self.outsiders])
         labels = np.concatenate([self.member_labels, self.outsider_labels])
         return guess_members(-ask(features, labels), len(self.members))
 
 
 def ridge(features: Floats, labels: NDArray[np.bool_], *, penalty: float = 1e-3) -> Losses:
-    """Least squares on ±1 labels with a small penalty: with more columns than rows it fits every row exactly."""
+    """Fit ridge regression on ±1 labels; with a small penalty and more columns than rows it fits every row exactly."""
     centre = features.mean(axis=0)
     shifted = features - centre
     target = np.where(labels, 1.0, -1.0)
     offset = target.mean()
-    # In the dual, which is small where columns outnumber rows.
+    # Solved in the dual, which is small where columns outnumber rows.
     gram = shifted @ shifted.T + penalty * np.eye(len(shifted))
     weights = shifted.T @ np.linalg.solve(gram, target - offset)
 
@@ -699,14 +693,14 @@ Group = tuple[int, int]
 
 @dataclass(frozen=True)
 class Learned(Result):
-    """Belief of an outsider about a smoker: before, and after a study that was released exactly or privately.
+    """Belief of an outsider that a smoker is ill: before a study, and after its exact or private release.
 
     Args:
-        before: the share of all people who are ill, which was known anyway.
-        without: the share of ill smokers in a study that the person took no part in.
-        with_person: the same if the person took part, and is ill.
-        epsilon: of the private release.
-        spread: how far the private release of the share is off, with probability 95%, at most.
+        before: share of all people who are ill, the belief before the study.
+        without: share of ill smokers in a study without the person.
+        with_person: share of ill smokers in a study with the person, who is ill.
+        epsilon: ε of the private release.
+        spread: bound on the error of the privately released share, with probability 95%.
     """
 
     before: Fraction
@@ -717,22 +711,21 @@ class Learned(Result):
 
     @property
     def learned(self) -> Fraction:
-        """Change of the belief about a person who was not in the data."""
+        """Change of the belief about a person who is not in the data."""
         return self.without - self.before
 
     @property
     def own_share(self) -> Fraction:
-        """Change that the person's own row adds, in an exact release."""
+        """Further change that the person's own row causes, in an exact release."""
         return abs(self.with_person - self.without)
 
     @property
     def own_factor(self) -> Fraction:
-        """e^ε, rounded up: no conclusion from the private release becomes likelier by more than this factor."""
+        """e^ε, rounded up: the person's row changes the probability of any private release by at most this factor."""
         return exp_bounds(self.epsilon)[1]
 
     @property
     def title(self) -> str:
-        """A headline."""
         return "What a study tells about a person who is not in it"
 
     @property
@@ -740,7 +733,6 @@ class Learned(Result):
         return f"{self.title}."
 
     def content(self) -> dict[str, Any]:
-        """Plain figures under stable keys."""
         return {
             "before": float_nearest(self.before),
             "after_without": float_nearest(self.without),
@@ -751,7 +743,7 @@ class Learned(Result):
         }
 
     def draw(self) -> Any:
-        """The belief before and after, without and with the person, exactly and privately."""
+        """Chart the belief before and after, without and with the person, exactly and privately."""
         beliefs = {
             "before the study": self.before,
             "after it, without the person": self.without,
@@ -778,7 +770,7 @@ class Learned(Result):
 
 @dataclass(frozen=True)
 class Study:
-    """Counts of ill people and of all people, among smokers and among others; the person is not one of them."""
+    """Counts of ill people and of all people, among smokers and non-smokers, without the person."""
 
     smokers: Group
     others: Group
@@ -791,7 +783,7 @@ class Study:
                 raise InputError(name, "must be (ill, all of them), with no more ill than there are")
 
     def learned(self, *, epsilon: Number) -> Learned:
-        """Learn about a smoker from this study, exactly and with ``epsilon``.
+        """Return the belief about a smoker after this study, by an exact release and by one with ``epsilon``.
 
         The private release is a histogram of the four groups, so one person changes one count by one. The noise on ill
         smokers and on smokers who are well is at most w for both, with probability 95%. A share a/(a + b) then becomes

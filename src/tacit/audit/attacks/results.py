@@ -40,24 +40,24 @@ class SuccessRate:
 
     @property
     def share(self) -> float:
-        """Hits per try."""
+        """Successes per try."""
         return self.hits / self.tries
 
     def interval(self) -> tuple[float, float]:
-        """Wilson's 95% interval for the chance behind the rate, for independent tries."""
+        """Return Wilson's 95% interval for the probability of success, for independent tries."""
         centre = (self.share + _Z**2 / (2 * self.tries)) / (1 + _Z**2 / self.tries)
         spread = math.sqrt(self.share * (1 - self.share) / self.tries + _Z**2 / (4 * self.tries**2))
         half = spread * _Z / (1 + _Z**2 / self.tries)
         return max(0.0, centre - half), min(1.0, centre + half)
 
     def content(self) -> dict[str, Any]:
-        """Plain figures under stable keys."""
+        """Return the figures for JSON; keys are stable."""
         low, high = self.interval()
         return {"hits": self.hits, "tries": self.tries, "share": self.share, "low": low, "high": high}
 
     @property
     def text(self) -> str:
-        """The share, and how far luck with these tries may have moved it: ``55% ± 9``."""
+        """The share with half the width of its 95% interval in percentage points: ``55% ± 9``."""
         low, high = self.interval()
         return f"{percent(self.share)} ± {max(round(50 * (high - low)), 1)}"
 
@@ -66,23 +66,23 @@ class SuccessRate:
 
 
 def percent(share: float) -> str:
-    """A share for people: whole per cents, but neither none nor all where it is not."""
+    """Format a share in whole per cent; 0% and 100% are shown only for exactly 0 and 1."""
     if 0 < share < 0.001 or 0.999 < share < 1:
         return "<0.1%" if share < 0.5 else ">99.9%"
     return f"{100 * share:.{1 if 0 < share < 0.01 or 0.99 < share < 1 else 0}f}%"
 
 
 class Result(ABC):
-    """Figures about many people at once; no result holds a person's row."""
+    """Result of an attack: figures about many people; no result holds a person's row."""
 
     @property
     @abstractmethod
     def title(self) -> str:
-        """A headline."""
+        """Headline of the result."""
 
     @abstractmethod
     def content(self) -> dict[str, Any]:
-        """Plain figures under stable keys."""
+        """Return the figures for JSON; keys are stable."""
 
     @property
     @abstractmethod
@@ -94,11 +94,11 @@ class Result(ABC):
         """An Altair chart."""
 
     def to_json(self) -> str:
-        """Stable keys."""
+        """Return the result as JSON text; keys are stable."""
         return json.dumps(self.content(), ensure_ascii=False, allow_nan=False)
 
     def chart(self, path: str | Path | None = None) -> Any:
-        """An Altair chart; saved as SVG, PNG, HTML or JSON when ``path`` is given, by its ending."""
+        """Return an Altair chart; save it as SVG, PNG, HTML or JSON, by the suffix of ``path``, if one is given."""
         chart = self.draw()
         if path is not None:
             save_chart(chart, path)
@@ -112,14 +112,14 @@ _Epsilon = TypeVar("_Epsilon", bound=Number)
 
 @dataclass(frozen=True)
 class Words:
-    """An attack for people who have not heard of it.
+    """Description of an attack for readers who have not heard of it.
 
     Args:
-        name: one word or two, as on the command line.
+        name: name of the attack on the command line.
         title: a headline.
         how: what the attacker does.
-        measure: what counts as a hit.
-        moral: what follows.
+        measure: what counts as a success.
+        moral: the conclusion.
     """
 
     name: str
@@ -130,33 +130,33 @@ class Words:
 
 
 class Attack(Protocol[_Asked]):
-    """Attack that can be run against anything that answers its queries."""
+    """An attack, which can be run against any callable that answers its queries."""
 
     @property
     def words(self) -> Words:
-        """Title, method and moral, for people."""
+        """Title, method and moral, for readers."""
 
     @property
     def values(self) -> int:
-        """Number of secrets to choose from; a blind guess is right once in so many times."""
+        """Number of possible secrets; a blind guess is right with probability 1/``values``."""
 
     @property
     def reach(self) -> int:
-        """Multiple of epsilon by which two secrets can differ: 1 if one of them is absence, 2 if a row changes."""
+        """Privacy distance of two secrets in multiples of epsilon: 1 if one of them is absence, 2 if a row changes."""
 
     def run(self, ask: _Asked) -> SuccessRate:
-        """Run the attack and return how often it was right."""
+        """Run the attack and return its success rate."""
 
 
 class BitAttack:
-    """Guesses a secret that a person has or has not, so that two secrets are as far apart as presence and absence."""
+    """An attack on one bit that a person has or lacks: two secrets, as far apart as presence and absence."""
 
     values = 2
     reach = 1
 
 
 def most_that_any_can(epsilon: float, *, values: int = 2, reach: int = 1) -> float:
-    """Upper bound on the success rate of any attack, on answers about a person that cost ``epsilon`` together.
+    """Return an upper bound on the success rate of any attack, if all answers about a person cost ``epsilon`` in total.
 
     Let ``values`` secrets be equally likely beforehand, and no answer more than e^(reach·ε) times likelier under one
     of them than under another. Then the best guess is right with probability at most 1 / (1 + (values-1)·e^(-reach·ε)).
@@ -169,14 +169,14 @@ def most_that_any_can(epsilon: float, *, values: int = 2, reach: int = 1) -> flo
 
 @dataclass(frozen=True)
 class Comparison(Result):
-    """The success of one attack: unprotected, and by epsilon.
+    """Success of one attack, against unprotected data and by epsilon.
 
     Args:
-        words: what the attack is.
-        values: how many secrets there were to choose from.
-        reach: how many times epsilon apart two of them can be; see :class:`Attack`.
-        unprotected: against the twin.
-        protected: against the curator, by what the answers about one person cost together.
+        words: description of the attack.
+        values: number of possible secrets.
+        reach: privacy distance of two secrets in multiples of epsilon; see :class:`Attack`.
+        unprotected: success against the unprotected twin.
+        protected: pairs of epsilon, the total cost of all answers about one person, and success against the curator.
     """
 
     words: Words
@@ -192,20 +192,20 @@ class Comparison(Result):
 
     @property
     def limits(self) -> tuple[float, ...]:
-        """For each epsilon, the most that any attack can reach."""
+        """For each epsilon, the upper bound on the success of any attack."""
         return tuple(self.limit(float_nearest(epsilon)) for epsilon, _ in self.protected)
 
     def limit(self, epsilon: float) -> float:
-        """The most that any attack can reach at an epsilon."""
+        """Return the upper bound on the success of any attack at an epsilon."""
         return most_that_any_can(epsilon, values=self.values, reach=self.reach)
 
     @property
     def title(self) -> str:
-        """A headline."""
+        """Headline of the result."""
         return self.words.title
 
     def content(self) -> dict[str, Any]:
-        """Plain figures under stable keys."""
+        """Return the figures for JSON; keys are stable."""
         return {
             "attack": self.words.name,
             "title": self.title,
@@ -226,7 +226,7 @@ class Comparison(Result):
         return f"{'; '.join([*words, f'a blind guess: {percent(self.chance)}'])}."
 
     def draw(self) -> Any:
-        """Success against epsilon, beside the twin, blind guessing and the limit of all attacks."""
+        """Chart success against epsilon, with the twin, blind guessing and the upper bound on all attacks."""
         return draw_comparison(self)
 
     def __str__(self) -> str:
@@ -248,10 +248,11 @@ def compare(
     """Run an attack against an unprotected twin and against curators.
 
     Args:
-        attack: what to run.
-        unprotected: answers without protection.
-        protected: by epsilon, what answers with it; all answers about one person must cost no more than that together.
-        progress: is told what is being done.
+        attack: the attack to run.
+        unprotected: answers queries without protection.
+        protected: by epsilon, answers queries with protection; all answers about one person must cost at most that in
+            total.
+        progress: called with a description of each step.
     """
     asks = sorted({exact_positive(e, "epsilon"): ask for e, ask in protected.items()}.items(), key=lambda pair: pair[0])
     progress("unprotected")
@@ -267,7 +268,7 @@ _Item = TypeVar("_Item")
 
 
 def choose(items: Sequence[_Item], count: int) -> list[_Item]:
-    """``count`` different ones of ``items``, every set of them equally likely, in random order."""
+    """Sample ``count`` of ``items`` uniformly without replacement, in random order."""
     if not 0 <= count <= len(items):
         raise InputError("count", f"must be from 0 to {len(items)}, got {count}")
     places = np.arange(len(items))
@@ -278,7 +279,7 @@ def choose(items: Sequence[_Item], count: int) -> list[_Item]:
 
 
 def choose_evenly(items: Sequence[_Item], truths: Sequence[bool], count: int) -> list[tuple[_Item, bool]]:
-    """``count`` items and their truths, half of which hold, so that a coin is right half the time."""
+    """Sample ``count`` pairs (item, truth), half of them true, so that a coin is right half the time."""
     if len(items) != len(truths):
         raise InputError("truths", f"must have one entry for each of {len(items)} items, got {len(truths)}")
     sides = [[item for item, truth in zip(items, truths, strict=True) if bool(truth) is side] for side in (True, False)]
@@ -290,31 +291,31 @@ def choose_evenly(items: Sequence[_Item], truths: Sequence[bool], count: int) ->
 
 
 def largest(values: Sequence[float]) -> int:
-    """The place of the largest value; among equals, any one by lot."""
+    """Return the index of the largest value; ties are broken at random."""
     best = max(values)
     places = [place for place, value in enumerate(values) if value == best]
     return places[sample_below(len(places))] if len(places) > 1 else places[0]
 
 
 def toss(rows: int, columns: int) -> NDArray[np.bool_]:
-    """Fair coins."""
+    """Toss fair coins: a random matrix of bools."""
     words = entropy.current().words(-(-rows * columns // 64))
     return np.unpackbits(words.view(np.uint8))[: rows * columns].reshape(rows, columns).astype(np.bool_)
 
 
 def below(bound: int, count: int) -> NDArray[np.int64]:
-    """``count`` independent whole numbers from 0 to ``bound`` - 1."""
+    """Draw ``count`` independent uniform integers from 0 to ``bound`` - 1."""
     return sample_below_many(bound, count)
 
 
 @dataclass(frozen=True)
 class Chapter:
-    """One attack and all that it found.
+    """One attack and its results.
 
     Args:
-        words: what it is.
-        results: what came out; empty where it could not be run.
-        note: why not, or how it was run.
+        words: description of the attack.
+        results: its results; empty where it could not be run.
+        note: why it could not be run, or how it was run.
     """
 
     words: Words
@@ -322,7 +323,7 @@ class Chapter:
     note: str = ""
 
     def content(self) -> dict[str, Any]:
-        """Plain figures under stable keys."""
+        """Return the figures for JSON; keys are stable."""
         return {
             "attack": self.words.name,
             "title": self.words.title,
@@ -333,12 +334,12 @@ class Chapter:
 
 
 def report_page(title: str, chapters: Sequence[Chapter], *, about: str) -> str:
-    """The page.
+    """Return the HTML page of a report.
 
     Args:
-        title: its headline.
-        chapters: what to show.
-        about: what was attacked.
+        title: headline of the page.
+        chapters: attacks and their results.
+        about: description of what was attacked.
     """
     body = [
         f'<p class="quiet">{html.escape(about)}</p>',

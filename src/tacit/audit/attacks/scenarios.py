@@ -1,7 +1,7 @@
 """Each attack with its victims, its unprotected twin and the curator, on the example or a project.
 
-The curator is a real one on an account in memory: the owner's ledger is neither read nor charged. Each run of an attack
-is an analyst of its own whose share is what the run may cost.
+The curator is a real one with a ledger in memory: the owner's ledger is neither read nor charged. Each run of an attack
+is a new analyst, whose share of the budget is the cost of the run.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from tacit.project.project_file import Project
     from tacit.query.catalog import Column, Table
 
-#: Enough for every run of every attack; each run has a share of its own.
+#: Epsilon of the whole account: enough for all runs of all attacks, each of which has its own share.
 _ALL_RUNS: Final = "1000000"
-#: A column with more public values than this is no column of a table of counts.
+#: The most public values of a column in a table of counts.
 _MOST_VALUES: Final = 250
 _MOST_KNOWN: Final = 5
 #: Beyond this many rows only the first are attacked.
@@ -45,19 +45,19 @@ _MOST_ROWS: Final = 400_000
 
 @dataclass(frozen=True)
 class Target:
-    """A secret, the people who have it or not, and what outsiders know about them.
+    """Target of the attacks: a secret, the people who have it or not, and the columns that outsiders know.
 
     Args:
-        project: where the data is.
-        source: what stands after FROM.
-        narrow: the same where only the unit and the secret matter.
-        unit: the column that says whose a row is.
-        population: whom it protects.
-        secret: an expression with the few ``values``.
-        values: of the secret.
-        value: the one that attacks on single persons ask about; None for the one nearest to half of the people.
-        known: columns that outsiders know, from the best known on.
-        finite: those of them with public values.
+        project: the project that holds the data.
+        source: FROM clause with all columns.
+        narrow: FROM clause with at least the unit and the secret.
+        unit: unit column, which identifies the person of a row.
+        population: the protected population.
+        secret: SQL expression whose values are ``values``.
+        values: possible secrets, a few.
+        value: the secret that attacks on single persons ask about; None for the one nearest to half of the people.
+        known: columns that outsiders know, the best known first.
+        finite: public values of those columns in ``known`` that have some.
     """
 
     project: Project
@@ -74,7 +74,7 @@ class Target:
 
 @dataclass
 class TargetPerson:
-    """Bare rows of one person; ``known`` and ``secret`` are of the first row."""
+    """Unprotected data of one person; ``known`` and ``secret`` are those of the first row."""
 
     number: Any
     known: tuple[Hashable, ...]
@@ -107,7 +107,7 @@ def demo_target(folder: Path) -> Target:
 
 
 def project_target(path: Path, table: str | None, secret: str | None, known: str | None) -> Target:
-    """Table of a project; unstated choices are made from the owner's declarations."""
+    """Return a table of a project as the target; defaults follow from the owner's declarations."""
     from tacit.project.project_file import load
     from tacit.project.project_template import read_project
 
@@ -142,7 +142,7 @@ def _table(project: Project, name: str | None) -> Table:
 
 
 def _secret(columns: Sequence[Column], name: str | None) -> tuple[Column, str, tuple[Any, ...]]:
-    """The column to find out: the one named, or the last that has few public values."""
+    """Return the secret column: the one named, or the last with few public values."""
     named = [column for column in columns if name is not None and column.name.lower() == name.lower()]
     if name is not None and not named:
         raise InputError("secret", f"there is no column {name!r} beside the unit")
@@ -166,7 +166,7 @@ def _known(columns: Sequence[Column], names: str | None) -> list[Column]:
                 raise InputError("known", f"there is no column {name!r} beside the unit and the secret")
         chosen = [found[name.lower()] for name in wanted]
     else:
-        # Few values first: they are the easiest to know about a person.
+        # Columns with few values first: they are the easiest to know about a person.
         chosen = sorted(columns, key=lambda column: len(_public_values(column)) or 10**6)[:_MOST_KNOWN]
     chosen = [column for column in chosen if column.type.kind.name != "DOUBLE"]
     if not chosen:
@@ -191,12 +191,12 @@ def _finite(columns: Sequence[Column]) -> dict[str, tuple[Any, ...]]:
 
 
 class Scene:
-    """The bare rows, and the curator in front of the same data."""
+    """Unprotected rows, and a curator of the same data."""
 
     def __init__(self, target: Target, rows: list[tuple[Any, ...]], curator: Curator) -> None:
         self.target = target
         self.curator = curator
-        #: Known values, the place of the secret, and the unit, for every row.
+        #: Known values, the index of the secret, and the unit, for every row.
         self.rows = [(row[1:-1], self._place(row[-1]), row[0]) for row in rows if row[-1] in target.values]
         self._runs = itertools.count(1)
         if len(self.people) < 40:
@@ -216,7 +216,7 @@ class Scene:
 
     @cached_property
     def value(self) -> int:
-        """The place of the secret that attacks on single persons ask about."""
+        """Index of the secret that attacks on single persons ask about."""
         if self.target.value is not None:
             return self._place(self.target.value)
         having: dict[int, int] = defaultdict(int)
@@ -227,7 +227,7 @@ class Scene:
 
     @cached_property
     def bit(self) -> str:
-        """The secret as a condition."""
+        """SQL condition that a person has the secret."""
         return f"{self.target.secret} = {literal(self.target.values[self.value])}"
 
     @property
@@ -237,7 +237,7 @@ class Scene:
 
     @cached_property
     def unit(self) -> str:
-        """The unit as SQL."""
+        """Unit column, quoted for SQL."""
         return quoted(self.target.unit)
 
     def holds_for_all(self, wording: int) -> str:
@@ -248,7 +248,7 @@ class Scene:
         return f"{self.unit} <> {literal(f'no person {wording}')}"
 
     def hire(self, epsilon: Fraction) -> str:
-        """An analyst who may spend so much."""
+        """Register a new analyst with a share of ``epsilon``, and return their name."""
         name = f"attacker-{next(self._runs)}"
         self.curator.ledger.add_analyst(name)
         # Costs are rounded up to whole units of the account; a part in a million leaves room for that.
@@ -256,7 +256,7 @@ class Scene:
         return name
 
     def count(self, where: str, cost: Fraction, analyst: str) -> float:
-        """Count the people with certain rows, through the curator."""
+        """Count the people with rows that satisfy ``where``, through the curator."""
         sql = f"SELECT COUNT(DISTINCT {self.unit}) AS n FROM {self.target.narrow} WHERE {where}"  # noqa: S608
         answer = self.curator.sql(sql, epsilon=cost, max_groups=1, max_rows=1, analyst=analyst)
         return float(answer.finished.values[0][0] or 0)  # type: ignore[arg-type]
@@ -264,7 +264,7 @@ class Scene:
 
 @contextmanager
 def open_scene(target: Target) -> Iterator[Scene]:
-    """The bare rows and a curator on an account in memory."""
+    """Open the unprotected rows and a curator with a ledger in memory."""
     from tacit.curator.opening import open_project
     from tacit.ledger.memory import MEMORY
     from tacit.project.project_file import PopulationModel
@@ -280,7 +280,7 @@ def open_scene(target: Target) -> Iterator[Scene]:
 
 
 def _bare_rows(target: Target) -> list[tuple[Any, ...]]:
-    """The unprotected twin: unit, known columns and secret of every row, read as the engine reads them."""
+    """Read the unprotected twin: unit, known columns and secret of every row."""
     from tacit.engines.registry import open_unprotected
 
     with open_unprotected(target.project.catalog, target.project.sources) as connection:
@@ -291,12 +291,12 @@ def _bare_rows(target: Target) -> list[tuple[Any, ...]]:
 
 
 def quoted(name: str) -> str:
-    """A name in SQL."""
+    """Return a name, quoted for SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def literal(value: Any) -> str:
-    """A value in SQL."""
+    """Return a value as a SQL literal."""
     match value:
         case None:
             return "NULL"
@@ -315,7 +315,7 @@ def literal(value: Any) -> str:
 Told = Callable[[str], None]
 Epsilons = Sequence[Fraction]
 
-#: Number of victims of each attack: as many as a few seconds allow.
+#: Number of victims of each attack, for a run of a few seconds.
 _LINKED: Final = 24
 _DRAWN: Final = 16
 _VICTIMS: Final = 36
@@ -324,7 +324,7 @@ _POOLED: Final = 16
 _REPEATS: Final = 300
 _PAID_REPEATS: Final = 8
 _PEOPLE: Final = 2000
-#: Number of totals into which the attacker's budget is divided; more of them would each have more noise.
+#: Number of counts among which the attacker's budget is divided; more of them would each have more noise.
 _TOTALS: Final = 48
 _STUDY: Final = 60
 _MOST_CELLS: Final = 10_000
@@ -332,7 +332,7 @@ _ANALYSTS: Final = (1, 3, 12)
 
 
 def linkage(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
-    """A nameless table, joined with what outsiders know."""
+    """Join a nameless table with what outsiders know."""
     places = {person.number: place for place, person in enumerate(scene.people)}
     profile = attacks.link_by_steps(
         scene.target.known,
@@ -346,7 +346,7 @@ def linkage(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
 
 
 def sample(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
-    """A few random rows."""
+    """Publish a few random rows, and find the people who are unique in them."""
     known = [person.known for person in scene.people]
     sizes = sorted({max(len(known) // part, 1) for part in (1000, 200, 100, 50)})
     exposed = attacks.exposure(known, sizes)
@@ -390,7 +390,7 @@ def _is(name: str, value: Any) -> str:
 def _by_secret(
     scene: Scene, columns: Sequence[str], where: str, epsilon: Fraction, analyst: str
 ) -> dict[KnownRow, list[float]]:
-    """A table of counts of people by columns and secret, through the curator."""
+    """Return counts of people by columns and secret, through the curator."""
     keys = ", ".join([*map(quoted, columns), f"{scene.target.secret} AS secret"])
     places = ", ".join(str(place) for place in range(1, len(columns) + 2))
     condition = f" WHERE {where}" if where else ""
@@ -409,7 +409,7 @@ def _by_secret(
 
 
 def small_cells(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
-    """A published table of counts."""
+    """Read secrets off a published table of counts."""
     columns = _cell_columns(scene)
     places = [scene.target.known.index(name) for name in columns]
     known = tuple(tuple(person.known[place] for place in places) for person in scene.people)
@@ -434,7 +434,7 @@ def small_cells(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
 
 
 def _cell_columns(scene: Scene) -> list[str]:
-    """Known columns, as many as a table may have cells for."""
+    """Return known columns: as many as the limit on the cells of a table allows."""
     columns, cells = [], len(scene.target.values)
     for name in scene.target.known:
         more = len(scene.target.finite.get(name, ()))
@@ -445,7 +445,7 @@ def _cell_columns(scene: Scene) -> list[str]:
 
 
 def differencing(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
-    """Two totals, one person apart."""
+    """Subtract two counts that differ in one person."""
     attack = attacks.Differencing(_victims(scene, _VICTIMS))
     asks = {epsilon: _counts(scene, attack, epsilon) for epsilon in epsilons}
     found = attacks.compare(attack, hide_small(_exact(scene), smallest=10), asks, progress=told)
@@ -453,7 +453,7 @@ def differencing(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
 
 
 def averaging(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
-    """Repeat one query until the noise is gone."""
+    """Average many repeats of one query."""
     attack = attacks.Averaging(_victims(scene, _AVERAGED), _REPEATS)
     noisy = noise_anew(_exact(scene), epsilon=1)
     asks = {epsilon: _stored(_counts(scene, attack, epsilon)) for epsilon in epsilons}
@@ -492,7 +492,7 @@ def _counts(scene: Scene, attack: attacks.Differencing | attacks.Averaging, epsi
 
 
 def _stored(ask: CountWithout) -> CountWithout:
-    """Ask every query twice; if the answers are the same, so will all further ones be."""
+    """Ask every query twice; if the two answers are equal, return that answer for all further repeats."""
     known: dict[tuple[Hashable | None, int], list[float]] = {}
 
     def again(person: Hashable | None, wording: int) -> float:
@@ -505,7 +505,7 @@ def _stored(ask: CountWithout) -> CountWithout:
 
 
 def reconstruction(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
-    """Random totals, solved like a puzzle."""
+    """Solve counts of random subsets for the secrets."""
     whole = all(isinstance(person.number, int) and person.number >= 0 for person in scene.people)
     pairs = list(zip(scene.people, scene.truths, strict=True))
     pairs = sorted(pairs, key=lambda pair: pair[0].number)[: _PEOPLE if whole else 200]
@@ -546,7 +546,7 @@ def _totals(scene: Scene, numbers: Sequence[Any], epsilon: Fraction) -> Callable
 
 
 def membership(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
-    """Tell who was in a study from the tables of counts that it published."""
+    """Guess who was in a study from its published tables of counts."""
     study = _Study(scene)
     if not study.marginals:
         return Chapter(MEMBERSHIP, (), "No two columns have public values to count by.")
@@ -559,7 +559,7 @@ def membership(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
 
 
 def models(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
-    """Tell which rows trained a model."""
+    """Guess which rows trained a model."""
     study = _Study(scene)
     if not study.marginals:
         return Chapter(MODELS, (), "No two columns have public values to learn from.")
@@ -588,7 +588,7 @@ def _trained(study: _Study, epsilon: Fraction) -> Losses | None:
 
 
 class _Study:
-    """Some people take part, as many others do not, and tables over pairs of columns are published."""
+    """A study in which half of the chosen people take part, and which publishes tables over pairs of columns."""
 
     def __init__(self, scene: Scene) -> None:
         finite = {name: values for name, values in scene.target.finite.items() if name in scene.target.known}
@@ -610,7 +610,7 @@ class _Study:
         self.labels = tuple(np.array([truths[place] for place in part]) for part in (taking, others))
 
     def through(self, epsilon: Fraction) -> Callable[[], NDArray[np.float64]]:
-        """Shares published by a curator in front of the study's own table."""
+        """Return a function that publishes the study's shares through a curator."""
         from tacit.curator.opening import open_curator
 
         people = [(person, *row) for person, row in enumerate(self.rows)]
@@ -635,7 +635,7 @@ class _Study:
 
 
 def _marginals(values: Sequence[Sequence[Any]]) -> list[attacks.Marginal]:
-    """The four largest tables over two columns that are not too large."""
+    """Return the four largest tables over two columns within the limit on cells."""
     pairs = [
         (len(values[a]) * len(values[b]), a, b)
         for a, b in itertools.combinations(range(len(values)), 2)
@@ -648,7 +648,7 @@ def _marginals(values: Sequence[Sequence[Any]]) -> list[attacks.Marginal]:
 
 
 def collusion(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
-    """Several analysts, with a budget each and with one account."""
+    """Pool the answers of several analysts, with a budget for each and with one account for all."""
     victims = _victims(scene, _POOLED)
     epsilon = sorted(epsilons)[len(epsilons) // 2]
 
@@ -672,7 +672,7 @@ def collusion(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
     return Chapter(COLLUSION, (found,))
 
 
-#: By the name on the command line, in the order of the story.
+#: Attacks by their names on the command line, in the order of the report.
 ATTACKS: Final[dict[str, Callable[[Scene, Epsilons, Told], Chapter]]] = {
     "linkage": linkage,
     "sampling": sample,
@@ -687,7 +687,7 @@ ATTACKS: Final[dict[str, Callable[[Scene, Epsilons, Told], Chapter]]] = {
 
 
 def found_people(scene: Scene, most: int = 5) -> list[tuple[KnownRow, Any]]:
-    """Some of those whom linkage finds, with what is learned about them: only for the owner's own eyes."""
+    """Return a few people whom linkage finds, with their secrets: only for the owner."""
     counts = Counter(known for known, _, _ in scene.rows)
     alone = [person for person in scene.people if counts[person.known] == 1]
     return [(person.known, scene.target.values[person.secret]) for person in choose(alone, min(most, len(alone)))]
