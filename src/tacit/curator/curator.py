@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TableInfo:
-    """Public description of a table: names, types, bounds and categories as its owner declared them, nothing from rows."""
+    """Public description of a table: names, types, bounds and categories that its owner declared; no row."""
 
     table: Table
 

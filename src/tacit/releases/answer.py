@@ -383,7 +383,7 @@ class AnswerViews:
 
     @property
     def bias(self) -> Bias | None:
-        """Estimated shares of people whom contribution bounds, clipping bounds or listed keys affect, with a sentence each.
+        """Estimated shares of people affected by contribution bounds, clipping bounds and listed keys, a sentence each.
 
         None where there can be no bias, or where the query was asked with ``bias_share = 0``.
         """
@@ -546,7 +546,7 @@ class Answer(AnswerViews):
         return None if self.plan is None else self.plan.limits
 
     def found_text(self) -> str:
-        """Return the sentences about bounds that AUTO found; those of further parts of the query have the part's number."""
+        """Return sentences with the bounds that AUTO found; those of further parts of the query state the part's number."""
         told = super().found_text()
         for number, part in enumerate(() if self.plan is None else self.plan.others, 2):
             told += "" if part.limits is None else f"Limits found for part {number}: {part.limits}. "
