@@ -546,7 +546,7 @@ class Answer(AnswerViews):
         return None if self.plan is None else self.plan.limits
 
     def found_text(self) -> str:
-        """Return sentences with the bounds that AUTO found; those of further parts of the query state the part's number."""
+        """Return sentences with the bounds that AUTO found; for further parts of the query, with the part's number."""
         told = super().found_text()
         for number, part in enumerate(() if self.plan is None else self.plan.others, 2):
             told += "" if part.limits is None else f"Limits found for part {number}: {part.limits}. "
