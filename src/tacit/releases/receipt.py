@@ -73,7 +73,7 @@ _MOST_DIGITS: Final = 440
 
 @dataclass(frozen=True)
 class Receipt:
-    """A signed statement about a release; ``str`` gives its JSON text, ``receipt["charge"]`` one field of the statement.
+    """A signed statement about a release; ``str`` gives its JSON, ``receipt["charge"]`` one field of the statement.
 
     The signature is Ed25519 over the statement's canonical text, in hexadecimal.
     """

@@ -85,7 +85,7 @@ def numbers_sql(star: StarNames, rows: Listed, columns: Mapping[str, PublicColum
 
 
 def persons_sql(star: StarNames, persons: Listed, numbers: str) -> str:
-    """Return SQL for one row per person with its number of rows in the second table; ``persons`` has the alias ``p``."""
+    """Return SQL for one row per person with its number of rows in the second table; ``persons`` has alias ``p``."""
     listed = [f'{read} AS "{name}"' for name, read in persons]
     listed.append(f'COALESCE(k.n, 0) AS "{star.number}"')
     return (
