@@ -546,7 +546,7 @@ def arrays_of(content: bytes) -> list[NDArray[Any]]:
 
 
 def _checked(table: NDArray[Any], least: float = -1e300) -> NDArray[np.float64]:
-    """Return an array as doubles; refuse NaN, +∞ and values below ``least`` (-∞ for log-potentials of cells with P = 0)."""
+    """Return an array as doubles; refuse NaN, +∞ and values below ``least`` (-∞ where log-potentials may be -∞)."""
     if table.dtype.kind not in "fiu":
         raise ValueError
     values = np.asarray(table, dtype=np.float64)

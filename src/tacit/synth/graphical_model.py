@@ -392,7 +392,7 @@ class GraphicalModel:
         able: NDArray[np.bool_],
         shares: Shares,
     ) -> None:
-        """Draw a batch of rows: messages from leaves to roots for each distinct known part, then values from the roots."""
+        """Draw a batch of rows: messages from leaves to roots per distinct known part, then values from the roots."""
         # Of each node: for each distinct known part, the weights of its missing values given those of its parent.
         weights: dict[Columns, Floats] = {}
         below: dict[Columns, list[tuple[Columns, Floats]]] = {names: [] for names, _, _ in self._tree}
@@ -449,7 +449,7 @@ class GraphicalModel:
         return np.asarray(turned[tuple(seen[names[axis]] for axis in at)])
 
     def marginal(self, names: Sequence[str]) -> Floats:
-        """Return expected counts by some columns: exact, or estimated by sampling where the exact table is too large."""
+        """Return expected counts by some columns: exact, or from a sample where the exact table is too large."""
         wanted = tuple(names)
         grown = JunctionTree(self.sizes, [*self.potentials, *self.fixed, wanted])
         home = grown.home(wanted)

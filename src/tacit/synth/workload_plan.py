@@ -1,4 +1,4 @@
-"""Plans of workloads: the measured integers with their noise, and the variance of every answer, before data is read.
+"""Plans of workloads: which integers get how much noise, and the variance of every answer, before data is read.
 
 *Marginals* are measured in the residual basis. For a set of columns A the residual is the part of the marginal on A
 that no smaller marginal determines; residuals of different sets are orthogonal, and a marginal is the sum of the
@@ -198,8 +198,8 @@ class MarginalPlan:
 
     Args:
         part: the marginals.
-        sizes: of the columns.
-        measurements: one for each residual, by its columns.
+        sizes: number of values of each column.
+        measurements: measurement of each residual, by its columns.
     """
 
     part: MarginalPart
