@@ -1,8 +1,8 @@
 """Types of the API: exact numbers and names, and the bases of requests and responses.
 
 A class that reads a body also describes it in OpenAPI. Requests refuse fields that they do not know; numbers come as
-``int`` or :class:`~decimal.Decimal`, read from their digits, so that 0.1 is exact. Responses are strict about types, and
-readers ignore unknown fields, so that a newer server may send more.
+``int`` or :class:`~decimal.Decimal`, read from their digits, so that 0.1 is exact. Responses are strict about types,
+and readers ignore unknown fields, so that a newer server may send more.
 """
 
 from __future__ import annotations
