@@ -95,7 +95,7 @@ class Asking(Protocol):
     """
 
     def tables(self) -> tuple[TableInfo, ...]:
-        """The tables and what is publicly known about their columns."""
+        """Return the public descriptions of all tables and their columns."""
 
     def explain(self, sql: Query, **options: Unpack[QueryOptions]) -> QuoteForms:
         """Return the releases, noise, cost and errors of :meth:`sql` with the same arguments. Free; reads no data."""
@@ -247,7 +247,7 @@ class Curator(Asking, Closing):
         return tuple(f"{each.population}: {sentence}" for each in self.budgets() for sentence in each.cautions)
 
     def tables(self) -> tuple[TableInfo, ...]:
-        """The tables and what is publicly known about their columns."""
+        """Return the public descriptions of all tables and their columns."""
         return tuple(TableInfo(table) for table in self._context.catalog.tables)
 
     def history(

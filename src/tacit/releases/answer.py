@@ -193,7 +193,7 @@ def cut_note(answer: AnswerViews) -> str:
 
 
 def has_marks(answer: AnswerViews) -> bool:
-    """Whether the bias of any cell shown may exceed its interval."""
+    """Return whether the bias of any displayed cell may exceed its interval."""
     return any(map(any, answer.finished.marked(rows=MOST_SHOWN)))
 
 
@@ -329,7 +329,7 @@ class AnswerViews:
 
         @property
         def as_released(self) -> bool:
-            """Whether displays show the released values, and negative counts with them."""
+            """Whether displays show the released values, including negative counts."""
 
     @property
     def columns(self) -> tuple[OutputColumn, ...]:

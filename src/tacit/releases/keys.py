@@ -234,7 +234,6 @@ class Keyring:
         return self._keys.group_secret(population)
 
     def veil(self, mark: str) -> str:
-        """See :meth:`Keys.veil`."""
         return self._keys.veil(mark)
 
     def check(self, ledger: Ledger) -> None:

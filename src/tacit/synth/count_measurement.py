@@ -286,12 +286,10 @@ class CountMeasurement:
 
     @property
     def outputs(self) -> int:
-        """Number of integers released."""
         return math.prod(strategy.outputs for strategy in self.strategies)
 
     @cached_property
     def mechanism(self) -> NoiseMechanism:
-        """The mechanism that adds the noise."""
         return self.noise.mechanism(self.price, self.l1, self.l2_squared, self.outputs, self.relation)
 
     @property

@@ -131,7 +131,6 @@ class MarginalCounts:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Number of values of each column."""
         return {name: len(column.values) for name, column in self.columns.items()}
 
     @cached_property
@@ -153,7 +152,6 @@ class MarginalCounts:
         return f"at most {self.rows} {'row' if self.rows == 1 else 'rows'} of a unit, chosen by a keyed hash"
 
     def tables(self) -> tuple[str, ...]:
-        """Return the names of the tables that are read."""
         return tuple(dict.fromkeys(scanned(self.source)))
 
     def final(self, names: Sequence[str]) -> FinalAggregation:

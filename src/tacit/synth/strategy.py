@@ -152,7 +152,6 @@ class IdentityStrategy(SquareStrategy):
 
     @property
     def covariance(self) -> NDArray[np.float64]:
-        """The identity."""
         return np.eye(self.size)
 
 
@@ -268,7 +267,7 @@ def _best_for_l1(factor: Factor, size: int, factors: int) -> IdentityStrategy | 
     able += [tree_strategy(size, branches) for branches in _BRANCHES if branches < size]
     if size <= _SMALL:
         able.append(_optimised(factor, size, factors))
-    # Sums of variances for noise of a scale of 1 for each unit of l1.
+    # Total variance, for Laplace noise whose scale is the l1 sensitivity of each strategy.
     return min(able, key=lambda made: float(np.einsum("ij,ji->", gram, made.covariance)) * made.column_size**2)
 
 

@@ -406,7 +406,6 @@ class SynthesisRequest:
 
     @property
     def is_star(self) -> bool:
-        """Whether the request is for two tables."""
         return len(self.tables) == 2
 
     @property

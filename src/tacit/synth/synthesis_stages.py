@@ -279,7 +279,6 @@ class SynthesisStages:
         return f"{self.star.persons.name}: {persons}; {self.star.rows.name}: {rows}"
 
     def tables(self) -> tuple[str, ...]:
-        """Return the names of the tables that are read."""
         return tuple(dict.fromkeys(name for stage in self._first for name in stage.counts.tables()))
 
     @property

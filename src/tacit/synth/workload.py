@@ -100,7 +100,6 @@ class Factor:
 
     @property
     def text(self) -> str:
-        """Canonical text."""
         rows = f" {self.rows!r}" if self.rows else ""
         return f"{self.kind}({', '.join(self.columns)}){rows}"
 
@@ -119,16 +118,13 @@ class MarginalPart:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """All columns, sorted."""
         return tuple(sorted({name for names in self.sets for name in names}))
 
     def count(self, sizes: Mapping[str, int]) -> int:
-        """Number of queries."""
         return sum(math.prod(sizes[name] for name in names) for names in self.sets)
 
     @property
     def text(self) -> str:
-        """Canonical text."""
         return f"marginals {self.objective} {self.sets!r}"
 
 
@@ -144,12 +140,10 @@ class ProductPart:
         return tuple(name for factor in self.factors for name in factor.columns)
 
     def count(self, sizes: Mapping[str, int]) -> int:
-        """Number of queries."""
         return math.prod(f.count(math.prod(sizes[name] for name in f.columns)) for f in self.factors)
 
     @property
     def text(self) -> str:
-        """Canonical text."""
         return "product " + " x ".join(factor.text for factor in self.factors)
 
 

@@ -233,12 +233,10 @@ class MarginalPlan:
 
     @property
     def largest_variance(self) -> float:
-        """The largest variance of a query."""
         return max(self.cell_variance(names) for names in self.part.sets)
 
     @property
     def count(self) -> int:
-        """Number of queries."""
         return self.part.count(self.sizes)
 
 
@@ -295,7 +293,7 @@ class ProductPlan:
 
     @property
     def measurements(self) -> Mapping[Columns, CountMeasurement]:
-        """The one measurement, by its columns."""
+        """Mapping with the single measurement, by its columns."""
         return {self.measurement.columns: self.measurement}
 
     @cached_property
@@ -316,12 +314,10 @@ class ProductPlan:
 
     @property
     def largest_variance(self) -> float:
-        """The largest variance of a query."""
         return self.measurement.sigma2 * math.prod(float(part.max()) for part in self.factor_variances)
 
     @property
     def count(self) -> int:
-        """Number of queries."""
         return self.part.count(self.sizes)
 
 
@@ -346,12 +342,10 @@ class WorkloadPlan:
 
     @property
     def measurements(self) -> tuple[CountMeasurement, ...]:
-        """All measurements, in order."""
         return tuple(m for part in self.parts for m in part.measurements.values())
 
     @property
     def count(self) -> int:
-        """Number of queries."""
         return sum(part.count for part in self.parts)
 
     @cached_property
