@@ -17,8 +17,8 @@ receipt that the ledger holds at its position. One of these must hold:
 * the receipts are equal; or
 * the receipt is about the same release (population, unit, relation, account, project, catalogue, guarantee, charge,
   position, digest of the released numbers, and noise of every mechanism), with a later caller's text of the query, and
-  is signed with the key in force *now*. A receipt with another text whose key was replaced since is no longer valid;
-  asking the same query again is free and gives a valid receipt.
+  is signed with the key in force *now*. A receipt with another text whose key was replaced since fails this
+  comparison; asking the same query again is free and gives a receipt that passes.
 """
 
 from __future__ import annotations
