@@ -3,8 +3,8 @@
 *Progress.* The bar is drawn only where standard error is a terminal, from the thread that asks (the main one), and only
 for queries that take longer than a second, so that scripts, notebooks and servers never see it. The progress of reading
 a source, and its speed, depend on the data: a bar is a timing channel with numbers on it. That is no loss in front of a
-local terminal, whose user could read the file itself. It must never be sent to a remote analyst, and no answer, receipt
-or log holds any of it.
+local terminal, whose user could read the file itself. Progress must never be sent to a remote analyst, and no answer,
+receipt or log holds any of it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TableInfo:
-    """A table as anyone may know it: what its owner declared, and nothing from its contents."""
+    """Public description of a table: names, types, bounds and categories that its owner declared; no row."""
 
     table: Table
 
@@ -66,7 +66,7 @@ class TableInfo:
         return self.table.name
 
     def to_ibis(self) -> Any:
-        """The table as one of Ibis, for expressions; needs ``ibis-framework``."""
+        """Return an unbound Ibis table with the same name and schema, for expressions; needs ``ibis-framework``."""
         kinds = {Kind.INTEGER: "int64", Kind.DOUBLE: "float64", Kind.TEXT: "string"}
         schema = {
             each.name: f"decimal(18, {each.type.scale})"
@@ -89,49 +89,49 @@ class TableInfo:
 
 
 class Asking(Protocol):
-    """Everything that asking takes: a :class:`Curator`, one over HTTP and the tools of an assistant all have it.
+    """Interface for asking queries, shared by :class:`Curator`, the HTTP client and the tools of an assistant.
 
-    What each adds is its transport; where that is asynchronous, methods of the same names and parameters are awaited.
+    They differ in transport alone; where that is asynchronous, methods of the same names and parameters are awaited.
     """
 
     def tables(self) -> tuple[TableInfo, ...]:
-        """The tables and what is publicly known about their columns."""
+        """Return the public descriptions of all tables and their columns."""
 
     def explain(self, sql: Query, **options: Unpack[QueryOptions]) -> QuoteForms:
-        """Releases, noise, cost and errors of :meth:`sql` with the same arguments. Free; reads no data."""
+        """Return the releases, noise, cost and errors of :meth:`sql` with the same arguments. Free; reads no data."""
 
     def sql(
         self, sql: Query, *, analyst: str | None = None, idempotency_key: str = "", **options: Unpack[QueryOptions]
     ) -> AnswerViews:
-        """The answer to a query, charged before data is read."""
+        """Answer a query; its cost is charged before data is read."""
 
     def budget(self, quote: Any = None, *, population: str | None = None, analyst: str | None = None) -> Budget:
-        """State of an account; with a quote or an answer, also how many more such queries fit."""
+        """Return the state of an account; with a quote or an answer, also how many more queries of that cost fit."""
 
     def budgets(self, quote: Any = None) -> tuple[Budget, ...]:
-        """State of every account; with a quote, of the one that it would be charged to."""
+        """Return the state of every account; with a quote, of the account that would be charged."""
 
     def history(
         self, *, population: str | None = None, analyst: str | None = None, limit: int | None = None
     ) -> tuple[Entry, ...]:
-        """Charges in order, or the newest ``limit`` of them."""
+        """Return the charges in the order of the ledger, or the newest ``limit`` of them."""
 
 
 def check_own(analyst: str | None) -> None:
-    """Refuse another analyst where a token says who asks."""
+    """Refuse an ``analyst`` argument where the token already identifies the analyst."""
     if analyst is not None:
         raise InputError("analyst", "is the owner of the token; leave it out")
 
 
 class Curator(Asking, Closing):
-    """Stands between data and queries: answers with noise, within a budget. Made by :func:`tacit.open`.
+    """Answers queries about protected tables with noise, within a budget. Made by :func:`tacit.open`.
 
     Every method may be called from several threads at once, and several processes may work on one ledger.
 
     Args:
         context: metadata, data, ledger and keys.
-        analyst: who asks, unless a call says otherwise.
-        conversation: whose share all charges count to as well.
+        analyst: name of the analyst, for calls that state none.
+        conversation: conversation with a share of each account; all charges count towards that share as well.
     """
 
     def __init__(self, context: QueryContext, analyst: str, conversation: Conversation | None = None) -> None:
@@ -140,13 +140,13 @@ class Curator(Asking, Closing):
         self._conversation = conversation
 
     def conversing(self, conversation: Conversation) -> Curator:
-        """The same curator, for an assistant: its queries are charged to the share of a conversation as well.
+        """Return this curator for an assistant: its queries are also charged to the share of a conversation.
 
         Raises:
-            InputError: the ledger would forget the share, or the conversation has another.
+            InputError: the ledger is in memory and would forget the share, or the conversation has another share.
         """
         if not self.ledger.durable:
-            # A restart would give the share anew.
+            # After a restart, the whole share would be available again.
             raise InputError("project.ledger", 'an assistant needs one that lasts; write ledger = "tacit.ledger"')
         for population in self._context.accounts:
             conversation.begin(self._context, self.analyst, population)
@@ -164,12 +164,12 @@ class Curator(Asking, Closing):
 
     @property
     def ledger(self) -> Ledger:
-        """The account behind all answers, for operators: analysts, quotas, verification."""
+        """Ledger of all charges, for operators: analysts, quotas, verification."""
         return self._context.ledger
 
     @property
     def public_key(self) -> str:
-        """Public key that checks receipts signed by this curator now."""
+        """Public key that verifies the receipts this curator signs now."""
         return self._context.keys.public_key
 
     @takes_options
@@ -181,17 +181,17 @@ class Curator(Asking, Closing):
         idempotency_key: str = "",
         **options: Unpack[QueryOptions],
     ) -> Answer:
-        """The answer to a query in SQL.
+        """Answer a query in SQL.
 
-        The number typed is the guarantee of the whole query. It is charged before data is read; the same query
-        with the same parameters, asked again, gets the same answer for nothing.
+        The ``epsilon``, ``rho`` or ``mu`` stated is the guarantee of the whole query. It is charged before data is
+        read; the same query with the same parameters, asked again, gets the same answer at no cost.
 
         Args:
             sql: the query: text, or an expression of Ibis or SQLGlot.
             options: see below.
-            analyst: who asks; by default the curator's own.
+            analyst: name of the analyst to charge; by default the curator's own.
             idempotency_key: a name for this request, so that it may be sent again: the same request under the same
-                key gets the same answer and is charged once; another request under it is refused.
+                key gets the same answer and is charged once; a different request under the same key is refused.
         """
         sql = query_text(sql)
         request = Request.of(sql, options)
@@ -204,7 +204,7 @@ class Curator(Asking, Closing):
 
     @takes_options
     def explain(self, sql: Query, **options: Unpack[QueryOptions]) -> Quote:
-        """Releases, noise, price and errors of :meth:`sql` with the same arguments. Free; reads no data."""
+        """Return the releases, noise, cost and errors of :meth:`sql` with the same arguments. Free; reads no data."""
         sql = query_text(sql)
         request = Request.of(sql, options)
         plan = planned(self._context, sql, request)
@@ -218,12 +218,12 @@ class Curator(Asking, Closing):
         population: str | None = None,
         analyst: str | None = None,
     ) -> Budget:
-        """State of an account; with a quote or an answer, also how many more such queries fit.
+        """Return the state of an account; with a quote or an answer, also how many more queries of that cost fit.
 
         Args:
-            quote: a query that was quoted or answered; one about public tables alone is charged to no account.
-            population: whose budget; may be left out where there is one, or with a quote.
-            analyst: whose share is shown beside it; by default the curator's own analyst.
+            quote: quote or answer of a query; a query about public tables alone is charged to no account.
+            population: population that the account protects; may be left out where there is one, or with a quote.
+            analyst: analyst whose share is shown as well; by default the curator's own.
         """
         plan = None if quote is None else quote.plan
         name = self._population(population if plan is None else plan.final.population)
@@ -233,7 +233,7 @@ class Curator(Asking, Closing):
         return budget_of(self._context, name, who, conversation=talk, charge=charge)
 
     def budgets(self, quote: Quote | Answer | None = None) -> tuple[Budget, ...]:
-        """State of every account; with a quote or an answer, of the one that it is charged to."""
+        """Return the state of every account; with a quote or an answer, of the account charged for it."""
         if quote is not None and quote.plan is not None:
             return (self.budget(quote),)
         return tuple(self.budget(population=name) for name in self._context.accounts)
@@ -243,17 +243,23 @@ class Curator(Asking, Closing):
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """Sentences for the owner of the data where a whole budget protects little; usually none."""
+        """Warnings for the data owner about accounts whose whole budget protects little; usually empty."""
         return tuple(f"{each.population}: {sentence}" for each in self.budgets() for sentence in each.cautions)
 
     def tables(self) -> tuple[TableInfo, ...]:
-        """The tables and what is publicly known about their columns."""
+        """Return the public descriptions of all tables and their columns."""
         return tuple(TableInfo(table) for table in self._context.catalog.tables)
 
     def history(
         self, *, population: str | None = None, analyst: str | None = None, limit: int | None = None
     ) -> tuple[Entry, ...]:
-        """Charges to all populations or one, by all analysts or one, in order; or the newest ``limit`` of them."""
+        """Return the charges in the order of the ledger, or the newest ``limit`` of them.
+
+        Args:
+            population: population whose account was charged; by default all.
+            analyst: analyst who was charged; by default all.
+            limit: number of newest charges to return; by default all.
+        """
         names = self._context.accounts if population is None else [self._population(population)]
         known = {plain_name(name, "population") for name in names}
         with hide_internal_errors():
@@ -262,16 +268,16 @@ class Curator(Asking, Closing):
         return ChargeList(found if limit is None else reversed(found))
 
     def undelivered(self, *, population: str | None = None, analyst: str | None = None) -> tuple[Entry, ...]:
-        """Charges that have no outcome: a run goes on, or its process died before the outcome was written down."""
+        """Return the charges without an outcome: still running, or the process died before the outcome was stored."""
         name = "" if population is None else self._population(population)
         found = undelivered(self._context, population=name, analyst=analyst or "")
         return ChargeList(entry_of(record) for record in found)
 
     def deliver(self, position: int) -> Answer | WorkloadAnswer:
-        """Run what a charge has paid for, if it has no outcome yet, on the data as they are now; free.
+        """Run the query or workload that a charge paid for, if it has no outcome yet, on the present data; free.
 
         Args:
-            position: of a query or a workload, from :meth:`undelivered`.
+            position: position of the charge in the ledger, from :meth:`undelivered`.
         """
         return deliver(self._context, position)
 
@@ -287,14 +293,14 @@ class Curator(Asking, Closing):
     ) -> DirectRelease:
         """Release ``value`` through a mechanism of :mod:`tacit.mechanisms`, charged to the same account.
 
-        That the mechanism's sensitivity is right for the value is up to the caller, as always with mechanisms.
+        The caller is responsible for a mechanism whose sensitivity holds for the value.
 
         Args:
-            mechanism: anything with an event (or a guarantee) and ``release``.
-            value: what to release.
-            label: what it is, for the history and the receipt; not the value.
-            population: whose budget; may be left out where there is one.
-            analyst: who asks; by default the curator's own.
+            mechanism: any object with an event (or a guarantee) and a method ``release``.
+            value: exact value to release with noise.
+            label: description of the value, for the history and the receipt; it must not contain the value.
+            population: population whose account is charged; may be left out where there is one.
+            analyst: name of the analyst to charge; by default the curator's own.
             idempotency_key: see :meth:`sql`.
         """
         from tacit.releases.mechanism import release_directly
@@ -311,13 +317,13 @@ class Curator(Asking, Closing):
         analyst: str | None = None,
         idempotency_key: str = "",
     ) -> DirectRelease:
-        """Charge for something that is released elsewhere, such as the training of a model; durable when it returns.
+        """Charge the account for a release made elsewhere, such as the training of a model; durable on return.
 
         Args:
             charge: a mechanism, an event or a guarantee.
-            label: what it is for.
-            population: whose budget; may be left out where there is one.
-            analyst: who asks; by default the curator's own.
+            label: description of the release, for the history and the receipt.
+            population: population whose account is charged; may be left out where there is one.
+            analyst: name of the analyst to charge; by default the curator's own.
             idempotency_key: see :meth:`sql`.
         """
         from tacit.releases.mechanism import charge_directly
@@ -334,19 +340,19 @@ class Curator(Asking, Closing):
         analyst: str | None = None,
         idempotency_key: str = "",
     ) -> Fitted:
-        """Fit a model to protected rows: they stay inside, the model comes out, and the same account pays.
+        """Fit a model to protected rows, charged to the same account as queries; only the fitted model is returned.
 
         The estimator's ``epsilon`` and ``delta`` hold for every unit, because at most one row of
-        each counts. To use several rows of a person, aggregate them first: ``SELECT AVG(x), MAX(y) … GROUP BY
+        each unit counts. To use several rows of a person, aggregate them first: ``SELECT AVG(x), MAX(y) … GROUP BY
         patient``. A fit is charged before data is read; fitting again is a new fit and a new charge.
 
         Args:
-            estimator: of :mod:`tacit.learn`, not fitted; bounds, classes and categories that it leaves open come from
-                the catalogue.
+            estimator: estimator of :mod:`tacit.learn`, not fitted; bounds, classes and categories that it does not
+                state come from the catalogue.
             sql: a SELECT of rows: the features, and for a model with a target the target last.
-            weight: name of a column of the SELECT by which rows count, up to the estimator's ``max_weight``; it is no
-                feature.
-            analyst: who asks; by default the curator's own.
+            weight: name of a column of the SELECT that holds sample weights, up to the estimator's ``max_weight``; it
+                is no feature.
+            analyst: name of the analyst to charge; by default the curator's own.
             idempotency_key: see :meth:`sql`.
 
         Raises:
@@ -368,17 +374,18 @@ class Curator(Asking, Closing):
         idempotency_key: str = "",
         **options: Unpack[QueryOptions],
     ) -> WorkloadAnswer:
-        """Answers to many counting queries at once, consistent with one another, each with its variance.
+        """Answer many counting queries at once; the answers are consistent with one another, each with its variance.
 
-        The noise is put on a better set of queries than the one asked, and the answers are computed from these. One
-        price pays for all; the same workload asked again is free. The account must be a zcdp or approx account.
+        This is the matrix mechanism: noise is added to a set of queries chosen for low variance, and the answers are
+        computed from these noisy measurements. The workload is charged once; the same workload asked again is free.
+        The account must be a zcdp or approx account.
 
         Args:
             source: the name of a table, or a SELECT of rows whose columns the workload names; each needs a public
                 list of values.
             workload: the queries; see :class:`tacit.Workload`.
             options: see below.
-            analyst: who asks; by default the curator's own.
+            analyst: name of the analyst to charge; by default the curator's own.
             idempotency_key: see :meth:`sql`.
 
         Raises:
@@ -392,7 +399,7 @@ class Curator(Asking, Closing):
 
     @takes_options
     def explain_workload(self, source: Query, workload: Workload, **options: Unpack[QueryOptions]) -> WorkloadQuote:
-        """Errors and price of :meth:`answer_workload` with the same arguments. Free; reads no data."""
+        """Return the errors and cost of :meth:`answer_workload` with the same arguments. Free; reads no data."""
         from tacit.releases.workload import quote_workload
 
         return quote_workload(self._context, query_text(source, "source"), workload, options)
@@ -430,28 +437,29 @@ class Curator(Asking, Closing):
         progress: Callable[[str], None] | None = None,
         **options: Unpack[SynthesisOptions],
     ) -> SyntheticTable | SyntheticStar:
-        """A synthetic table with the marginals of a protected one: one charge, then free to use for everyone.
+        """Make a synthetic table with about the marginals of a protected table: one charge, free to use afterwards.
 
         The same request again is free and draws another table from the same measurements.
         The account must be a zcdp or approx account.
 
         Args:
-            source: the name of a table, or a SELECT of rows. Two tables that belong together are a mapping of their
-                names to lists of columns (None for all): first the one with a row for each person, then the one of
-                which a person has several rows, at most ``max_rows``. Then both are made, and keys agree.
-            from_release: counts that were released before, instead of a source, which is free: a workload or its
-                position, or Arrow tables with labels, ``count`` and ``stddev``.
-            columns: to be synthesised; by default all with declared categories or bounds, and of one table texts
-                whose frequent values a tenth of the price finds privately, where the account has a delta. Integers,
-                decimals and dates with more than 64 values, and doubles, are put into 32 equal bins.
-            rows: how many to draw, of persons where there are two tables; by default about as many as there are,
-                estimated privately.
-            method: ``"aim"`` chooses marginals round by round, ``"mst"`` a tree of pairs in one go, ``"independent"``
-                measures columns alone, ``"marginals"`` those that are listed.
-            analyst: who asks; by default the curator's own.
+            source: the name of a table, or a SELECT of rows. For two tables that belong together, a mapping of their
+                names to lists of columns (None for all): first the table with one row per person, then the table with
+                several rows per person, at most ``max_rows``. Both are synthesised, and their keys agree.
+            from_release: counts that were released before, used in place of a source at no cost: a workload answer or
+                its position in the ledger, or Arrow tables with labels, ``count`` and ``stddev``.
+            columns: columns to synthesise; by default all with declared categories or bounds. For a single table whose
+                account has a delta, also text columns: a tenth of the cost finds their frequent values privately.
+                Integers, decimals and dates with more than 64 values, and doubles, are put into 32 equal bins.
+            rows: number of rows to draw, of persons where there are two tables; by default a private estimate of the
+                number in the source.
+            method: ``"aim"`` chooses marginals round by round, ``"mst"`` a spanning tree of pairs in one round,
+                ``"independent"`` measures single columns alone, ``"marginals"`` those that are listed.
+            analyst: name of the analyst to charge; by default the curator's own.
             idempotency_key: see :meth:`sql`.
-            progress: told in words what was measured, for the owner's terminal; it speaks of what is released alone.
-            options: the price (``epsilon``, ``delta``, ``rho``, ``mu``, ``max_rows``), and :class:`.SynthesisOptions`.
+            progress: called with a sentence about each measurement, for the owner's terminal; it reveals released
+                numbers alone.
+            options: the cost (``epsilon``, ``delta``, ``rho``, ``mu``), ``max_rows``, and :class:`.SynthesisOptions`.
 
         Raises:
             Refusal, InputError: a column has no public list of values, or an argument is wrong; nothing is charged.
@@ -480,14 +488,14 @@ class Curator(Asking, Closing):
         idempotency_key: str = "",
         **options: Unpack[QueryOptions],
     ) -> Profile:
-        """What a table holds that nobody has described: rows, people, and of each column NULLs, magnitude and values.
+        """Profile a table privately: numbers of rows and people, and for each column NULLs, magnitude and values.
 
         One charge, one receipt. ``profile.draft()`` is a project file with the bounds and categories that were found.
 
         Args:
-            table: a protected table.
-            options: see below; the price, ``confidence`` and ``suppose`` mean something here.
-            analyst: who asks; by default the curator's own.
+            table: name of a protected table.
+            options: see below; only the cost, ``confidence`` and ``suppose`` have an effect here.
+            analyst: name of the analyst to charge; by default the curator's own.
             idempotency_key: see :meth:`sql`.
         """
         from tacit.releases.profile import make_profile
@@ -496,18 +504,18 @@ class Curator(Asking, Closing):
 
     @takes_options
     def explain_profile(self, table: str, **options: Unpack[QueryOptions]) -> ProfileQuote:
-        """From how many rows each part of :meth:`profile` is worth its cost. Free; reads no data."""
+        """Return the number of rows from which each part of :meth:`profile` is worth its cost. Free; reads no data."""
         from tacit.releases.profile import quote_profile
 
         return quote_profile(self._context, table, options)
 
     def make(self, kind: str, *, analyst: str | None = None, idempotency_key: str = "", **fields: Any) -> Any:
-        """A release of any kind: a model, a workload, a synthetic table, a profile.
+        """Make a release of any kind: a model, a workload, a synthetic table, a profile.
 
         Args:
-            kind: its name, as in :meth:`releases`.
-            fields: of the request, as the HTTP API has them, and options of queries that mean something there.
-            analyst: who asks; by default the curator's own.
+            kind: name of the kind, as in :meth:`releases`.
+            fields: fields of the request, as in the HTTP API, and the query options that apply to this kind.
+            analyst: name of the analyst to charge; by default the curator's own.
             idempotency_key: see :meth:`sql`.
         """
         from tacit.releases.kinds import KINDS, request_of
@@ -516,19 +524,19 @@ class Curator(Asking, Closing):
         return KINDS[kind].make(self._context, request, Caller(analyst or self.analyst, idempotency_key))
 
     def releases(self, kind: str | None = None) -> tuple[Release, ...]:
-        """The models, workloads and synthetic tables that were paid for, or those of a kind; the oldest first. Free."""
+        """Return all charged models, workloads and synthetic tables, or those of one kind, oldest first. Free."""
         from tacit.releases.kinds import KINDS
 
         return released(self._context, KINDS, kind)
 
     def released(self, which: int | str) -> Any:
-        """A model, workload or synthetic table that was paid for, as it was returned then: free, reads no data.
+        """Return a charged model, workload or synthetic table as it was returned at first. Free; reads no data.
 
         Args:
             which: the position of its charge; or its name, such as ``visits_synthetic``, for the newest of that name.
 
         Raises:
-            InputError: there is none, or its columns are declared otherwise now.
+            InputError: there is no such release, or the declarations of its columns have changed since.
         """
         from tacit.releases.kinds import KINDS
 
@@ -539,15 +547,16 @@ class Curator(Asking, Closing):
     ) -> BatchRelease:
         """Answer all queries of a plan file under its one total, and write tables, a report and a receipt.
 
-        Interrupted, it may be called again with the same plan: what was paid is not paid again, and what exists stays.
+        After an interruption it may be called again with the same plan: nothing is charged twice, and files already
+        written stay.
 
         Args:
-            plan: the file; see :mod:`tacit.releases.batch`.
-            output: the folder to write to, instead of the plan's.
+            plan: path of the plan file; see :mod:`tacit.releases.batch`.
+            output: folder to write to; by default the folder the plan states.
             progress: called after every query.
 
         Raises:
-            InputError, Refusal: the plan cannot be carried out; nothing is charged.
+            InputError, Refusal: the plan is invalid or one of its queries is refused; nothing is charged.
             BudgetError: the account does not allow the total; nothing is charged.
         """
         from tacit.releases.batch import BatchPlan, load_plan, release_batch
@@ -559,10 +568,10 @@ class Curator(Asking, Closing):
         return release_batch(self._context, planned, Caller(self.analyst), progress)
 
     def check_receipt(self, receipt: Receipt | str | bytes) -> ReceiptReport:
-        """Check a receipt with the key that was in force at its place, and against what this ledger holds there.
+        """Verify a receipt with the key that was in force at its position, and compare it with this ledger's entry.
 
         Raises:
-            RollbackError: the receipt is newer than the ledger, or speaks of another history: this is an old copy.
+            RollbackError: the receipt is newer than the ledger or of another history: the ledger is an old copy.
         """
         read = receipt if isinstance(receipt, Receipt) else Receipt.from_json(receipt)
         report = verify_receipt(read, key_of(self.ledger, read))
@@ -588,7 +597,7 @@ class Curator(Asking, Closing):
         return name
 
 
-#: Before the id of a token.
+#: Prefix before the id of a token.
 _TOKEN: Final = "token "  # noqa: S105  (a prefix)
 
 
@@ -597,8 +606,8 @@ class Conversation:
     """The name of a conversation and its share of each account.
 
     Args:
-        name: which conversation of the analyst; the same name is the same conversation, also after a restart.
-        epsilon: that all charges about one population may amount to.
+        name: name of the conversation, unique per analyst; it stays the same conversation after a restart.
+        epsilon: limit on the sum of its charges to one population.
     """
 
     name: str
@@ -606,10 +615,10 @@ class Conversation:
 
     @classmethod
     def stated(cls, name: str, epsilon: Number) -> Conversation:
-        """A conversation that a person names.
+        """Return a conversation with a name chosen by a person.
 
         Raises:
-            InputError: the name is that of a token's share.
+            InputError: the name begins with the prefix of tokens' shares.
         """
         if " ".join(name.lower().split()).startswith(_TOKEN.strip()):
             raise InputError("conversation", f"must not begin with {_TOKEN.strip()!r}: those are shares of tokens")
@@ -617,14 +626,14 @@ class Conversation:
 
     @classmethod
     def of_token(cls, token: str, epsilon: Number) -> Conversation:
-        """The share that a token was issued with: all its charges are one conversation."""
+        """Return the conversation of a token: all charges under the token count towards the token's share."""
         return cls(_TOKEN + token, epsilon)
 
     def begin(self, context: CuratorContext, analyst: str, population: str) -> None:
-        """Fix the share of a population's account, or check that it is what was fixed.
+        """Fix this conversation's share of a population's account, or check that the same share was fixed before.
 
         Raises:
-            InputError: the conversation has another share.
+            InputError: a different share was fixed before.
         """
         exact_positive(self.epsilon, "epsilon")
         with hide_internal_errors():
@@ -633,7 +642,7 @@ class Conversation:
             context.ledger.conversations.fix(population, self.name, caps, analyst=analyst)
 
     def budget(self, context: CuratorContext, analyst: str, population: str, charge: Charge | None = None) -> Budget:
-        """State of the account and of its shares, that of the conversation last."""
+        """Return the state of the account and of its shares, the conversation's share last."""
         self.begin(context, analyst, population)
         return budget_of(context, population, analyst, conversation=self.name, charge=charge)
 
@@ -641,7 +650,7 @@ class Conversation:
 def budget_of(
     context: CuratorContext, population: str, analyst: str, *, conversation: str = "", charge: Charge | None = None
 ) -> Budget:
-    """State of an account, with the shares of an analyst, the project and a conversation."""
+    """Return the state of an account, with the shares of an analyst, the project and a conversation."""
     with hide_internal_errors():
         found = context.ledger.budget(
             population, analyst=analyst, project=context.project, conversation=conversation, charge=charge
@@ -649,13 +658,13 @@ def budget_of(
     return Budget.of(found, durable=context.ledger.durable, account=context.accounts[population])
 
 
-#: Seconds that a query may take without a bar.
+#: Seconds a query may take before a bar is drawn.
 PATIENCE = 1.0
 _WHOLE = 100.0
 
 
 class ProgressBar:
-    """Told a percentage now and then, it draws a bar once its patience is over; it never fails."""
+    """Callback for percentages that draws a bar once ``PATIENCE`` seconds have passed; it never raises."""
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream
@@ -666,7 +675,7 @@ class ProgressBar:
         self._ended = False
 
     def __call__(self, percent: float) -> None:
-        """Show that so much has been read; engines call this from a thread of their own."""
+        """Show the percentage of the source that has been read; engines call this from their own thread."""
         with self._lock:
             if self._ended or self._clock() - self._start < PATIENCE:
                 return
@@ -684,14 +693,14 @@ class ProgressBar:
             try:
                 drawn[0].stop()
             except Exception:
-                # As above: what cannot be drawn need not be wiped away.
+                # As above: a bar that cannot be drawn need not be erased.
                 return
 
     def _show(self, percent: float) -> None:
         if self._drawn is None:
             self._drawn = self._begin()
         bar, task = self._drawn
-        # Before anything is known the bar swings instead of standing at nothing.
+        # Before a percentage is known the bar is indeterminate: it swings instead of standing at 0.
         known = 0 < percent <= _WHOLE
         bar.update(task, total=_WHOLE if known else None, completed=percent if known else 0)
 
@@ -707,8 +716,8 @@ class ProgressBar:
 
 @contextmanager
 def terminal_progress() -> Iterator[ProgressBar | None]:
-    """Progress bar for queries asked inside, or None where standard error is no terminal."""
-    # Several threads that ask at once, as in a server, would draw over one another, and their callers sit elsewhere.
+    """Yield a progress bar for queries asked in this context, or None where standard error is no terminal."""
+    # Threads that ask at the same time, as in a server, would draw over one another, and their callers are remote.
     here = threading.current_thread() is threading.main_thread()
     if not here or sys.stderr is None or not sys.stderr.isatty():
         yield None

@@ -59,12 +59,12 @@ def open_curator(
     session: Any = None,
     csv: Mapping[str, Any] | None = None,
 ) -> Curator:
-    """A curator for a project file, or for one Parquet file, CSV file, pattern of files, or frame.
+    """Open a curator for a project file, or for one Parquet file, CSV file, pattern of files, or frame.
 
     Of a file or frame only the names and types of columns are read. Bounds and categories are never taken from data:
     state them.
 
-    A project file names a ledger (by default ``tacit.ledger`` beside it), where every charge is durable before data
+    A project file names a ledger (by default ``tacit.ledger`` next to it), where every charge is durable before data
     is read. Without a project file the account is kept in memory and **forgotten when the process ends**, unless
     ``ledger`` names a file for it.
 
@@ -72,29 +72,30 @@ def open_curator(
         source: the path of a project file (``.toml``), of data (``.parquet``, ``.csv``, with ``*`` for many), or a
             pandas, Polars, Arrow or Spark frame. With a project file no other argument but ``analyst`` and
             ``session`` is allowed.
-        unit: the column that says which person a row belongs to, or ``"row"`` when every row is a person.
+        unit: the column that identifies the person a row belongs to, or ``"row"`` when every row is a person.
         epsilon: the budget of all queries together; or ``rho`` or ``mu``, by kind of accounting.
-        delta: for accounting other than ``"pure"``.
+        delta: delta of the budget, for accounting other than ``"pure"``.
         rho: see ``epsilon``.
         mu: see ``epsilon``.
         accounting: ``"pure"``, ``"approx"``, ``"zcdp"`` or ``"gdp"``; ``"zcdp"`` where a delta is stated, else
             ``"pure"``.
-        relation: which databases are neighbours; by default ``"add_remove"``.
-        columns: for each column what is publicly known: a pair ``(lowest, highest)``, a list of all its values, the
-            name of its type, or a mapping with the words of the project file.
-        table: its name in queries; by default the name of the file, or ``data`` for frames.
+        relation: neighbouring relation of databases; by default ``"add_remove"``.
+        columns: public knowledge about each column: a pair ``(lowest, highest)``, a list of all its values, the name of
+            its type, or a mapping with the keys of the project file.
+        table: name of the table in queries; by default the name of the file, or ``data`` for frames.
         population: name of the population; by default ``people``.
-        max_groups: the most groups one person counts in, where a query states no number; or ``"auto"``, as by
-            default: found privately, within the price of each query.
-        max_rows: the most rows of one person that count per group, likewise.
-        unit_rows: the most rows that one person has, for the bound on the work of a query; as many enter a join
-            that multiplies rows. Default 256.
+        max_groups: contribution bound where a query states none: the most groups one person counts in; or ``"auto"``
+            (the default): found privately, within the cost of each query.
+        max_rows: contribution bound where a query states none: the most rows of one person that count per group; or
+            ``"auto"`` (the default).
+        unit_rows: the most rows that one person has, for the bound on the work of a query; at most this number of rows
+            of a person enters a join that multiplies rows. Default 256.
         max_groups_limit: ceiling on the ``max_groups`` that a query may state; by default none.
         max_rows_limit: ceiling on the ``max_rows`` that a query may state; by default none.
-        ledger: a file in which the account outlasts the process; by default in memory.
-        analyst: who asks, where a query names no analyst; by default the owner of the data.
+        ledger: path of a ledger file, so that the account outlasts the process; by default in memory.
+        analyst: name of the analyst, where a query states none; by default the owner of the data.
         session: a Spark session to use, for a project whose engine is Spark; a Spark frame brings its own.
-        csv: how a CSV file is written, with the words of the project file: ``delimiter``, ``encoding``,
+        csv: format of a CSV file, with the keys of the project file: ``delimiter``, ``encoding``,
             ``decimal_mark``, ``thousands_mark``, ``date_format``, ``null_values``.
     """
     stated = {
@@ -148,9 +149,9 @@ def open_curator(
 
 
 def open_project(project: Project, *, ledger: str | None = None, analyst: str = OWNER, session: Any = None) -> Curator:
-    """A curator on a ledger: that of the project unless another is named; in memory where there is neither.
+    """Open a curator on ``ledger``, by default the project's ledger; in memory where there is neither.
 
-    Everything is tried on a ledger in memory first, so that an opening that is refused leaves nothing behind.
+    The opening is rehearsed on a ledger in memory first, so that a refused opening leaves nothing behind.
     """
     place = ledger or project.ledger or MEMORY
     engine = _engine(project, session)
@@ -175,7 +176,7 @@ def open_project(project: Project, *, ledger: str | None = None, analyst: str = 
 
 
 def rehearse_new(project: Project, engine: Engine) -> Digests:
-    """Try an opening on a ledger that is new; what was found out about files is returned.
+    """Rehearse an opening on a new ledger in memory, and return the digests of files that it computed.
 
     Raises:
         InputError: as the opening would.
@@ -187,7 +188,7 @@ def rehearse_new(project: Project, engine: Engine) -> Digests:
 
 
 def rehearse(project: Project, engine: Engine, opened: OpenedLedger) -> None:
-    """Try an opening on what a ledger holds, and write nothing.
+    """Rehearse an opening on the content of a ledger, and write nothing.
 
     Raises:
         InputError: as the opening would.
@@ -197,13 +198,13 @@ def rehearse(project: Project, engine: Engine, opened: OpenedLedger) -> None:
 
 
 def try_opening(project: Project, reader: Reader | None, key: str, digests: str) -> None:
-    """Try everything that opening a project does, and change nothing: neither ledger nor keys nor digests.
+    """Rehearse all steps of opening a project, and change nothing: neither ledger nor keys nor digests.
 
     Args:
-        project: as its file says.
-        reader: of its ledger; None where there is none yet.
-        key: the key file.
-        digests: the file with digests of files seen before.
+        project: project as read from its file.
+        reader: reader of its ledger; None where there is none yet.
+        key: path of the key file.
+        digests: path of the file with digests of files seen before.
 
     Raises:
         InputError: as the opening would.
@@ -250,7 +251,7 @@ def _engine(project: Project, session: Any) -> Engine:
 
 
 def _with_header(model: ProjectModel, name: str, place: Source) -> ProjectModel:
-    """Add the columns of a CSV file of which nothing is said, as texts: its header is public, as a schema is."""
+    """Add the undeclared columns of a CSV file as text columns: its header is public, like a schema."""
     table = model.tables[name]
     if not place.files or not place.files[0].is_file():
         return model
@@ -292,7 +293,7 @@ def _column(name: str, said: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class OpenedLedger:
-    """An open ledger with its keys."""
+    """An open ledger with its keys and the digests of files seen before."""
 
     ledger: Ledger
     keys: Keyring
@@ -303,13 +304,13 @@ def open_ledger(place: str, *, anchor: str | None = None, key: str | None = None
     """Open a ledger, or make one.
 
     Args:
-        place: a file, ``postgresql://…``, or ``":memory:"``.
-        anchor: the file that remembers the newest entry; see :meth:`tacit.ledger.Ledger.open`.
-        key: the file with the keys; by default beside the ledger.
+        place: path of a file, ``postgresql://…``, or ``":memory:"``.
+        anchor: path of the file that records the newest entry; see :meth:`tacit.ledger.Ledger.open`.
+        key: path of the key file; by default next to the ledger.
 
     Raises:
         InputError: the keys are missing, or are those of another ledger.
-        LedgerError: the ledger cannot be trusted.
+        LedgerError: the ledger's integrity cannot be verified.
     """
     if place == MEMORY:
         keys = make_keys()
@@ -326,7 +327,7 @@ def open_ledger(place: str, *, anchor: str | None = None, key: str | None = None
         ledger = Ledger.open(place, anchor=anchor, create=made is not None, public_key=public_key, key_check=key_check)
     except BaseException:
         if fresh and made is not None and not remote and not Path(place).exists():
-            # Made for a ledger that does not come to be.
+            # The keys were made for a ledger that could not be made.
             Path(beside).unlink(missing_ok=True)
         raise
     try:
@@ -334,7 +335,7 @@ def open_ledger(place: str, *, anchor: str | None = None, key: str | None = None
     except InputError:
         ledger.close()
         if fresh and made is not None:
-            # The ledger was there before, and these keys, made a moment ago, are of no use to it.
+            # The ledger existed before, and these keys, made just now, are not its keys.
             Path(beside).unlink(missing_ok=True)
             raise missing_keys(beside) from None
         raise
@@ -343,10 +344,10 @@ def open_ledger(place: str, *, anchor: str | None = None, key: str | None = None
 
 
 def _first_keys(place: str, *, make: bool) -> Keys | None:
-    """The keys for the first entry of a new ledger, or those that are there.
+    """Return the keys in the key file, or new keys for a new ledger.
 
-    A ledger without its keys is not given new ones: receipts would be signed with another key from then on. None where
-    only keys are left that wait for the place of lost ones; the ledger will say which it knows.
+    An existing ledger without its keys gets no new keys: receipts would be signed with another key from then on. None
+    where only waiting keys are left, which are to replace lost keys; the ledger names the key in force.
     """
     try:
         return open_keys(place, make=make)
@@ -359,22 +360,22 @@ def _first_keys(place: str, *, make: bool) -> Keys | None:
 def fix_units(
     project: Project, population: str, *, reason: str, operator: str, session: Any = None
 ) -> tuple[dict[str, str] | None, dict[str, str]]:
-    """Make the unit and the columns that a project states those of the account; the terms before, and the new ones.
+    """Change an account's unit of protection to the one a project states; return the terms before and the new terms.
 
-    The unit of protection is a term of the account. Where a column was renamed, or was the wrong one from the start, an
-    operator may set it anew; the entry keeps the operator, the reason and the terms before. Spending stays, and earlier
-    releases were about the earlier units.
+    The unit of protection is a term of the account. Where a column was renamed, or was wrong from the start, an
+    operator may change it; the ledger entry records the operator, the reason and the terms before. The amount spent
+    stays, and earlier releases protect the earlier units.
 
     Args:
-        project: with a ledger that outlasts the process.
+        project: project with a ledger that outlasts the process.
         population: the population of the account.
-        reason: kept for good.
-        operator: kept likewise.
+        reason: reason of the change, stored permanently.
+        operator: name of the operator, stored permanently.
         session: a Spark session, for a project whose engine is Spark.
 
     Raises:
-        InputError: no table is about the population, or a source belongs to another one.
-        AccessError: it has no account.
+        InputError: no table is about the population, or a source belongs to another population.
+        AccessError: the population has no account.
     """
     units = unit_terms(project.catalog)
     if population not in units or project.ledger is None:
@@ -403,7 +404,7 @@ def fix_units(
 open = open_curator  # noqa: A001
 
 
-#: Queries that are named, and charges that are looked at.
+#: Largest number of queries that are listed, and of charges that are read.
 _MOST_NAMED: Final = 20
 _MOST_READ: Final = 10_000
 _BUDGET: Final = ("epsilon", "delta", "rho", "mu")
@@ -415,10 +416,10 @@ class SpendingEffects:
 
     Args:
         charges: number of charges in the ledger.
-        spent: what each population has spent, in words.
-        refusal: the reason why the project could not be opened after saving; empty where it could.
-        lost: queries whose repeats would be charged again, each once, and at most some.
-        lost_count: number of answered charges whose repeats would.
+        spent: text of the budget of each population.
+        refusal: reason why the project could not be opened after saving; empty where it could.
+        lost: texts of queries whose repeats would be charged again, without duplicates, at most 20.
+        lost_count: number of answered charges whose repeats would be charged again.
     """
 
     charges: int = 0
@@ -429,7 +430,7 @@ class SpendingEffects:
 
 
 def is_account_term(place: str) -> str:
-    """A sentence about a setting that is a term of an account which was charged; empty for any other."""
+    """Return a sentence about a setting that is a term of an account or locates its ledger; empty for any other."""
     parts = place.split(".")
     if parts[0] == "populations":
         if parts[-1] in _BUDGET:
@@ -445,7 +446,7 @@ def is_account_term(place: str) -> str:
 
 
 def opening_problems(editing: EditedProject) -> list[str]:
-    """Reasons for which an edited project cannot be opened, whatever its ledger says; none where it can."""
+    """Return the reasons why an edited project cannot be opened, whatever its ledger holds; empty where it can."""
     found = editing.problems()
     if found:
         return found
@@ -461,7 +462,7 @@ def effects_of(before: Project | None, after: Project) -> SpendingEffects:
     """Compare an edited project with the one on disk and with its ledger.
 
     Raises:
-        InputError: a budget is stated in words that its accounting does not take.
+        InputError: a budget is stated with keys that its accounting does not take.
         LedgerError: the ledger cannot be read.
     """
     for name, model in after.populations.items():
@@ -478,7 +479,7 @@ def effects_of(before: Project | None, after: Project) -> SpendingEffects:
 
 
 def _lost(answered: list[Record], before: Project, after: Project) -> Iterator[Record]:
-    """Charges whose repeats are charged again: everything that is declared is a part of what a repeat is known by."""
+    """Yield the charges whose repeats would be charged again: a repeat requires equal declarations and sources."""
     if before.catalog.digest != after.catalog.digest:
         yield from answered
         return
@@ -519,7 +520,7 @@ def _refusal(project: Project) -> str:
 
 @contextmanager
 def _reading(project: Project) -> Iterator[Reader | None]:
-    """The ledger of a project as it is at one moment; None where there is none yet."""
+    """Yield a reader of a snapshot of a project's ledger; None where there is none yet."""
     place = project.ledger
     if place is None or place == MEMORY or ("://" not in place and not Path(place).exists()):
         yield None

@@ -1,8 +1,8 @@
 """Account of a population as users see it.
 
 ``reserve → run → commit``: a charge is admitted *before* data is read and counts from that moment on, whatever happens
-next; ``commit`` records that its answer exists. There is no refund, so a failure after the reservation costs what was
-reserved. :mod:`tacit.ledger` does all that; here are only words and views.
+next; ``commit`` records that its answer exists. There is no refund, so a failure after the reservation costs the amount
+reserved. :mod:`tacit.ledger` does all that; this module has only views and their texts.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ from tacit.releases.notebook import budget_html
 if TYPE_CHECKING:
     from tacit.project.project_file import PopulationModel
 
-#: The analyst where none is named: on one's own machine, the owner of the data.
+#: Default analyst: the owner of the data.
 OWNER = "owner"
 #: Number of queries without a stated delta for which the budget's delta lasts.
 _QUERIES = 100
-#: By which a project file states an account.
+#: Keys with which a project file states the budget of an account.
 _NUMBERS = ("epsilon", "delta", "rho", "mu")
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of an account: what was asked and what it cost.
+    """Entry of an account: a query and its charge.
 
     Args:
-        number: its place in the ledger; that of the first time for a repeated query, which is not entered.
-        population: whose budget.
-        amounts: what was charged; empty for a repeated query.
+        number: position in the ledger; for a repeated query, which has no entry, the position of the first charge.
+        population: population whose account was charged.
+        amounts: amounts charged; empty for a repeated query.
         sql: the query, or the label of a mechanism that was used directly.
-        digest: of the plan.
-        committed: whether its answer exists; if not, the charge counts all the same.
-        analyst: who asked.
+        digest: digest of the plan.
+        committed: whether the answer exists; if not, the charge counts all the same.
+        analyst: name of the analyst.
         repeated: whether nothing was charged because the answer existed.
-        public: whether public tables alone were asked about: there is no such line in any account.
-        note: meaning of the values, where synthetic tables were asked about; empty otherwise.
-        typed: epsilon as it was typed, such as ``epsilon 0.5``, where the account counts something else.
+        public: whether the query reads public tables alone; it is then in no account.
+        note: meaning of the values of a query about synthetic tables; empty otherwise.
+        typed: epsilon of the request, such as ``epsilon 0.5``, where the account counts another unit.
         part: cost of one statistic of a planned release; empty otherwise.
-        time: of the charge, in lines of the history.
-        failed: whether its run failed, likewise: nothing was released, and nothing will be.
+        time: time of the charge, in entries of the history.
+        failed: whether the run failed, in entries of the history: nothing was released, and nothing will be.
     """
 
     number: int
@@ -73,13 +73,13 @@ class Entry:
 
     @property
     def cost(self) -> str:
-        """Such as ``epsilon 0.5``, or ``epsilon 0.5 (rho 0.00664)`` where the account counts something else."""
+        """Cost such as ``epsilon 0.5``, or ``epsilon 0.5 (rho 0.00664)`` where the account counts another unit."""
         amounts = ", ".join(map(str, self.amounts)) or "nothing"
         return f"{self.typed} ({amounts})" if self.typed and self.amounts else amounts
 
     @property
     def text(self) -> str:
-        """Such as ``Charged epsilon 0.5 to patients``."""
+        """Sentence such as ``Charged epsilon 0.5 to patients``."""
         if self.note:
             return "Synthetic tables alone, which were paid for before: charged nothing"
         if self.public:
@@ -93,9 +93,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class EpsilonSpent:
-    """Epsilon of all charges together, and of the cap, at one delta. It is less than the sum of typed epsilons.
+    """Epsilon of the composition of all charges, and of the cap, at one delta; less than the sum of stated epsilons.
 
-    ``left`` is the share of the account that is left, such as ``95.5%``: queries are charged in proportion to that.
+    ``left`` is the remaining share of the account in its own unit, such as ``95.5%``, from which queries are charged.
     """
 
     spent: Fraction
@@ -105,7 +105,7 @@ class EpsilonSpent:
 
     @property
     def cap_text(self) -> str:
-        """Such as ``epsilon 4 at delta 1e-06``."""
+        """Text such as ``epsilon 4 at delta 1e-06``."""
         return f"epsilon {format_up(self.cap)} at delta {format_up(self.delta)}"
 
     def __str__(self) -> str:
@@ -113,21 +113,21 @@ class EpsilonSpent:
 
     @property
     def left_text(self) -> str:
-        """Such as ``95.5% of epsilon 4``."""
+        """Text such as ``95.5% of epsilon 4``."""
         return f"{self.left} of epsilon {format_up(self.cap)}"
 
 
 @dataclass(frozen=True)
 class Budget:
-    """State of a population's account: for each currency its cap, the amount spent and the amount left.
+    """State of a population's account: for each currency its cap, the amount spent and the amount remaining.
 
     Args:
-        population: whose.
-        guarantee: what holds for everything ever released about the population.
-        balances: the population's own, then the shares of the analyst and the project.
-        queries: how many more such queries fit in all of them, where one was shown.
-        durable: whether it outlasts the process.
-        notes: sentences about the policy of the owner, and warnings where much of a budget or a share is spent.
+        population: name of the population.
+        guarantee: guarantee that holds for all releases about the population together.
+        balances: balance of the population, then of the shares of the analyst, the project and the conversation.
+        queries: number of further queries of a given cost that fit in all balances; None where no cost was given.
+        durable: whether the account outlasts the process.
+        notes: sentences about the owner's policy, and warnings where much of a budget or a share is spent.
     """
 
     population: str
@@ -139,13 +139,13 @@ class Budget:
 
     @classmethod
     def of(cls, found: LedgerBudget, *, durable: bool, account: AccountKind | None = None) -> Budget:
-        """As the ledger says, with the policy of the account."""
+        """Return the budget as stored in the ledger, with notes on the policy of the account."""
         notes = () if account is None else (*_policy_note(account), *_warnings(found.balances, account.warn_at))
         return cls(found.population, found.guarantee, found.balances, found.queries, durable, notes)
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """Sentences for the owner where the whole budget protects little; usually none."""
+        """Warnings for the owner where the whole budget protects little; usually empty."""
         return cautions_about_account(self.guarantee)
 
     @property
@@ -154,12 +154,12 @@ class Budget:
 
     @property
     def epsilons(self) -> tuple[EpsilonSpent | None, ...]:
-        """For each balance the epsilon that its charges come to; None where the account counts epsilon itself."""
+        """For each balance, the epsilon of its charges composed; None where the account counts epsilon itself."""
         return tuple(_epsilon_spent(self.guarantee, balance.lines) for balance in self.balances)
 
     @property
     def promise(self) -> str:
-        """The guarantee in epsilon and delta, and as the account counts it."""
+        """Guarantee in epsilon and delta, and in the account's own unit."""
         whole = self.epsilons[0]
         return str(self.guarantee) if whole is None else f"{whole.cap_text} ({self.guarantee})"
 
@@ -192,7 +192,7 @@ def _policy_note(account: AccountKind) -> tuple[str, ...]:
 
 
 def _warnings(balances: Sequence[Balance], warn_at: Sequence[int]) -> list[str]:
-    """A sentence for each budget or share of which one of the stated parts is spent."""
+    """Return a warning for each balance of which at least one of the percentages ``warn_at`` is spent."""
     found = []
     for at, balance in enumerate(balances):
         line = balance.lines[0]
@@ -212,14 +212,14 @@ def _spent_of(balance: Balance, epsilon: EpsilonSpent | None) -> str:
 
 
 def typed_price(epsilon: Number | None, amounts: Iterable[Amount]) -> str:
-    """The epsilon that was typed for a charge, such as ``epsilon 0.5``, where the account counts something else."""
+    """Return the stated epsilon of a charge, such as ``epsilon 0.5``; empty where the account counts epsilon itself."""
     if epsilon is None or any(each.currency == "epsilon" for each in amounts):
         return ""
     return f"epsilon {format_up(exact_positive(epsilon, 'epsilon'))}"
 
 
 def typed_epsilon(options: Mapping[str, Any]) -> dict[str, str]:
-    """What an order keeps of a typed price: its epsilon, where it has one."""
+    """Return the stated epsilon of a request as the ledger stores it with an order; empty where none is stated."""
     stated = options.get("epsilon")
     return {} if stated is None else {"epsilon": exact_text(exact_positive(stated, "epsilon"))}
 
@@ -242,7 +242,7 @@ def _epsilon_spent(guarantee: Guarantee, lines: Sequence[Line]) -> EpsilonSpent 
 
 
 def account_kind(name: str, model: PopulationModel, limit: Filter) -> AccountKind:
-    """Kind of an account for planning: its currency, the delta that a query may use, and what the account holds."""
+    """Return the kind of an account for planning: its currency, delta per query, total delta, cap and policy."""
     cap, policy = limit.lines[0].cap, model.policy
     known = (model.accounting, _query_delta(f"populations.{name}", model, limit), model.delta, cap)
     if policy is None:
@@ -261,7 +261,7 @@ def account_kind(name: str, model: PopulationModel, limit: Filter) -> AccountKin
 
 
 def version_caps(name: str, model: PopulationModel, limit: Filter) -> tuple[str, dict[str, Number]] | None:
-    """The version of the data that the policy of an account states, and the caps of its charges; None for none."""
+    """Return the data version that the policy of an account states, with the caps for it; None without a version."""
     policy = model.policy
     if policy is None or policy.version is None or policy.per_version is None:
         return None
@@ -270,7 +270,7 @@ def version_caps(name: str, model: PopulationModel, limit: Filter) -> tuple[str,
 
 
 def filter_of(name: str, model: PopulationModel) -> Filter:
-    """The terms that a project file states, as an empty filter."""
+    """Return the budget that a project file states as a privacy filter with nothing spent."""
     where = f"populations.{name}"
     currency = currency_named(model.accounting)
     stated = {word: getattr(model, word) for word in _NUMBERS if getattr(model, word) is not None}
@@ -286,10 +286,10 @@ def filter_of(name: str, model: PopulationModel) -> Filter:
 
 
 def check_per_query(account: AccountKind, terms: Terms, guarantee: AccountGuarantee) -> None:
-    """Refuse a query that costs more than the owner allows for one: by the epsilon that was typed, or that it implies.
+    """Refuse a query whose epsilon, stated or implied by its guarantee, exceeds the owner's limit per query.
 
     Raises:
-        InputError: it does.
+        InputError: the epsilon exceeds the limit.
     """
     most = account.per_query
     if most is None:
@@ -309,16 +309,16 @@ def check_per_query(account: AccountKind, terms: Terms, guarantee: AccountGuaran
 
 
 def share_caps(limit: Filter, stated: Mapping[str, Number], *, delta: Number | None = None) -> dict[str, Number]:
-    """The caps of a share, in the currencies of its account.
+    """Return the caps of a share, in the currencies of its account.
 
-    An epsilon in an account that counts something else is converted in the safe direction: everything that is charged
-    to the share together is (epsilon, delta)-differentially private.
+    In an account that counts another unit, an epsilon is converted in the safe direction: the composition of all
+    charges to the share is (epsilon, delta)-differentially private.
 
     Args:
         limit: the terms of the account.
-        stated: by currency, or by ``epsilon``.
-        delta: of the whole share, where ``stated`` has none; else twice what the account keeps for queries that spend
-            some, as in a project file that states epsilon and delta.
+        stated: caps by currency, or by ``epsilon``.
+        delta: delta of the whole share, where ``stated`` has none; by default twice the account's delta for queries
+            that spend some, as in a project file that states epsilon and delta.
     """
     caps = dict(stated)
     currencies = [line.currency for line in limit.lines]

@@ -55,7 +55,7 @@ def arrow_type(kind: SqlType) -> pa.DataType:
 
 
 def plain(value: Value | None, kind: SqlType) -> Any:
-    """A value as people and Arrow write it: decimals become :class:`decimal.Decimal`, exactly."""
+    """Return the Python value that Arrow accepts: decimals become :class:`decimal.Decimal`, exactly."""
     if kind.kind is Kind.DECIMAL and isinstance(value, (int, Fraction)):
         return Decimal(int(value * 10**kind.scale)).scaleb(-kind.scale)
     return value
@@ -69,7 +69,7 @@ def to_arrow(names: Sequence[str], kinds: Sequence[SqlType], rows: Sequence[Sequ
 
 
 MOST_SHOWN = 60
-#: After a number whose bias may exceed its interval.
+#: Mark after a number whose bias may exceed its interval.
 _MARK = " *"
 _HUGE = 1e300
 
@@ -91,7 +91,7 @@ def rich_table(answer: AnswerViews) -> Table:
 
 
 def rich_answer(answer: AnswerViews) -> Group:
-    """The table of an answer and the note about it; not as a caption, which would be as narrow as the table."""
+    """Return a Rich table of the answer and its note below it; a caption would be as narrow as the table."""
     from rich.console import Group
     from rich.text import Text
 
@@ -109,7 +109,7 @@ def text_table(answer: AnswerViews, width: int = 120) -> str:
 
 
 def html_table(answer: AnswerViews) -> str:
-    """Answer as HTML for a notebook; every text is escaped."""
+    """Return the answer as an HTML table for a notebook; every text is escaped."""
 
     def cell(value: str, spread: str) -> str:
         quiet = f'<span style="opacity:.6">{html.escape(spread)}</span>' if spread else ""
@@ -122,7 +122,7 @@ def html_table(answer: AnswerViews) -> str:
 
 
 def _rows(answer: AnswerViews) -> Iterator[list[tuple[str, str]]]:
-    """Texts of each cell shown and of its interval, with the mark where its bias may exceed that."""
+    """Yield the rows shown: for each cell its text and that of its interval, marked where its bias may exceed it."""
     finished = answer.finished
     for cells, marks in zip(answer.displayed(rows=MOST_SHOWN), finished.marked(rows=MOST_SHOWN), strict=True):
         row = []
@@ -145,7 +145,7 @@ def _cell(value: Value | None, ends: tuple[Value | None, Value | None], kind: Sq
     if widest > _HUGE:
         return format_value(value, kind), " (no bound)"
     if not widest and kind.kind is Kind.DOUBLE:
-        # A median of few steps, all of whose interval is one of them.
+        # A median on a coarse grid, whose interval is a single step.
         return f"{float(ordinal(value, kind)):,.12g}", " ± 0"
     text = format_value(value, kind, widest)
     if above - below <= widest / 20 and below - above <= widest / 20:
@@ -155,20 +155,20 @@ def _cell(value: Value | None, ends: tuple[Value | None, Value | None], kind: Sq
 
 
 def format_key(value: Value | None, kind: SqlType) -> str:
-    """A value without noise for people: a whole number is a year or a code, which has no thousands."""
+    """Format a value without noise: integers without thousands separators, because they may be years or codes."""
     text = format_value(value, kind)
     return text.replace(",", "") if kind.kind is Kind.INTEGER else text
 
 
 def format_value(value: Value | None, kind: SqlType, spread: Fraction | None = None) -> str:
-    """A value for people; doubles with as many digits as their spread makes sense of."""
+    """Format a value for display; doubles with the number of digits that ``spread`` justifies."""
     if value is None:
         return "–"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, Fraction, float)):
         return _number(Fraction(value), kind, spread)
-    # A key that was found in the data may hold signs that steer a terminal.
+    # A group key found in the data may hold control characters that steer a terminal.
     return "".join(sign if sign.isprintable() else "·" for sign in str(plain(value, kind)))
 
 
@@ -180,20 +180,20 @@ def _number(place: Fraction, kind: SqlType, spread: Fraction | None) -> str:
     number = float(place)
     if abs(number) >= 1e15:
         return f"{number:.4g}"
-    # Three digits of the spread, or of the number where nothing is known about it.
+    # Three significant digits of the spread, or of the number where the spread is unknown.
     size = float(spread) if spread else abs(number) / 1000
     digits = 6 if not size else min(max(2 - math.floor(math.log10(size)), 0), 12)
     return f"{number:,.{digits}f}"
 
 
 def cut_note(answer: AnswerViews) -> str:
-    """Number of rows that a table leaves out, such as ``9,939 more rows.``; empty where it shows them all."""
+    """Return the number of rows a table does not show, such as ``9,939 more rows.``; empty where it shows all."""
     rest = len(answer.finished.values) - MOST_SHOWN
     return f"{with_noun(rest, 'more row')}." if rest > 0 else ""
 
 
 def has_marks(answer: AnswerViews) -> bool:
-    """Whether a cell of the table has the mark."""
+    """Return whether the bias of any displayed cell may exceed its interval."""
     return any(map(any, answer.finished.marked(rows=MOST_SHOWN)))
 
 
@@ -203,7 +203,7 @@ def _caption(answer: AnswerViews) -> str:
 
 
 def plot(answer: AnswerViews, column: str | None, confidence: Number | None, path: str | Path | None) -> Any:
-    """An Altair chart of one column, or of all that have an interval side by side; saved when ``path`` is given."""
+    """Return an Altair chart of one column, or of all columns with an interval side by side; saved to ``path``."""
     alt = altair()
     able = [i for i, known in enumerate(answer.finished.has_interval) if known]
     names = [answer.columns[i].name for i in able]
@@ -242,12 +242,12 @@ def error_bars(
     kind: Literal["temporal", "quantitative"] = "quantitative",
     counts: bool = False,
 ) -> Any:
-    """A point with an error bar for each record, which has a group, a value and both ends."""
+    """Return an Altair chart: a point and an error bar for each record of ``group``, ``value``, ``low``, ``high``."""
     alt = altair()
     base = alt.Chart(alt.InlineData(values=records)).encode(
         x=alt.X("group", type="nominal", sort=None, title=x or None)
     )
-    # Counts and their sums from 0; others too, unless that would press all points together: then the axis says so.
+    # The axis of counts and their sums begins at 0; other axes too, unless that would press all points together.
     ends = [end for each in records for end in (each["low"], each["high"]) if isinstance(end, float)] or [0.0]
     spread = 2 * (max(ends) - min(ends))
     is_far = kind == "quantitative" and not counts and (min(ends) > spread or max(ends) < -spread)
@@ -277,31 +277,31 @@ class AnswerRows(Protocol):
 
     @property
     def values(self) -> tuple[tuple[Value | None, ...], ...]:
-        """The released values, row by row."""
+        """The released values, one tuple per row."""
 
     @property
     def has_interval(self) -> tuple[bool, ...]:
-        """Which columns have an interval."""
+        """Whether each column has an interval."""
 
     @property
     def not_negative(self) -> tuple[bool, ...]:
-        """Which columns are 0 or more for certain, whatever the noise says."""
+        """Whether the true values of each column are certainly 0 or more, even where a noisy value is negative."""
 
     @property
     def confidence(self) -> Fraction:
-        """Of the intervals, unless another is asked for."""
+        """Default confidence of the intervals, a probability."""
 
     @property
     def bias(self) -> Bias | None:
-        """Estimate of what bounding left out, where anything can be and it was bought."""
+        """Estimate of clipping and truncation bias; None where there can be none, or with ``bias_share = 0``."""
 
     def intervals(
         self, confidence: Number | None = None, *, rows: int | None = None, bias: bool | None = None
     ) -> tuple[tuple[Ends, ...], ...]:
-        """Interval of each cell (of the first ``rows``), at that confidence or at another."""
+        """Return the interval of each cell (of the first ``rows``), at ``confidence`` or at the default."""
 
     def marked(self, *, rows: int | None = None) -> tuple[tuple[bool, ...], ...]:
-        """Whether the bias of each cell (of the first ``rows``) may exceed its interval."""
+        """Return whether the bias of each cell (of the first ``rows``) may exceed its interval."""
 
 
 _NO_ROW: Final = (
@@ -311,7 +311,7 @@ _NO_ROW: Final = (
 
 
 class AnswerViews:
-    """Views of rows and a charge; subclasses have both."""
+    """Views of an answer as text, tables, frames and charts; subclasses hold its rows and its charge."""
 
     if TYPE_CHECKING:
 
@@ -329,7 +329,7 @@ class AnswerViews:
 
         @property
         def as_released(self) -> bool:
-            """Whether displays show the released values, and negative counts with them."""
+            """Whether displays show the released values, including negative counts."""
 
     @property
     def columns(self) -> tuple[OutputColumn, ...]:
@@ -338,7 +338,7 @@ class AnswerViews:
 
     @property
     def bounds(self) -> tuple[Found, ...]:
-        """The bounds that AUTO found, as released; empty without AUTO."""
+        """The clipping bounds that AUTO found, as released; empty without AUTO."""
         return ()
 
     @property
@@ -348,22 +348,22 @@ class AnswerViews:
 
     @property
     def is_public(self) -> bool:
-        """Whether public tables alone were asked about: the values are exact, and nothing was charged."""
+        """Whether the query reads public tables alone: the values are exact, and nothing was charged."""
         return self.charge.public
 
     @property
     def raw(self) -> Self:
-        """The same answer, whose text, tables and charts show the released values, and negative counts with them.
+        """The same answer, whose text, tables and charts show the released values, including negative counts.
 
-        Released values add up without bias, which is why frames, files and JSON hold them in any case. A display is
-        for reading: there a count below 0, and an end of its interval below 0, is shown as 0.
+        Released values add up without bias, which is why frames, files and JSON always hold them. Displays are for
+        reading: they show a count below 0, and an end of its interval below 0, as 0.
         """
         return replace(self, as_released=True)  # type: ignore[type-var]
 
     def displayed(
         self, confidence: Number | None = None, *, rows: int | None = None
     ) -> list[list[tuple[Value | None, Ends]]]:
-        """Cells (of the first ``rows``) with their intervals as displays show them; see :attr:`raw`."""
+        """Return the cells (of the first ``rows``) with their intervals as displays show them; see :attr:`raw`."""
         values, ends = self.finished.values[:rows], self.finished.intervals(confidence, rows=rows)
         at_least = [known and not self.as_released for known in self.finished.not_negative]
         return [
@@ -376,43 +376,43 @@ class AnswerViews:
 
     @property
     def zeros_note(self) -> str:
-        """A sentence about negative counts that a display shows as 0; empty where there are none."""
+        """Sentence that says negative counts are displayed as 0; empty where there are none."""
         cut = [i for i, known in enumerate(self.finished.not_negative) if known and not self.as_released]
         negative = any(_not_below(row[i]) != row[i] for row in self.finished.values for i in cut)
         return "Negative counts and sums are shown as 0; raw shows them as released." if negative else ""
 
     @property
     def bias(self) -> Bias | None:
-        """Estimated shares of people of whom limits, bounds and listed keys left something out, with a sentence each.
+        """Estimated shares of people affected by contribution bounds, clipping bounds and listed keys, a sentence each.
 
-        None where nothing can be left out, or where the query was asked with ``bias_share = 0``.
+        None where there can be no bias, or where the query was asked with ``bias_share = 0``.
         """
         return self.finished.bias
 
     def to_arrow(self) -> pa.Table:
-        """The values as an Arrow table; needs the extra ``arrow``, as do frames made from it."""
+        """Return the values as an Arrow table; needs the extra ``arrow``, as do frames made from it."""
         return to_arrow([c.name for c in self.columns], [c.type for c in self.columns], self.finished.values)
 
     def to_polars(self) -> pl.DataFrame:
-        """The values as a Polars frame; needs ``polars``."""
+        """Return the values as a Polars frame; needs ``polars``."""
         library = load_frames("polars")
         frame = library.from_arrow(self.to_arrow())
         made: pl.DataFrame = frame if isinstance(frame, library.DataFrame) else frame.to_frame()
         return made
 
     def to_pandas(self) -> pd.DataFrame:
-        """The values as a pandas frame; needs ``pandas``."""
+        """Return the values as a pandas frame; needs ``pandas``."""
         load_frames("pandas")
         return self.to_arrow().to_pandas()
 
     def intervals(self, confidence: Number | None = None, *, bias: bool | None = None) -> pa.Table:
-        """The answer with two more columns, ``…_low`` and ``…_high``, after each that carries noise.
+        """Return the answer with two more columns, ``…_low`` and ``…_high``, after each noisy column.
 
-        Each interval contains its true value with the confidence asked (by default that of the query),
-        over the noise. By default it allows for the estimated bound of what bounding left out (:attr:`bias`) where
-        that makes it less than three times as wide; with ``bias`` True it does so always, with False it is of noise
-        alone: of values clamped to their bounds and rounded to their step, and of the groups that were kept. Any
-        confidence may be asked for, any number of times, free.
+        Each interval contains its true value with probability ``confidence`` (by default that of the query) over the
+        noise. By default it includes the estimated bound on the bias (:attr:`bias`) where that makes it less than
+        three times as wide; with ``bias=True`` it always does. With ``bias=False`` it covers the noise alone: the true
+        value is then that of values clamped to their bounds and rounded to their step, over the groups that were kept.
+        Any confidence may be asked for, any number of times, free.
 
         Raises:
             InputError: ``bias`` is asked for, and the query was asked with ``bias_share = 0``.
@@ -423,7 +423,7 @@ class AnswerViews:
     def interval_rows(
         self, confidence: Number | None = None, *, bias: bool | None = None
     ) -> tuple[list[str], list[SqlType], list[list[Value | None]]]:
-        """Names, types and rows of :meth:`intervals`, as values of Python; needs no Arrow."""
+        """Return the column names, types and rows of :meth:`intervals` as Python values; needs no Arrow."""
         names: list[str] = []
         kinds: list[SqlType] = []
         rows: list[list[Value | None]] = [[] for _ in self.finished.values]
@@ -439,13 +439,13 @@ class AnswerViews:
     def plot(
         self, column: str | None = None, *, confidence: Number | None = None, path: str | Path | None = None
     ) -> Any:
-        """An Altair chart with error bars; ``path`` saves it as SVG, PNG, HTML or JSON, by its ending."""
+        """Return an Altair chart with error bars; ``path`` saves it as SVG, PNG, HTML or JSON, by its ending."""
         return plot(self, column, confidence, path)
 
     def notebook(self, path: str | Path) -> None:
-        """Write a Jupyter notebook to take home: query, cost, table with intervals, plot, receipt and how to check it.
+        """Write a Jupyter notebook with query, cost, table with intervals, plot, receipt and how to verify the receipt.
 
-        It needs neither the server nor the data, and no library but the standard one.
+        The notebook needs neither the server nor the data, and only the standard library.
         """
         target = Path(path)
         if target.suffix != ".ipynb":
@@ -453,27 +453,27 @@ class AnswerViews:
         target.write_bytes(self.to_notebook())
 
     def to_notebook(self) -> bytes:
-        """The content of :meth:`notebook`."""
+        """Return the bytes of the file that :meth:`notebook` writes."""
         return answers_notebook("An answer with noise", {"answer": self}, self.receipt, {"answer": self.charge.sql})
 
     def confidence_text(self, confidence: Number | None = None) -> str:
-        """Label such as ``95% intervals``."""
+        """Return a label such as ``95% intervals``."""
         level = self.finished.confidence if confidence is None else exact_probability(confidence, "confidence")
         return f"{float_nearest(100 * level):.6g}% intervals"
 
     def found_text(self) -> str:
-        """The limits and bounds that AUTO found, in a sentence each that ends with a space; empty without any."""
+        """Return sentences with the contribution bounds and the clipping bounds that AUTO found; empty without AUTO."""
         limits = "" if self.limits is None else f"Limits found: {self.limits}. "
         return limits + (f"Clipping bounds found by AUTO: {'; '.join(map(str, self.bounds))}. " if self.bounds else "")
 
     @property
     def note(self) -> str:
-        """Cost of the numbers and meaning of their intervals, in a sentence each."""
+        """Sentences about the cost of the answer and the meaning of its intervals."""
         return f"{self.charge.text}. {self.meaning}"
 
     @property
     def meaning(self) -> str:
-        """Meaning of the intervals, and what they do not cover, in a sentence each."""
+        """Sentences about the meaning of the intervals and the errors that they do not cover."""
         if self.charge.note:
             return self.charge.note
         if self.is_public:
@@ -506,14 +506,15 @@ class AnswerViews:
 class Answer(AnswerViews):
     """Answer to a query: a table of noisy values with an interval for every number.
 
-    Everything in it has paid: it was computed from noisy integers, public keys and public parameters.
+    It is post-processing: computed from noisy integers, public or privately selected keys, and public parameters alone.
 
     Args:
-        finished: the rows.
-        plan: what was planned and priced; None for a query about public tables alone.
-        charge: what the account was charged; nothing for a repeated query.
-        receipt: the signed statement of what was released and charged; for a repeated query that of the first time.
-            None for a query about public tables alone: nothing private was released, so there is nothing to state.
+        finished: rows of noisy values with their intervals.
+        plan: plan of the query with its cost; None for a query about public tables alone.
+        charge: ledger entry of the charge; nothing for a repeated query.
+        receipt: signed statement of what was released and charged; a repeated query has the receipt of the first
+            release, signed anew where its text differs. None for a query about public tables alone: nothing private was
+            released.
         as_released: whether displays show negative counts; see :attr:`raw`.
     """
 
@@ -536,7 +537,7 @@ class Answer(AnswerViews):
 
     @property
     def bounds(self) -> tuple[Found, ...]:
-        """The bounds that AUTO found, as released; empty without AUTO."""
+        """The clipping bounds that AUTO found, as released; empty without AUTO."""
         return () if self.plan is None else tuple(found for part in self.plan.parts for found in part.found)
 
     @property
@@ -545,7 +546,7 @@ class Answer(AnswerViews):
         return None if self.plan is None else self.plan.limits
 
     def found_text(self) -> str:
-        """Limits and bounds that AUTO found, those of further parts of the query with their number."""
+        """Return sentences with the bounds that AUTO found; for further parts of the query, with the part's number."""
         told = super().found_text()
         for number, part in enumerate(() if self.plan is None else self.plan.others, 2):
             told += "" if part.limits is None else f"Limits found for part {number}: {part.limits}. "
@@ -553,13 +554,13 @@ class Answer(AnswerViews):
 
 
 class QuoteForms:
-    """Views of a quote, local or remote."""
+    """Views of a quote as text, JSON and HTML, shared by local and remote quotes."""
 
     explanation: Explanation
 
     @property
     def is_public(self) -> bool:
-        """Whether the query reads public tables alone, and so is answered exactly and charged nothing."""
+        """Whether the query reads public tables alone, and so is answered exactly and free."""
         return self.explanation.public
 
     @property
@@ -567,7 +568,7 @@ class QuoteForms:
         return self.explanation.charge
 
     def to_json(self) -> str:
-        """Stable keys, exact numbers as text."""
+        """Return the quote as JSON with stable keys and exact numbers as strings."""
         return self.explanation.to_json()
 
     def __str__(self) -> str:

@@ -1,8 +1,8 @@
 """Types of the API: exact numbers and names, and the bases of requests and responses.
 
 A class that reads a body also describes it in OpenAPI. Requests refuse fields that they do not know; numbers come as
-``int`` or :class:`~decimal.Decimal`, read from their digits, so that one tenth stays one tenth. Responses are strict
-about types, and readers ignore fields that they do not know, so that a server may say more.
+``int`` or :class:`~decimal.Decimal`, read from their digits, so that 0.1 is exact. Responses are strict about types,
+and readers ignore unknown fields, so that a newer server may send more.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tacit.core.numbers import check_count, decimal_text, exact_text
 from tacit.query.contribution import contribution_number
 from tacit.query.request import OPTIONS, OptionKind
 
-#: Names in a list, and characters of a label.
+#: Largest number of names in a list, and of characters of a label.
 _LONGEST: Final = 200
 
 Exact = Annotated[
@@ -46,9 +46,9 @@ Name = Annotated[str, Strict(), WithJsonSchema({"type": "string", "minLength": 1
 Label = Annotated[str, Strict(), Field(max_length=_LONGEST)]
 Names = Annotated[list[Text], Strict(), Field(max_length=_LONGEST)]
 Count = Annotated[int, Strict(), WithJsonSchema({"type": "integer", "minimum": 1})]
-#: A number as text: as JSON writes one that is not negative.
+#: Nonnegative JSON number as text.
 _DECIMAL: Final = r"^(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
-#: A price, as a number or as the same digits in a text; whether it is positive is checked where all options are.
+#: Cost, as a number or as the same digits in a text; that it is positive is checked with all other options.
 Amount = Annotated[
     Annotated[Decimal, BeforeValidator(lambda value: Decimal(value) if type(value) is int else value), Strict()]
     | Annotated[str, Strict(), Field(pattern=_DECIMAL)],
@@ -62,7 +62,7 @@ Amount = Annotated[
 Amounts = Annotated[dict[str, Amount], Strict(), Field(max_length=256)]
 Limit = Count | Literal["auto"]
 
-#: What a value should be, by pydantic's name of the error.
+#: Texts about a valid value, by pydantic's type of the error.
 _WORDS: Final = {
     "string_type": "must be text",
     "is_instance_of": 'must be a number such as 0.5 or "0.5"',
@@ -75,7 +75,7 @@ _WORDS: Final = {
 
 
 def maybe(**words: Any) -> Any:
-    """A field that may be left out, and is never null."""
+    """Return a field that may be left out, and is never null."""
     return Field(default=None, **words)
 
 
@@ -86,10 +86,10 @@ class RequestModel(BaseModel):
 
     @classmethod
     def of(cls, content: Any) -> Self:
-        """The body, from JSON whose numbers are ``int`` or ``Decimal``.
+        """Validate a body parsed from JSON whose numbers are ``int`` or ``Decimal``.
 
         Raises:
-            InputError: it is not such an object; names the field.
+            InputError: the body is invalid; the message names the field.
         """
         if not isinstance(content, dict):
             raise InputError("body", "must be a JSON object")
@@ -100,23 +100,23 @@ class RequestModel(BaseModel):
             return cls.model_validate(content)
         except ValidationError as problem:
             found = problem.errors(include_url=False)
-        # Of the alternatives of a field, the one that fits best is refused at the deepest place.
+        # Of the alternatives of a field, the best match fails at the deepest position.
         raise _input_error(max(found, key=lambda each: (each["type"] == "missing", len(each["loc"]))), content)
 
     @property
     def stated(self) -> dict[str, Any]:
         """The fields that were sent, in the order of the schema.
 
-        A set has another order in every process, and jobs are compared by their text.
+        The order must be the same in every process, which that of a set is not: jobs are compared by their text.
         """
         return {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
 
     @classmethod
     def text(cls, fields: Mapping[str, Any], options: Mapping[str, Any]) -> str:
-        """The body as a client sends it: fields as they are, options of a query with exact numbers; None is left out.
+        """Return the JSON body that a client sends, with exact numbers of query options; None is left out.
 
         Raises:
-            InputError: an option is no field here, or a number has no exact decimal form.
+            InputError: an option is no field of this request, or a number has no exact decimal form.
         """
         parts = [
             f"{json.dumps(name)}:{json.dumps(_listed(value))}" for name, value in fields.items() if value is not None
@@ -139,20 +139,20 @@ class ResponseModel(BaseModel):
 
     @classmethod
     def from_domain(cls, thing: object, **more: Any) -> Self:
-        """The body of an object whose attributes have the names of the fields, but for those stated."""
+        """Make a body from an object whose attributes have the names of the fields, except the fields in ``more``."""
         same = (name for name, field in cls.model_fields.items() if name not in more and field.is_required())
         return cls.model_validate({**{name: getattr(thing, name) for name in same}, **more})
 
     def plain(self) -> dict[str, Any]:
-        """The object to send: fields in order, without those that are left out."""
+        """Return the JSON object to send: fields in order, without unset fields."""
         return self.model_dump(exclude_unset=True)
 
     @classmethod
     def read(cls, content: Any) -> Self:
-        """The body that a server sent.
+        """Validate a body that a server sent.
 
         Raises:
-            ValueError: it is another; names the field.
+            ValueError: the body is invalid; the message names the field.
         """
         try:
             return cls.model_validate(content)
@@ -177,7 +177,7 @@ class DescribedAs:
 
 
 def option_text(value: Any, name: str) -> str:
-    """JSON of an option of a query, without loss."""
+    """Return an option of a query as exact JSON."""
     if OPTIONS[name].kind is OptionKind.COUNT:
         return str(check_count(value, name))
     if OPTIONS[name].kind is OptionKind.LIMIT:
@@ -190,17 +190,17 @@ def option_text(value: Any, name: str) -> str:
 
 
 def _listed(value: Any) -> Any:
-    """A value with lists for all sequences, as JSON has them."""
+    """Return a value with all sequences as lists, for JSON."""
     if isinstance(value, Mapping):
         return {str(key): _listed(each) for key, each in value.items()}
     return value if isinstance(value, str) or not isinstance(value, Sequence) else [_listed(each) for each in value]
 
 
 def _input_error(found: ErrorDetails, content: Any) -> InputError:
-    """The error of a field in words that say what to write instead, without quoting texts that were sent."""
+    """Return the error of a field with a text about valid values, without quoting texts that were sent."""
     places = []
     for part in found["loc"]:
-        # Of several types that a field may have, the place names one, which is no part of what was sent.
+        # For a union of types, the location contains the type's name, which is no part of the body.
         is_there = part in content if isinstance(content, dict) else isinstance(content, list) and isinstance(part, int)
         if is_there or found["type"] == "missing":
             places.append(str(part))

@@ -34,15 +34,15 @@ approx    the largest factor at which the composed privacy loss of all events st
           once with Laplace noise and once with the noise that zCDP prefers, whichever has the smaller variances
 ========  =========================================================================================================
 
-Statistics whose groups are chosen privately share half of δ for that.
+Statistics whose group keys are selected privately share half of δ for that.
 
-*One charge.* One reservation pays for all of them. Each statistic is then an entry of its own in the ledger, free
-because it is part of the batch, and its numbers are stored there as soon as they exist. A run that was interrupted
-finds the reservation and whatever was stored, and draws only what is missing: nothing that exists is ever drawn a
-second time. Tables, report and receipt are written from what the ledger holds, so writing them again changes nothing.
+*One charge.* One reservation pays for all statistics. Each statistic then has a separate entry in the ledger, free
+because it is part of the batch, and its numbers are stored there as soon as they are released. After an interruption,
+the next run finds the reservation and the stored numbers, and computes only the missing statistics: no noise is drawn a
+second time. Tables, report and receipt are written from the ledger, so writing them again changes nothing.
 
-The plan, its total, the project's metadata and the content of its sources name a batch. If any of these changes, it is
-another release and is paid as one.
+A batch is identified by the plan, its total, the project's metadata and the content of its sources. If any of these
+changes, it is another release and is charged again.
 """
 
 from __future__ import annotations
@@ -147,10 +147,10 @@ class _FileModel(StrictModel):
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """One query of a release; its name is that of its files.
+    """One query of a planned release; its files have its name.
 
     Args:
-        weight: how much it matters; one of weight 2 gets twice the epsilon of one of weight 1.
+        weight: relative share of the total; a statistic of weight 2 gets twice the epsilon of one of weight 1.
         max_groups: the most groups that one unit counts in, or AUTO, if other than declared.
         max_rows: the most rows of one unit that count per group, or AUTO, if other than declared.
     """
@@ -165,15 +165,16 @@ class Statistic:
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
-    """A plan, read and checked.
+    """A plan of statistics, read from a file and validated.
 
     Args:
-        statistics: in the order of the file.
-        currency: ``"epsilon"``, ``"rho"`` or ``"mu"``: which total was stated.
-        delta: the total's delta, 0 when none was stated.
-        confidence: of all intervals.
-        output: the folder for the results.
-        bias_share: share of each statistic's price that buys an estimate of what bounding leaves out.
+        statistics: statistics in the order of the file.
+        currency: unit of the total: ``"epsilon"``, ``"rho"`` or ``"mu"``.
+        amount: the total, in that unit.
+        delta: delta of the total; 0 when none was stated.
+        confidence: confidence of all intervals.
+        output: folder for the results.
+        bias_share: share of each statistic's cost spent on estimates of clipping and truncation bias.
     """
 
     name: str
@@ -189,7 +190,7 @@ class BatchPlan:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadPlan:
-    """A workload with its price, confidence and bound on rows, from a file; answers go to the folder ``output``."""
+    """A workload from a plan file, with ``options`` (cost, confidence, bound on rows) and the ``output`` folder."""
 
     name: str
     source: str
@@ -200,7 +201,7 @@ class WorkloadPlan:
 
 
 def load_plan(path: str | Path) -> BatchPlan | WorkloadPlan:
-    """The plan in a file, or an InputError that names the place of the first problem."""
+    """Read a plan file; raise an InputError that names the position of the first problem."""
     place = Path(path)
     model = validate(_FileModel, read_toml(place, "plan"))
     about = model.release
@@ -247,12 +248,12 @@ def load_plan(path: str | Path) -> BatchPlan | WorkloadPlan:
 # -- division of the total
 
 _DIGITS: Final = 12
-#: So few that the last bit of a composed loss, which another machine may have otherwise, decides next to nothing.
+#: Significant digits of the factor: few, so that machines' rounding differences of a composed loss hardly matter.
 _FEW_DIGITS: Final = 4
-#: The search stops when the factor is known to within this part of itself, or after so many tries.
+#: The search stops when the factor is known to within this relative error, or after ``_TRIES`` tries.
 _CLOSE: Final = Fraction(1, 100)
 _TRIES: Final = 8
-#: Left unused, so that composing the events again, on another machine, stays within the total.
+#: Share of the total that is used, so that composing the events again, on another machine, stays within the total.
 _SPARE: Final = 1 - Fraction(1, 10**6)
 
 
@@ -260,7 +261,7 @@ _SPARE: Final = 1 - Fraction(1, 10**6)
 class Split:
     """A plan for every statistic, and the guarantee of all of them together, which is charged.
 
-    The method says, for people, by which theorem.
+    ``method`` names the composition theorem in a sentence.
     """
 
     plans: tuple[Plan, ...]
@@ -271,10 +272,10 @@ class Split:
 def split_total(
     batch: BatchPlan, queries: Sequence[Query], relation: Relation, account: Account, *, catalog: str
 ) -> Split:
-    """Divide the total of a batch among its statistics; an epsilon without a delta is meant as that of a query is.
+    """Divide the total of a batch among its statistics; an epsilon without a delta is read as for a single query.
 
     Raises:
-        InputError: the account is not charged in what the total is stated in, or a delta is needed and missing.
+        InputError: the account is not charged in the unit of the total, or a delta is needed and missing.
         Refusal: a query cannot be answered privately as written.
     """
     private = [any(not final.public_keys for final in query.finals) for query in queries]
@@ -287,7 +288,7 @@ def split_total(
     squares = [weight**2 for weight in weights]
 
     def plans(kind: str, currency: str, amounts: Sequence[Fraction]) -> tuple[Plan, ...]:
-        """Each query at its amount of a currency."""
+        """Return the plan of each query at its amount of a currency."""
         return tuple(
             plan_query(
                 query,
@@ -333,7 +334,7 @@ def split_total(
     if batch.currency != "epsilon":
         raise InputError("release", "an approx account is charged in epsilon and delta")
     if any(sought(final) for query in queries for final in query.finals):
-        # Bounds that are found shift the noise between the parts of a query, after all has been composed.
+        # Bounds found by AUTO shift noise between the parts of a query, after the events were composed.
         raise InputError("statistics", "AUTO bounds cannot be planned for in an approx account; write CLAMP(x, lo, hi)")
     guarantee = ApproxDP(batch.amount, batch.delta, relation=relation)
 
@@ -356,7 +357,7 @@ def split_total(
         raise InputError("release.epsilon", "is too small to buy anything for so many statistics")
 
     def badness(split: Split) -> float:
-        """The logarithm of the product of all variances: to halve one and double another is no gain."""
+        """Return the sum of the logarithms of all variances: halving one variance and doubling another is no gain."""
         laws = [release.law(i) for plan in split.plans for release in plan.releases for i in release.block.measures]
         return math.fsum(math.log(max(float_nearest(law.variance_bound), 1e-18)) for law in laws)
 
@@ -366,9 +367,9 @@ def split_total(
 def _largest(
     make: Callable[[Fraction], tuple[Plan, ...]], start: Fraction, power: int, guarantee: ApproxDP
 ) -> Split | None:
-    """The plans at the largest factor within a guarantee, or nearly so, from a factor that a simple theorem allows.
+    """Return the plans at about the largest factor within a guarantee, searched from ``start``; None if none fits.
 
-    Costs grow about like the root of the factor of the order ``power``.
+    Epsilon is assumed to grow about like factor^(1/power).
     """
     best: Split | None = None
     low, high, factor = Fraction(0), None, start
@@ -388,7 +389,7 @@ def _largest(
 
 
 def _priced(plans: tuple[Plan, ...], guarantee: ApproxDP) -> tuple[Split | None, Fraction]:
-    """The plans, if some theorem puts them within a guarantee; and the smallest epsilon that any gives them."""
+    """Return the plans, if a composition theorem puts them within a guarantee (else None), and the smallest epsilon."""
     simple = [plan.guarantee for plan in plans if isinstance(plan.guarantee, PureDP | ApproxDP)]
     epsilon = sum((each.epsilon for each in simple), Fraction(0))
     delta = sum((each.delta for each in simple), Fraction(0))
@@ -409,9 +410,9 @@ def _priced(plans: tuple[Plan, ...], guarantee: ApproxDP) -> tuple[Split | None,
     return split, min(total.epsilon, epsilon) if is_simple else total.epsilon
 
 
-# -- the report as one HTML page: charts are inline SVG, there is no script in it, every text from outside is escaped
+# -- the report as one HTML page: charts are inline SVG, there is no script, every text from outside is escaped
 
-#: Beyond this many bars a chart is a carpet.
+#: Largest number of bars of a chart that is still readable.
 _MOST_BARS: Final = 60
 _STYLE: Final = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
@@ -463,7 +464,7 @@ def report_page(
 
 
 def guarantee_in_words(guarantee: Guarantee, population: str) -> str:
-    """Meaning of a guarantee for one person, in a sentence or two."""
+    """Return one or two sentences about the meaning of a guarantee for one person."""
     who = "one of them is in the data or not"
     if guarantee.relation is not ADD_REMOVE:
         who = "the data of one of them is theirs or another person's"
@@ -501,7 +502,7 @@ def _section(statistic: Statistic, answer: Answer) -> Iterator[str]:
 
 # -- releases
 
-#: Called with how many statistics are done, how many there are, and the name of the last one done.
+#: Callback with the number of statistics done, their total number, and the name of the last one done.
 Progress = Callable[[int, int, str], None]
 
 
@@ -510,12 +511,12 @@ class BatchRelease:
     """Result of a planned release.
 
     Args:
-        batch: the plan.
-        split: how the total was divided.
-        answers: by name of the statistic.
-        charge: what the account was charged; nothing when the release existed already.
-        receipt: the signed statement about all of them.
-        files: what was written, in the order of writing.
+        batch: the plan that was read from a file.
+        split: division of the total among the statistics.
+        answers: answers by name of the statistic.
+        charge: ledger entry of the charge; nothing when the release existed already.
+        receipt: signed statement about all statistics.
+        files: paths of the files, in the order of writing.
     """
 
     batch: BatchPlan
@@ -540,7 +541,7 @@ class WorkloadRelease:
 
 
 def quote_batch(context: QueryContext, batch: BatchPlan) -> Split:
-    """Divide the total of a plan: free, and reads no data."""
+    """Divide the total of a plan among its statistics. Free; reads no data."""
     with hide_internal_errors():
         catalog = context.measured_catalog
         queries = [resolve(each.sql, catalog, max_rows=each.max_rows) for each in batch.statistics]
@@ -566,24 +567,25 @@ def release_batch(
 ) -> BatchRelease:
     """Compute all statistics of a plan under its one total, and write tables, a report and a receipt.
 
-    Interrupted, it may be called again with the same plan: what was paid is not paid again, and what exists stays.
+    After an interruption it may be called again with the same plan: nothing is charged twice, and stored statistics
+    stay.
 
     Raises:
-        InputError, Refusal: the plan cannot be carried out; nothing is charged.
+        InputError, Refusal: the plan is invalid or one of its queries is refused; nothing is charged.
         BudgetError: the account does not allow the total; nothing is charged.
-        EngineError, InternalError: something failed, and only an id says what; what was reserved stays spent.
+        EngineError, InternalError: a failure described by an id alone; the amount reserved stays spent.
     """
-    # What its files need is missing before anything is charged, or not at all.
+    # A library that the files need must be found missing before anything is charged.
     load_arrow()
     split = quote_batch(context, batch)
     named = list(zip(batch.statistics, split.plans, strict=True))
     analyst, population = caller.analyst, split.plans[0].final.population
 
     def parts(paying: Reservation) -> list[Outcome]:
-        """The outcome of every statistic: found in the ledger, or made and stored there."""
+        """Return the outcome of every statistic: found in the ledger, or computed and stored there."""
         found = []
         for done, (statistic, plan) in enumerate(named, start=1):
-            # It costs nothing, because the reservation of the batch has paid for it.
+            # The statistic is free, because the reservation of the batch has paid for it.
             free = Order(
                 plan.final.population,
                 NoEvent(relation=plan.relation),
@@ -606,7 +608,7 @@ def release_batch(
     def statement(made: list[Outcome] | None, _: str) -> ReceiptStatement:
         answers = []
         for (statistic, plan), part in zip(named, made or [], strict=True):
-            # Where AUTO bounds were found, the plan that ran is the one with the bounds.
+            # Where AUTO found bounds, the plan that ran holds them.
             ran = released_from_text(part.result.decode(), plan).plan
             answers.append(about_plan(outline(ran), ran, statistic.sql, released=part.digest, name=statistic.name))
         unit = "; ".join(dict.fromkeys(outline(plan).unit for plan in split.plans))
@@ -616,7 +618,7 @@ def release_batch(
     with hide_internal_errors():
         key = _batch_key(context, batch, split)
         order = _order(context, batch, split, key, analyst)
-        # Parts that exist stay, so a run that was interrupted goes on under the same charge.
+        # Stored statistics stay, so an interrupted run continues under the same charge.
         paid = pay(context, order, parts, text, statement, keep_failure=False)
         made = paid.made or parts(paid.outcome.reservation)
         entry = entry_of(paid.outcome, sql=batch.name, digest=key, analyst=analyst, paid=paid.now)
@@ -638,7 +640,7 @@ def release_batch(
 
 
 def _batch_key(context: QueryContext, batch: BatchPlan, split: Split) -> str:
-    """Name of a batch: a digest of every release in it, its name, and the total price."""
+    """Return the repeat key of a batch: a digest of every release in it, its name, and the total cost."""
     named = zip(batch.statistics, split.plans, strict=True)
     keys = [[statistic.name, release_key(context, plan)] for statistic, plan in named]
     return digest_of(canonical(["batch", batch.name, repr(split.guarantee), keys]))
@@ -660,10 +662,10 @@ def _order(context: QueryContext, batch: BatchPlan, split: Split, key: str, anal
 
 
 def measure_batch(context: QueryContext, batch: BatchPlan, caller: Caller, dialect: str) -> str:
-    """The statement that measures a plan in a warehouse; its total is reserved, durably, before it is handed out.
+    """Return the SQL statement that measures a plan in a warehouse; the total is reserved durably before it returns.
 
     Raises:
-        Refusal, InputError: it cannot be measured so; nothing is charged.
+        Refusal, InputError: the plan cannot be measured in a warehouse; nothing is charged.
         BudgetError: the account does not allow the total; nothing is charged.
     """
     if batch.bias_share:
@@ -679,7 +681,7 @@ def measure_batch(context: QueryContext, batch: BatchPlan, caller: Caller, diale
 
 
 def _cost(context: QueryContext, batch: BatchPlan, plan: Plan) -> str:
-    """Cost of one statistic, in the words of the total, such as ``epsilon 0.2``."""
+    """Return the cost of one statistic as text, in the unit of the total, such as ``epsilon 0.2``."""
     currency, found = currency_of(plan.guarantee), plan.guarantee
     own = ", ".join(f"{name} {format_up(number, 6)}" for name, number in currency.shown(found).items())
     stated = batch.delta or context.accounts[plan.final.population].target_delta
@@ -690,7 +692,7 @@ def _cost(context: QueryContext, batch: BatchPlan, plan: Plan) -> str:
 
 
 def part_key(batch: str, statistic: str) -> str:
-    """Name of a statistic of a batch in the ledger: it takes its name from the whole."""
+    """Return the repeat key of a statistic in the ledger, derived from the key of its batch."""
     return digest_of(canonical(["statistic", batch, statistic]))
 
 
@@ -701,10 +703,10 @@ def _run(context: QueryContext, plan: Plan, _: Reservation) -> NoisyRelease:
 def release_workload(context: QueryContext, planned: WorkloadPlan, caller: Caller) -> WorkloadRelease:
     """Answer a planned workload under one charge, and write a file for each table, a receipt and a summary.
 
-    Run again, it costs nothing and writes the same files.
+    A second run is free and writes the same files.
 
     Raises:
-        Refusal, InputError: it cannot be answered; nothing is charged.
+        Refusal, InputError: the workload cannot be answered; nothing is charged.
         BudgetError: the account does not allow the charge.
     """
     summary = quote_workload(context, planned.source, planned.workload, planned.options)
@@ -730,7 +732,7 @@ def _receipt_files(receipt: Receipt, public_key: str) -> Iterator[tuple[str, byt
 
 
 def _written(folder: Path, files: Iterable[tuple[str, bytes]]) -> tuple[Path, ...]:
-    """Write files into a folder, in order; those that are written stay where one cannot be."""
+    """Write files into a folder, in order; if one fails, the files before it stay."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return tuple(replace_file(folder / name, content) for name, content in files)

@@ -1,30 +1,30 @@
 """Keys of a ledger: signing key and group secret, in a file and while the ledger is open.
 
-Both are made when a ledger is first opened, and lie in one file beside it that only its owner may read. The public half
-of the signing key and a check value of the other one are written into the ledger, so that a ledger and a key file that
-do not belong together are noticed. For an account in memory they last as long as the process.
+Both are made when a ledger is first opened, and are stored in one file next to it that only its owner may read. The
+public half of the signing key and a check value of the group secret are written into the ledger, so that a key file of
+another ledger is detected. For an account in memory both last as long as the process.
 
-The signing key can be replaced (:func:`rotate_key`). The next one then lies in a file of its own, named
-after it, until the ledger says that it is the one in force and it gets the place of the old one. The secret that
-decides about groups stays the same.
+The signing key can be replaced (:func:`rotate_key`). The new key is then stored in a separate file, named after the
+key, until the ledger names it as the key in force and the file replaces the old key file. The group secret stays.
 
-While a process runs, an operator may replace the key in another one. The ledger refuses whatever is signed with the old
-one from then on; so the process looks for the new one in the key file, and goes on with it. Where it is not there, as
-on another machine with a key file of its own, nothing more is charged until it is. :class:`Keyring` does that.
+While one process runs, an operator may replace the key in another process. From then on the ledger refuses anything
+signed with the old key; so the process looks for the new key in the key file and continues with it. Where the new key
+is missing, as on another machine with a separate key file, nothing more is charged until it is present.
+:class:`Keyring` does that.
 
 *Rotation of the signing key.*
 
-1. The new key is written to a file of its own, with the same group secret. The ledger knows nothing of it yet.
+1. The new key is written to a separate file, with the same group secret. The ledger knows nothing of it yet.
 2. The ledger gets an entry that names both keys, signed by both. From here on the new key is in force.
-3. The new file takes the place of the old one.
+3. The new file replaces the old key file.
 
-A process that dies between 1 and 2 leaves an unused file; between 2 and 3, a key that the next opening of the
-ledger finds by its name and puts in place. At every moment the key in force is in a file that an opening finds.
+A process that dies between 1 and 2 leaves an unused file; between 2 and 3, a key file that the next opening of the
+ledger finds by its name and moves into place. At every moment the key in force is in a file that an opening finds.
 
-A key that was lost cannot sign. Then an operator names the next one alone, and that stays to be seen: a client that
-trusted the old key does not follow by itself. If the group secret was lost with it, a fresh one is made. The promise
-to every person holds with any; but a unit may count in other groups than before, and files that the ledger knew by
-their content are new to it, so that only their owner's word says whose they are.
+A lost key cannot sign. Then an operator names the new key alone, and the entry shows it: a client that trusted the old
+key does not trust the new key automatically. If the group secret was lost as well, a fresh one is made. The privacy
+guarantee holds with any secret; but a unit may count in other groups than before, and files that the ledger recognised
+by their content are new to it, so that only the owner's declaration says to which population they belong.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Keys:
     groups: bytes = field(repr=False)
     #: Public key that checks receipts: ``ed25519:`` and 64 hexadecimal digits.
     public_key: str = field(init=False, repr=False, compare=False)
-    #: Its short name in receipts.
+    #: Short name of the public key in receipts.
     id: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -77,30 +77,30 @@ class Keys:
         object.__setattr__(self, "id", key_id(self.public_key))
 
     def sign(self, message: bytes) -> str:
-        """The signature of a message, in hexadecimal."""
+        """Return the signature of a message, in hexadecimal."""
         return self._private.sign(message).hex()
 
     def group_secret(self, population: str) -> bytes:
-        """Decides which groups of a unit are kept, alike in all queries about a population and in all processes."""
+        """Return the seed that chooses the groups of a unit that count, the same in all queries about a population."""
         name = plain_name(population, "population")
         return hmac.digest(self.groups, b"tacit groups of\0" + name.encode(), "sha256")
 
     def veil(self, mark: str) -> str:
-        """Keyed digest of a mark: the ledger recognises it again, and a reader of the ledger learns nothing from it."""
+        """Return a keyed digest of a mark: the ledger recognises equal marks, but its reader learns nothing of them."""
         return hmac.digest(self.groups, b"tacit mark\0" + mark.encode(), "sha256").hex()
 
     @property
     def row_secret(self) -> bytes:
-        """With which rows of sources are hashed; see :mod:`tacit.project.source`."""
+        """Key with which rows of sources are hashed; see :mod:`tacit.project.source`."""
         return hmac.digest(self.groups, b"tacit rows of sources\0", "sha256")
 
     @property
     def groups_check(self) -> str:
-        """Tells whether the secret that decides about groups is the same, and nothing about it."""
+        """Check value of the group secret: equal for equal secrets, and reveals nothing else about it."""
         return hmac.digest(self.groups, b"tacit check of the group secret\0", "sha256").hex()
 
     def with_fresh_signing(self) -> Keys:
-        """Another key to sign with, and the same secret about groups."""
+        """Return keys with a fresh signing key and the same group secret."""
         return replace(self, signing=_secret())
 
     @cached_property
@@ -117,10 +117,10 @@ def _secret() -> bytes:
 
 
 def open_keys(path: str | Path, *, make: bool = True) -> Keys:
-    """The secrets in a file; made, durable before use, where there is none and ``make`` allows it.
+    """Read the keys in a file; where there is none and ``make`` allows it, make them, durably before use.
 
     Raises:
-        InputError: the file is missing, of another form, or others may read it.
+        InputError: the file is missing, has another format, or is readable by other users.
     """
     place = Path(path)
     try:
@@ -139,17 +139,17 @@ def open_keys(path: str | Path, *, make: bool = True) -> Keys:
 
 
 def missing_keys(place: str | Path) -> InputError:
-    """Error where there is no key file and none may be made."""
+    """Return the error for a missing key file that must not be made anew."""
     return InputError("key", f"there is no key file {place}; restore it from your backup of the ledger")
 
 
 def waiting_place(place: Path, public_key: str) -> Path:
-    """Where a key lies until it gets the place of the one that it replaces: a place that belongs to it alone."""
+    """Return the path, unique to a key, of its file until that replaces the old key file."""
     return place.with_name(f"{place.name}.{key_id(public_key)}")
 
 
 def write_waiting(place: Path, keys: Keys) -> Path:
-    """Keep keys, durably, where they wait to become those of a ledger."""
+    """Write keys durably to the file in which they wait to become those of a ledger, and return its path."""
     waiting = waiting_place(place, keys.public_key)
     try:
         _write(waiting, keys)
@@ -159,14 +159,14 @@ def write_waiting(place: Path, keys: Keys) -> Path:
 
 
 def has_waiting(place: Path) -> bool:
-    """Whether some key waits for this place."""
+    """Return whether a key waits to replace the key file at ``place``."""
     return any(re.fullmatch(r"\.[0-9a-f]{16}", found.suffix) for found in place.parent.glob(f"{place.name}.*"))
 
 
 def put_in_place(place: Path, public_key: str) -> None:
-    """Give a key that waits the place of the one that it has replaced.
+    """Move the file of a waiting key to the path of the key file that it replaces.
 
-    Any number of processes may do this at once: the file is there until the first of them has moved it.
+    Any number of processes may do this at once: after the first has moved the file, the others do nothing.
     """
     try:
         waiting_place(place, public_key).replace(place)
@@ -176,7 +176,7 @@ def put_in_place(place: Path, public_key: str) -> None:
 
 
 def _write(place: Path, keys: Keys) -> None:
-    """Write a key file whole or not at all: it is named once its content is on the disk, and replaces no other."""
+    """Write a key file atomically: it gets its name once its content is on the disk, and overwrites no other file."""
     text = json.dumps(
         {"format": _FORMAT, "version": _VERSION, "signing": keys.signing.hex(), "groups": keys.groups.hex()}
     )
@@ -210,9 +210,9 @@ def _read(content: bytes, place: Path) -> Keys:
 
 
 class Keyring:
-    """The keys of a ledger as they are now. Safe to use from several threads.
+    """The keys of a ledger that are in force. Safe to use from several threads.
 
-    Without a key file they last as long as the process.
+    Without a key file the keys last as long as the process.
     """
 
     def __init__(self, keys: Keys, place: Path | None = None) -> None:
@@ -222,31 +222,30 @@ class Keyring:
 
     @property
     def public_key(self) -> str:
-        """Public key that checks receipts signed now."""
+        """Public key that verifies receipts signed now."""
         return self._keys.public_key
 
     @property
     def known(self) -> Keys:
-        """The keys that were in force when it was last looked."""
+        """The keys that were in force at the last check."""
         return self._keys
 
     def group_secret(self, population: str) -> bytes:
         return self._keys.group_secret(population)
 
     def veil(self, mark: str) -> str:
-        """See :meth:`Keys.veil`."""
         return self._keys.veil(mark)
 
     def check(self, ledger: Ledger) -> None:
-        """Refuse, before anything is charged, where the next key was looked for and is still not here."""
+        """Refuse, before anything is charged, if the new key was missing at the last check and still is."""
         if self._missing:
             self.current(ledger)
 
     def current(self, ledger: Ledger) -> Keys:
-        """The keys in force; looked for where they are not those that were in force before.
+        """Return the keys in force; read them from the key file if the ledger's key was replaced.
 
         Raises:
-            InternalError: they are not here. Operators see where they should be.
+            InternalError: the new keys are missing. The operator's log names the file.
         """
         if ledger.public_key != self._keys.public_key:
             try:
@@ -264,12 +263,13 @@ class Keyring:
 
 
 def keys_in_force(ledger: Ledger, place: Path) -> Keys:
-    """The keys in a file, if they are the ledger's.
+    """Return the keys in a file, if they are the ledger's.
 
-    A key that the ledger knows gets its place, where it still waits because the process that replaced the old one died.
+    If the ledger's key still waits in a separate file, because the process that replaced the old key died, that file is
+    moved into place first.
 
     Raises:
-        InputError: they are missing, or are not the ledger's.
+        InputError: the keys are missing, or are not the ledger's.
     """
     wanted, where = ledger.public_key, place
     if wanted:
@@ -285,7 +285,7 @@ def keys_in_force(ledger: Ledger, place: Path) -> Keys:
 
 
 def mismatch(ledger: Ledger, keys: Keys) -> str:
-    """Part of a key file that is not the ledger's, and what to do."""
+    """Return a text that says which part of a key file is not the ledger's, and what to do; empty where all is."""
     restore = f"restore the file that belongs to {ledger.place}"
     if ledger.public_key != keys.public_key:
         after = next((each for each in ledger.successions() if each.previous == keys.public_key), None)
@@ -295,18 +295,18 @@ def mismatch(ledger: Ledger, keys: Keys) -> str:
             f"a key that was replaced at entry {after.seq} of {ledger.place}; bring the key file from where that was "
             f"done, or, if it is lost, see `tacit ledger rotate-key --lost`"
         )
-    # With another group secret a unit would keep other groups than before: the same query, one more look at it.
+    # With another group secret a unit would count in other groups: the same query would release more about it.
     if ledger.key_check and ledger.key_check != keys.groups_check:
         return f"the ledger's signing key, but another group secret than its answers were made with; {restore}"
     return ""
 
 
 def key_of(ledger: Ledger, receipt: Receipt) -> str:
-    """The public key that a receipt of a ledger has to be signed with.
+    """Return the public key with which a receipt of a ledger must be signed.
 
-    That is the key that was in force when its release was kept. A repeat gets a receipt in the caller's own words,
-    signed with the key that is in force by then; so a later one will do, if the receipt names it. One that had been
-    replaced before will not.
+    It is the key that was in force when the release was stored. A repeat gets a receipt with the caller's text of the
+    query, signed with the key in force at that time; so a later key is accepted too, if the receipt names it. A key
+    replaced before the release was stored is not.
     """
     said = receipt.statement.get("ledger")
     position = said.get("position") if isinstance(said, dict) else None
@@ -327,9 +327,9 @@ def commit_signed(
     result: str,
     receipt: Callable[[Keys], Receipt],
 ) -> Outcome:
-    """Make an outcome durable with its receipt, signed with the key in force at its place in the ledger.
+    """Commit an outcome durably with its receipt, signed with the key in force at its position in the ledger.
 
-    ``receipt`` makes the receipt, given the keys that sign it.
+    ``receipt`` returns the receipt signed with the given keys.
     """
     keys = keyring.known
     while True:
@@ -341,9 +341,9 @@ def commit_signed(
 
 
 def rotate_key(ledger: Ledger, place: str | Path, *, reason: str, operator: str, lost: bool = False) -> Succession:
-    """Replace the key that signs receipts, for good.
+    """Replace the key that signs receipts, irreversibly.
 
-    ``lost`` says that the key in force cannot sign; the group secret is kept if an older key file still has it.
+    ``lost`` states that the key in force cannot sign; the group secret is kept if an older key file still has it.
 
     Raises:
         InputError: the key file is missing or not the ledger's; or ``lost``, and the key is there.
@@ -368,7 +368,7 @@ def rotate_key(ledger: Ledger, place: str | Path, *, reason: str, operator: str,
             key_check=new.groups_check if known is None else "",
         )
     except (ConflictError, InputError):
-        # Only here is it certain that the ledger does not know the key.
+        # Here it is certain that the ledger does not know the new key.
         waiting.unlink()
         raise
     put_in_place(path, new.public_key)
@@ -376,7 +376,7 @@ def rotate_key(ledger: Ledger, place: str | Path, *, reason: str, operator: str,
 
 
 def _what_is_left(ledger: Ledger, place: Path) -> Keys | None:
-    """An older key file, for its group secret; None where there is no file any more."""
+    """Return the keys of an older key file, for its group secret; None where the file is gone."""
     try:
         keys_in_force(ledger, place)
     except InputError:

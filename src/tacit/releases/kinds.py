@@ -20,15 +20,15 @@ KINDS: Final[Kinds] = {kind.name: kind for kind in (SYNTHESIS, WORKLOAD, MODEL, 
 
 
 def kind_of(request: RequestModel) -> str:
-    """Name of the kind that a request asks for."""
+    """Return the name of the kind that a request is for."""
     return next(name for name, kind in KINDS.items() if isinstance(request, kind.request))
 
 
 def request_text(kind: str, fields: Mapping[str, Any]) -> str:
-    """The body that asks for a release of a kind, as a client sends it.
+    """Return the JSON body of a request for a release of a kind, as a client sends it.
 
     Raises:
-        InputError: there is no such kind, or an option means nothing there.
+        InputError: there is no such kind, or an option does not apply to it.
     """
     if kind not in KINDS:
         raise InputError("kind", f"must be one of {', '.join(KINDS)}")
@@ -38,6 +38,6 @@ def request_text(kind: str, fields: Mapping[str, Any]) -> str:
 
 
 def request_of(kind: str, fields: Mapping[str, Any]) -> RequestModel:
-    """The same body, read with exact numbers."""
+    """Return the request for a release of a kind, parsed with exact numbers."""
     text = request_text(kind, fields)
     return KINDS[kind].request.of(json.loads(text, parse_float=Decimal))

@@ -26,19 +26,19 @@ _LONGEST_LABEL = 1000
 
 @runtime_checkable
 class ReleasingMechanism(Protocol):
-    """A mechanism: something that states its guarantee and releases a value."""
+    """Interface of a mechanism: it states its guarantee and releases a value with noise."""
 
     @property
     def guarantee(self) -> Guarantee:
-        """Guarantee of one release."""
+        """Privacy guarantee of one release."""
 
     def release(self, value: Any, /) -> Any:
-        """Release a value."""
+        """Return a value with noise."""
 
 
 @dataclass(frozen=True)
 class DirectRelease:
-    """Result of a release or of a mere charge: the value (None for a charge), its cost, its receipt."""
+    """Result of a release or of a charge: the noisy value (None for a charge), the ledger entry and the receipt."""
 
     value: Any
     charge: Entry
@@ -71,7 +71,7 @@ def _pay(
     action: str,
 ) -> DirectRelease:
     with hide_internal_errors():
-        # It is kept for good, in the ledger and in the receipt.
+        # The label is stored permanently, in the ledger and in the receipt.
         given: object = label
         if not isinstance(given, str) or not given.strip() or len(given) > _LONGEST_LABEL:
             raise InputError(
@@ -90,35 +90,35 @@ def _pay(
             context, caller, lambda _: run(), value_to_text, lambda _, digest: [about | {"released": digest}],
             population=population, guarantee=guarantee, label=label, quote=quote | stated,
             unit="as the program that used the mechanism counts persons",
-            # The value is secret, so one request is told from another by the action, the population, label and charge.
+            # The exact value is secret, so requests are distinguished by action, population, label and charge.
             request=[action, context.project, population, label, quote],
-            # The caller holds the value, and so may see how releasing it failed.
+            # The caller holds the exact value, and so may see the error of a failed release.
             raises=True,
         )  # fmt: skip
-        # Of this run, the value as its mechanism shaped it; of an earlier one, as the ledger holds it.
+        # From this run, the mechanism's own result; from an earlier run, the value stored in the ledger.
         value = _from_plain(json.loads(paid.outcome.result)["value"]) if paid.outcome.repeated else paid.made
         return DirectRelease(value, entry, paid.receipt)
 
 
 def event_for(charge: Charge, guarantee: AccountGuarantee) -> Event:
-    """The charge's own event where that alone shows what it costs, else one that states the guarantee."""
+    """Return the charge's own event if its cost equals the guarantee; else an event that states the guarantee."""
     currency = currency_of(guarantee)
     own = charge if isinstance(charge, Event) else charge.event if isinstance(charge, HasEvent) else None
     try:
         if own is not None and currency.price(own, guarantee.relation) == guarantee:
             return own
     except AccountingError:
-        pass  # It has no price of its own in this currency.
+        pass  # The event has no cost in this currency.
     return currency.event(guarantee, type(charge).__name__)
 
 
 def value_to_text(value: Any) -> str:
-    """A released value as the text that the ledger keeps."""
+    """Return a released value as the text that the ledger stores."""
     return canonical({"format": _FORMAT, "version": 1, "value": _to_plain(value)})
 
 
 def _to_plain(value: Any) -> Any:
-    """A released value as exact JSON; what is neither number, text nor a list of them is kept as its text alone."""
+    """Return a released value as exact JSON; objects other than numbers, texts and lists as their text."""
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, int):

@@ -1,7 +1,7 @@
 """Models fitted to protected rows inside the curator, charged and receipted like queries.
 
 The life of a fit: resolve the rows → declare what is public about them → price → reserve → read one row of each unit →
-fit → commit → hand out the model. The ledger keeps the model, so that it is read again for nothing.
+fit → commit → return the model. The ledger stores the model, so that it is read again at no cost.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ _BOUNDING = "one row of each unit counts, chosen by a keyed hash of the unit and
 
 @dataclass(frozen=True, repr=False)
 class Fitted:
-    """A model that was fitted, what it cost, and its receipt.
+    """A fitted model with its charge and receipt.
 
     Args:
-        model: the estimator, fitted.
-        charge: of the ledger; of nothing for a model that was paid for before.
-        receipt: of the charge.
-        sql: the rows.
-        features: names of the columns it was fitted to.
-        target: name of what it predicts; empty where there is none.
-        text: the model as the ledger keeps it; :func:`tacit.learn.model_format.model_from_text` reads it.
+        model: the fitted estimator.
+        charge: ledger entry of the charge; nothing for a model that was charged before.
+        receipt: receipt of the charge.
+        sql: the SELECT of rows.
+        features: names of the feature columns.
+        target: name of the target column; empty where there is none.
+        text: the model as the ledger stores it; :func:`tacit.learn.model_format.model_from_text` reads it.
     """
 
     model: Any
@@ -70,7 +70,7 @@ class Fitted:
     text: str = ""
 
     def save(self, path: str | Path) -> None:
-        """Write the model to a file of JSON, which :func:`tacit.learn.load_model` reads."""
+        """Write the model to a JSON file, which :func:`tacit.learn.load_model` reads."""
         Path(path).write_text(self.text, encoding="utf-8")
 
     def __repr__(self) -> str:
@@ -91,7 +91,7 @@ class _Price:
 
 @dataclass(frozen=True)
 class _Columns:
-    """Slots of the rows: the features, the class or the number to be learned, and the weight."""
+    """Indices of columns in the rows: the features, the class or numeric target, and the weight."""
 
     features: tuple[int, ...]
     classes: int | None = None
@@ -100,11 +100,11 @@ class _Columns:
 
     @property
     def numbers(self) -> list[int]:
-        """Slots that are read as numbers, or as text for categories: features, then target, then weight."""
+        """Indices of the columns read as numbers, or as text for categories: features, then target, then weight."""
         return [*self.features, *(slot for slot in (self.target, self.weight) if slot is not None)]
 
     def read(self, engine: Engine, rows: RelationNode, secret: bytes) -> tuple[NDArray[Any], Any, Any]:
-        """Features, what is learned from them, and weights, for one row of each unit."""
+        """Read features, targets (or class labels) and weights, for one row of each unit."""
         raw, labels = engine.examples(rows, self.numbers, self.classes, secret)
         width = len(self.features)
         weights = None if self.weight is None else raw[:, -1]
@@ -113,7 +113,7 @@ class _Columns:
 
 @dataclass(frozen=True)
 class _PricedFit:
-    """A fit that would be accepted: its rows, the estimator with everything declared, and its price."""
+    """A valid fit before its charge: its rows, the estimator with all declarations filled in, and its cost."""
 
     rows: RelationNode
     columns: _Columns
@@ -129,7 +129,7 @@ class _PricedFit:
 
     @property
     def bounding(self) -> str:
-        """Words of a receipt about which rows count, and how much."""
+        """Description, for the receipt, of the rows that count and their weight."""
         if self.columns.weight is None:
             return _BOUNDING
         name = self.rows.fields[self.columns.weight].name
@@ -143,14 +143,14 @@ def _prepare(context: CuratorContext, estimator: Any, sql: str, weight: str | No
     from tacit.learn.model_format import model_to_text
 
     declared = _declared(estimator, rows, columns)
-    # Read off the estimator's parameters: what it releases does not depend on rows.
+    # The cost is a function of the estimator's parameters, not of rows.
     told = declared.price(len(columns.features))
     if columns.weight is not None:
         declared.check_weighed()
     if not told.guarantee.epsilon:
         raise InputError("estimator", "learns nothing from the rows as it is set; it can be fitted without them")
     price = _Price(told.guarantee, told.event)
-    # A model with a parameter that cannot be written down would be paid for and lost.
+    # Refused here because a model whose parameters cannot be serialised would be charged and lost.
     model_to_text(declared)
     population = context.catalog.population(rows.population or "")
     if population.relation is not ADD_REMOVE or price.guarantee.relation is not ADD_REMOVE:
@@ -179,7 +179,7 @@ def fit_privately(
         has_target = len(found.names) > len(columns.features)
         told = {"estimator": type(declared).__name__, "sql": sql, "columns": found.names, "target": has_target}
         weighed = [] if weight is None else [weight]
-        # Sources that changed are bound again, and refused where they are not what was opened.
+        # Changed sources are bound again, and refused where they no longer fit the project as opened.
         context.version(dict.fromkeys(scanned(rows)))
 
         def run(_: Reservation) -> Any:
@@ -189,7 +189,7 @@ def fit_privately(
             try:
                 declared.fit(raw_features, raw_labels, **weighted)
             except Exception as problem:
-                # Words of a failure may quote rows, whatever its class.
+                # The message of any exception may quote rows.
                 raise InternalError("a fit failed on its rows") from problem
             if declared.event_ != price.event:
                 raise InternalError("a fit released other things than it was charged for")
@@ -206,7 +206,7 @@ def fit_privately(
 
 
 def _fitted(outcome: Outcome, entry: Entry, told: dict[str, Any], model: Any = None) -> Fitted:
-    """A model with what the ledger holds about it; read from there unless it was made just now."""
+    """Return a model with its charge and receipt; the model is read from the ledger unless given."""
     from tacit.learn.model_format import model_from_text
 
     text, names = outcome.result.decode(), tuple(told["columns"])
@@ -239,7 +239,7 @@ def _columns(rows: RelationNode, estimator: Any, weight: str | None) -> _Columns
         if "max_weight" not in params:
             raise InputError("weight", "this estimator takes no weights; leave it out")
     visible = [slot for slot in visible if slot != weighing]
-    # An estimator with classes or bounds of a target learns from labels.
+    # An estimator with classes or with bounds of a target is supervised.
     supervised = "classes" in params or "target_bounds" in params
     features = visible[:-1] if supervised else visible
     if not features:
@@ -261,7 +261,7 @@ def _columns(rows: RelationNode, estimator: Any, weight: str | None) -> _Columns
 
 
 def _declared(estimator: Any, rows: RelationNode, columns: _Columns) -> Any:
-    """A copy of the estimator, told what the catalogue says of the columns wherever its maker left that open."""
+    """Return a copy of the estimator, with parameters its user did not state filled in from the catalogue."""
     given = estimator.get_params()
     params = given | _by_place(given, [str(rows.fields[slot].name) for slot in columns.features])
     stated: dict[str, Any] = {}
@@ -278,7 +278,7 @@ def _declared(estimator: Any, rows: RelationNode, columns: _Columns) -> Any:
     if columns.target is not None and params["target_bounds"] is None:
         stated["target_bounds"] = _ends(rows.fields[columns.target])
     if columns.classes is not None:
-        # Classes of another type than the column would count every row for nothing.
+        # Classes of another type than the column's would match no row.
         part, classes = rows.fields[columns.classes], params["classes"]
         is_text = part.type.kind is Kind.TEXT
         listed = list(classes) if isinstance(classes, list | tuple | range) else []
@@ -293,7 +293,7 @@ def _declared(estimator: Any, rows: RelationNode, columns: _Columns) -> Any:
 
 
 def _categories(rows: RelationNode, columns: _Columns, given: Any) -> Any:
-    """Declared categories by place; those of text that are left open come from the catalogue."""
+    """Return the categories by index of feature; those not stated for text columns come from the catalogue."""
     open_texts = [
         (place, rows.fields[slot])
         for place, slot in enumerate(columns.features)
@@ -315,7 +315,7 @@ def _categories(rows: RelationNode, columns: _Columns, given: Any) -> Any:
 
 
 def _by_place(params: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
-    """Bounds and categories that are given by name, in the order of the features: rows have no names."""
+    """Return bounds and categories stated by name as ordered by feature: rows have no names."""
     found: dict[str, Any] = {}
     categories, bounds = params.get("categories"), params.get("bounds")
     if isinstance(categories, Mapping):
@@ -365,10 +365,10 @@ class ModelRequest(RequestModel):
 
     @property
     def fitting(self) -> PrivateEstimator:
-        """The estimator, not fitted.
+        """Return the estimator, not fitted.
 
         Raises:
-            InputError: there is none of that name, or it has no such parameter.
+            InputError: there is no estimator of that name, or it has no such parameter.
         """
         # Entered here only: scikit-learn is an extra.
         from tacit.learn.model_format import MODELS, parameters_from_json

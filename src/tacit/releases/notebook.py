@@ -1,11 +1,11 @@
 """Notebooks: objects as HTML, cells that are SQL (``%load_ext tacit``, ``%%tacit epsilon=0.5``), files to take home.
 
-*Cells.* The price is shown before the query runs. A typed price is what the cell pays; with ``within=`` the price is
-found, so the cell shows it and stops until ``--pay`` stands in its first line.
+*Cells.* The cost is shown before the query runs. A stated cost is charged; with ``within=`` the cost is computed, so
+the cell shows it and stops until its first line contains ``--pay``.
 
-*To take home*: queries, costs, tables, plots and a receipt in one Jupyter file. Its cells hold the released numbers and
-need the standard library alone: no server, no data, no Tacit. The plot is drawn by Altair and the receipt checked by
-Tacit where these are installed. Texts from outside stand in Python literals and outputs as plain text, never as
+*Files to take home*: queries, costs, tables, plots and a receipt in one Jupyter file. Its cells hold the released
+numbers and need the standard library alone: no server, no data, no Tacit. The plot is drawn by Altair and the receipt
+verified by Tacit where these are installed. Texts from outside are Python literals and plain-text outputs, never
 Markdown or HTML.
 """
 
@@ -43,7 +43,7 @@ _QUIET: Final = "opacity:.6"
 
 
 class ChargeList(tuple["Entry", ...]):
-    """Charges in order: a tuple that a notebook shows as a table."""
+    """Tuple of charges, which a notebook shows as a table."""
 
     __slots__ = ()
 
@@ -66,7 +66,7 @@ def html_rows(head: Sequence[str], rows: Iterable[Sequence[str]], note: str = ""
 
 
 def quote_html(said: Explanation) -> str:
-    """A quote: the price, and how far off each number may be."""
+    """Return a quote as HTML: the cost, and the error of each column."""
     rows = [(error.label, error.meaning) for error in said.errors]
     notes = [f"Protects {said.population}: {said.unit}. Bounding: {said.bounding}. Groups: {said.keys}."]
     notes += [f"Bias: {said.bias}." if said.bias else "", *said.advice]
@@ -79,7 +79,7 @@ def quote_html(said: Explanation) -> str:
 
 
 def budget_html(budget: Budget) -> str:
-    """A budget: for epsilon and each currency a bar of the population, and one of each share with a limit."""
+    """Return a budget as HTML: bars for epsilon and each currency, of the population and of each limited share."""
     parts: list[str] = []
     for place, (balance, epsilon) in enumerate(zip(budget.balances, budget.epsilons, strict=True)):
         name = balance.owner if place else budget.population
@@ -106,12 +106,12 @@ def table_html(table: Table) -> str:
 
 
 def owner_of(table: Table) -> str:
-    """The owner of a table's rows, in words."""
+    """Return ``public``, or a text that names the population a table protects."""
     return "public" if table.public else f"protects {table.population}"
 
 
 def known_of(table: Table, column: Column, most: int = 6) -> list[str]:
-    """Public knowledge about a column, in words, with the first of its categories."""
+    """Return texts about the declarations of a column, with its first ``most`` categories."""
     parts = ["the unit"] if column.name == table.unit else []
     if column.bounds is not None:
         parts.append(f"from {column.bounds[0]} to {column.bounds[1]}")
@@ -131,7 +131,7 @@ def entry_html(title: str, entry: Entry) -> str:
 
 
 def show_arrow() -> None:
-    """Have the notebook that runs this process, if one does, show Arrow tables as tables."""
+    """Make IPython, where it runs this process, show Arrow tables as HTML tables."""
     module = sys.modules.get("IPython")
     shell = None if module is None else module.get_ipython()
     if shell is not None:
@@ -148,7 +148,7 @@ def _shown(value: Any) -> str:
     return "–" if value is None else f"{value:,.6g}" if isinstance(value, float) else str(value)
 
 
-#: Beyond these, a notebook is no place for a table and a plot is a carpet.
+#: Largest number of rows of a table, and of points of a plot, in a notebook.
 _MOST_ROWS, _MOST_POINTS = 5000, 60
 
 _PLOT: Final = """\
@@ -190,7 +190,7 @@ def table_text(columns: list[str], rows: list[list[object]], most: int = 30) -> 
 def answers_notebook(
     title: str, answers: Mapping[str, AnswerViews], receipt: Receipt | None, queries: Mapping[str, str]
 ) -> bytes:
-    """The notebook of answers by name, with the query of each, and one receipt of all."""
+    """Return a notebook with answers by name, the query of each, and one receipt for all."""
     cells = [_markdown(f"# {_plain_words(title)}")]
     for number, (name, answer) in enumerate(answers.items(), 1):
         columns, _, rows = answer.interval_rows()
@@ -203,7 +203,7 @@ def answers_notebook(
 
 
 def tables_notebook(title: str, about: str, tables: Mapping[str, bytes], receipt: Receipt) -> bytes:
-    """The notebook of a release from its CSV files."""
+    """Return a notebook of a release, from its CSV files."""
     import csv
 
     cells = [_markdown(f"# {_plain_words(title)}\n\n{_fenced(about)}")]
@@ -242,7 +242,7 @@ def _plot_cells(name: str, answer: AnswerViews) -> list[dict[str, Any]]:
 
 
 def _drawn(answer: AnswerViews, column: str) -> list[dict[str, Any]]:
-    """The picture as it is now; none where charts are not installed."""
+    """Return the plot as an SVG output of a cell; empty where Altair is not installed."""
     sink = io.StringIO()
     try:
         answer.plot(column).save(sink, format="svg")
@@ -264,14 +264,14 @@ def _receipt_cells(receipt: Receipt | None) -> list[dict[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """A value as a Python literal."""
+    """Return a value whose ``repr`` is a Python literal."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     return value.isoformat() if hasattr(value, "isoformat") else float(value)
 
 
 def _plain_words(text: str) -> str:
-    """Text that Markdown shows as it is."""
+    """Escape a text so that Markdown shows it literally."""
     return "".join(f"\\{sign}" if sign in "\\`*_{}[]#|<>~$&" else sign for sign in visible(text))
 
 
@@ -315,10 +315,10 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 def run_cell(shell: Any, line: str, cell: str) -> Any:
-    """Show the price of a cell's query, then its answer.
+    """Show the cost of a cell's query, then its answer.
 
     Raises:
-        TacitError: as the query does.
+        TacitError: any error of the query.
     """
     words, flags = _words(line)
     into = words.pop("into", None)
@@ -366,7 +366,7 @@ def _typed(name: str, text: str) -> Any:
 
 
 def _curator(shell: Any, name: str | None) -> Any:
-    """The curator that is named, or the only one there is."""
+    """Return the curator with this variable name, or the only curator among the notebook's variables."""
     names = shell.user_ns
     if name is not None:
         if not _asks(names.get(name)):

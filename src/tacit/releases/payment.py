@@ -1,27 +1,27 @@
 """Payment: the one life of a charge, reserve → run → sign → commit, and the context of all paid work.
 
-Every kind of paid work (a query, a mechanism, a fit, a planned release and its parts) is an order, a run under the
-reservation, and a statement for the receipt. :func:`pay` does the rest:
+Every kind of release (a query, a mechanism, a fit, a planned release and its parts) consists of an order, a run under
+the reservation, and a statement for the receipt. :func:`pay` does the rest:
 
-1. hold the lock of the order's repeat key, so that equal work in this process is done once;
-2. refuse before anything is charged where the key that signs is missing;
+1. hold the lock of the order's repeat key, so that equal orders in this process run once;
+2. refuse before anything is charged where the signing key is missing;
 3. reserve: a durable charge, or the outcome that an equal order has already;
-4. where the charge is of a process that died, count one more run under it, or refuse;
-5. run, and wait until the outcome may become known; a run that fails has the failure as its outcome;
-6. sign the receipt and commit both.
+4. where the charge was made by a process that died, count one more run under it, or refuse;
+5. run, and wait until the outcome may become known; the outcome of a failed run is its failure;
+6. sign the receipt and commit outcome and receipt.
 
 Nothing is refunded once data was read.
 
-*Failures as callers may know them.* Errors made for analysts pass as they are. Any other may quote data: the caller
-gets an id, and the operator's log has the failure under it.
+*Failures as callers see them.* Errors with messages for analysts pass unchanged. The message of any other error could
+quote data: the caller gets an id, and the operator's log has the error under this id.
 
-*Failed runs.* Whether a run fails could depend on one person. If a failed query could be asked again for nothing,
-the same charge would give that bit as often as wanted, and an answer besides. So the failure is kept with a receipt,
-and every equal query gets it, for nothing. Its words do not depend on what went wrong; the operator's log has that,
-under the first digits of the charge's hash.
+*Failed runs.* Whether a run fails could depend on one person. If a failed query could be asked again at no cost, one
+charge would release that bit any number of times, and an answer as well. So the failure is stored with a receipt, and
+every equal query gets it, at no cost. Its message does not depend on the cause; the operator's log has the cause, under
+the first digits of the charge's hash.
 
-Not a failure of a run: the ledger is busy or stopped, the key that signs is missing (nothing can be written down), the
-process was told to stop, or the answer was not ready when it should have left. The charge then waits for its next run.
+A run has not failed if the ledger is busy or stopped, the signing key is missing (nothing can be stored), the process
+was told to stop, or the outcome was not ready at its response time. The charge then waits for its next run.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _DIGITS: Final = 12
 
 @contextmanager
 def hide_internal_errors() -> Iterator[None]:
-    """Let errors with words for analysts pass; of any other raise an id, and log the rest for the operator."""
+    """Let errors with messages for analysts pass; replace any other by an error with an id, and log it under the id."""
     try:
         yield
     except TacitError as problem:
@@ -81,24 +81,24 @@ def _hidden(kind: type[TacitError], problem: Exception) -> TacitError:
 
 
 def log_failure(problem: BaseException) -> str:
-    """Write a failure to the operator's log; the id under which it stands there."""
+    """Write a failure to the operator's log and return its id there."""
     name = f"{entropy.current().bits(4 * _DIGITS):0{_DIGITS}x}"
     _OPERATOR.error("failure %s", name, exc_info=problem)
     return name
 
 
 def log_failed_run(reservation: Reservation, problem: BaseException) -> None:
-    """Write to the operator's log why the run under a charge failed."""
+    """Write the cause of a failed run to the operator's log, under the first digits of its charge's hash."""
     _OPERATOR.error("failure %s", reservation.hash[:_DIGITS], exc_info=problem)
 
 
 def failed_run(reservation: Reservation) -> FailedRunError:
-    """The failure of the run under a charge: the same for every caller, now and later."""
+    """Return the error for the failed run of a charge: the same for every caller, now and later."""
     return FailedRunError(reservation.seq, reservation.hash[:_DIGITS])
 
 
 def check_succeeded(outcome: Outcome) -> Outcome:
-    """The outcome, if something was released.
+    """Return the outcome of a run that succeeded.
 
     Raises:
         FailedRunError: the run failed.
@@ -114,7 +114,7 @@ _FAILED: Final = FAILED.decode()
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Analyst who asks, the key under which a request may be sent again and the conversation (empty for none)."""
+    """Analyst, idempotency key of the request, and name of the conversation (empty for none)."""
 
     analyst: str
     idempotency_key: str = ""
@@ -122,7 +122,7 @@ class Caller:
 
 
 class KeyLocks:
-    """Locks by key, each kept only while a thread holds it or waits for it.
+    """Locks by key, each in memory only while a thread holds it or waits for it.
 
     Equal queries wait for one another within one process. Two processes may compute an equal query twice; the
     ledger then keeps the first result.
@@ -134,7 +134,7 @@ class KeyLocks:
 
     @contextmanager
     def take(self, key: str) -> Iterator[None]:
-        """Hold the lock for ``key``; an empty key needs none."""
+        """Hold the lock for ``key``; no other thread waits for an empty key."""
         with self._lock:
             mine = self._held.setdefault(key, threading.Lock()) if key else threading.Lock()
         with mine:
@@ -143,18 +143,18 @@ class KeyLocks:
 
 @dataclass(frozen=True)
 class CuratorContext:
-    """Everything that paid work needs: public metadata, the data, the ledger that authorises, the keys that sign.
+    """Everything a release needs: public metadata, the engine that reads data, the ledger and the keys.
 
     Args:
-        project: its name.
+        project: name of the project.
         catalog: public metadata.
-        engine: the only part that reads data.
-        ledger: the only part that authorises.
-        keys: sign receipts, and decide which groups of a unit are kept.
-        accounts: for each population the kind of its account.
-        version: names the state of the tables given; repeats are free within one.
+        engine: reads data; nothing else does.
+        ledger: authorises charges; nothing else does.
+        keys: sign receipts, and seed the choice of the groups of a unit that count.
+        accounts: kind of account of each population.
+        version: returns the version of the named tables' data; repeats are free within a version.
         check_sources: raises :class:`~tacit.core.errors.MissingSourceError` where the files of a table are gone.
-        locks: equal queries wait for one another.
+        locks: locks by repeat key, so that equal queries wait for one another.
         closing: set when engine and ledger are about to be closed; a run that is interrupted then has not failed.
     """
 
@@ -175,24 +175,24 @@ class CuratorContext:
 
     @property
     def measured_catalog(self) -> Catalog:
-        """Public metadata, with the sizes that public tables have now."""
+        """Public metadata, with the present sizes of public tables."""
         return self.sizes.now()[1]
 
 
 class TimedWork(Protocol):
-    """Work on data of which it is public how much one unit can cause; a plan of a query is some."""
+    """A computation on data with a public bound on the work one unit can cause, such as the plan of a query."""
 
     @property
     def final(self) -> FinalAggregation:
-        """An aggregation of it, with its population."""
+        """One of its aggregations, which names the population."""
 
     @property
     def unit_work(self) -> int:
-        """Bound on the row operations of one unit in all of it."""
+        """Bound on the number of row operations that one unit causes."""
 
     @property
     def whole_work(self) -> WholeWork:
-        """Row operations of all rows in all of it, as tables are declared."""
+        """Number of row operations of all rows, from the declared sizes of tables."""
 
 
 class Ending(Enum):
@@ -204,20 +204,20 @@ class Ending(Enum):
 
 
 class Departure(Protocol):
-    """Departure of one outcome: when it may become known. A server decides it before data is read."""
+    """Response time of one outcome: when it may become known. A server decides it before data is read."""
 
     @property
     def seconds(self) -> float | None:
-        """After which the run is of no use and is interrupted; None for the engine's own limit."""
+        """Time limit of the run, after which it is interrupted; None for the engine's own limit."""
 
     def check(self, plan: TimedWork) -> None:
-        """Refuse fresh work where too much of it was late."""
+        """Refuse a fresh computation where too many responses were late."""
 
     def begin(self, plan: TimedWork) -> None:
-        """Data is about to be read for this work."""
+        """Note the start of a computation, just before it reads data."""
 
     def end(self, *, failed: bool) -> Ending:
-        """The run has ended. Wait until its outcome may become known, and say what it has to be."""
+        """Wait, after the run has ended, until its outcome may become known; return the outcome it must have."""
 
 
 @dataclass(frozen=True)
@@ -225,11 +225,11 @@ class Paid(Generic[Made]):
     """Result of a payment.
 
     Args:
-        outcome: what the ledger holds; :func:`tacit.releases.payment.check_succeeded` tells whether the run failed.
+        outcome: outcome in the ledger; :func:`tacit.releases.payment.check_succeeded` tells whether the run failed.
         now: whether this call was charged; False for a repeat, and for a run under the charge of a process that died.
-        made: what the run made, where this call ran and did not fail. None where another process under the same charge
-            was first: that one's outcome is what was paid for, and what this one made would be a second draw.
-        problem: why the run failed, where this call ran; never for analysts.
+        made: result of the run, where this call ran and did not fail. None where another process under the same charge
+            committed first: its outcome is the release, and this call's result would be a second draw of noise.
+        problem: error of the run, where this call ran and failed; never shown to analysts.
     """
 
     outcome: Outcome
@@ -254,24 +254,24 @@ def pay(
     keep_failure: bool = True,
     under: int | None = None,
 ) -> Paid[Made]:
-    """Charge for work, do it once, and keep its outcome with a receipt.
+    """Charge for a release, run it once, and store its outcome with a receipt.
 
     Args:
         context: ledger, keys and locks.
-        order: what is charged, to whom, and under which keys it is a repeat.
-        run: the work, under the reservation.
-        text: the bytes to keep of what was made.
-        statement: content of the receipt, given what was made (None for a failure) and the digest of the bytes; None
-            for work that another charge has paid for and another receipt is about.
+        order: population, analyst and cost of the charge, and the keys by which an equal order is a repeat.
+        run: computes the release, under the reservation.
+        text: returns the text of the run's result that the ledger stores.
+        statement: returns the content of the receipt, given the result (None for a failure) and the digest of its
+            text; None for a part of a release, which is charged and receipted as a whole.
         departure: decides when the outcome may become known, from ``plan``; None for at once.
-        plan: of a query, or other work on data.
+        plan: plan of the query, or another computation on data.
         keep_failure: whether a failed run is the outcome of its charge. Otherwise the failure is raised, and the next
             equal order runs under the same charge.
-        under: position of the charge that has paid for the order already; None to charge it.
+        under: ledger position of the charge that has paid for the order already; None to charge it.
 
     Raises:
         BudgetError: the account, or a share of it, does not allow the charge.
-        FailedRunError: the charge was of a process that died, too many times.
+        FailedRunError: the process died in too many runs under this charge.
         DelayedError: the outcome was not ready in time; nothing was released under the charge.
         LedgerError: the ledger failed; nothing more is authorised.
     """
@@ -336,26 +336,26 @@ def pay_release(
     under: int | None = None,
     raises: bool = False,
 ) -> tuple[Paid[Made], Entry]:
-    """Pay for a release that is no query: its outcome, and the line of its charge.
+    """Pay for a release that is no query, and return its outcome and the ledger entry of its charge.
 
     Args:
         context: ledger, keys and locks.
-        caller: who asks.
+        caller: analyst and idempotency key.
         run: see :func:`pay`.
-        text: likewise.
-        answers: lines of the receipt, given what was made and the digest of its bytes.
-        population: whose budget.
-        guarantee: of all of it.
-        unit: whom it protects, in words.
-        label: what it is.
-        quote: what the ledger keeps of the order.
-        request: what one request is told from another by.
-        plan: digest of what is released.
-        repeat: what an equal order is recognised by; None where every order is a new one.
+        text: see :func:`pay`.
+        answers: returns the entries of the receipt, given the result and the digest of its text.
+        population: population whose account is charged.
+        guarantee: privacy guarantee of the whole release, which is charged.
+        unit: description of the unit of protection.
+        label: description of the release in the history.
+        quote: description of the order that the ledger stores.
+        request: content of the request; the same idempotency key with another request is refused.
+        plan: digest of the plan of the release.
+        repeat: content by which an equal order is a repeat; None where every order is a new one.
         departure: see :func:`pay`.
-        work: likewise.
-        under: likewise.
-        raises: whether the caller may see how the run failed.
+        work: the ``plan`` of :func:`pay`.
+        under: see :func:`pay`.
+        raises: whether the caller may see the error of a failed run.
 
     Raises:
         FailedRunError: the run failed, now or before.
@@ -381,7 +381,7 @@ def pay_release(
 
 
 def reserved(context: CuratorContext, order: Order) -> Reservation | Outcome:
-    """A durable charge, or the outcome that an equal order has, within the owner's policy for analysts."""
+    """Reserve a durable charge, or return the outcome of an equal order; the owner's caps for analysts apply."""
     account = context.accounts.get(order.population)
     if account is not None and account.analyst_caps and order.analyst not in ("", OWNER):
         context.ledger.limit_analyst(order.population, order.analyst, account.analyst_caps)
@@ -389,11 +389,11 @@ def reserved(context: CuratorContext, order: Order) -> Reservation | Outcome:
 
 
 def paid_at(context: CuratorContext, position: int, part: str) -> tuple[Charged, Any, Outcome, Entry]:
-    """The charge at a place, the part of its quote that names its kind of work, what came of it, and its line.
+    """Return the charge at a ledger position, its quote's field ``part``, its outcome and its ledger entry.
 
     Raises:
-        InputError: there is no such work at this place.
-        FailedRunError: it failed.
+        InputError: there is no charge at this position with such a field and an outcome.
+        FailedRunError: its run failed.
     """
     charged = charge_at(context.ledger, position)
     told = None if charged is None else charged.quote.get(part)
@@ -414,7 +414,7 @@ def entry_of(
     analyst: str = "",
     paid: bool = True,
 ) -> Entry:
-    """A line of the history; or that of an outcome, which was ``paid`` for just now or had been before."""
+    """Return the entry of a record of the history, or of an outcome, which was ``paid`` for just now or before."""
     if isinstance(found, Record):
         return Entry(
             found.seq, found.population, _in_order(found.amounts), found.sql, found.plan, found.answered, found.analyst,
@@ -426,5 +426,5 @@ def entry_of(
 
 
 def _in_order(amounts: Iterable[Amount]) -> tuple[Amount, ...]:
-    """Amounts other than zero, delta last."""
+    """Return the amounts other than zero, delta last."""
     return tuple(sorted((each for each in amounts if each.amount), key=lambda each: each.currency == "delta"))

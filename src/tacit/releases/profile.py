@@ -1,13 +1,13 @@
 """Profiles: what a table holds that nobody has described, as a set of ordinary queries under one charge.
 
-1. Rows and people, and with them ``max_rows`` where AUTO is to find it.
-2. For a TEXT column without categories: how many values are missing, whole numbers, numbers, dates, times, other texts.
-3. For each column, by what it is: magnitude and mean of numbers and dates, with quartiles where the noisy number of
-   rows says that their rank error is at most an eighth of all rows; or counts of its values.
+1. Numbers of rows and people, and ``max_rows`` where AUTO is to find it.
+2. For a TEXT column without categories: numbers of NULLs, integers, other numbers, dates, timestamps and other texts.
+3. For each column, by its type: magnitude and mean of numbers and dates, with quartiles where their rank error, for the
+   noisy number of rows, is at most an eighth of all rows; or counts of its values.
 
-*Privacy.* Each query has a fixed share of the total, so that the charge is known before data is read. Which query a
-share buys depends on released numbers alone: adaptive composition of ε, ρ and μ² at fixed amounts. What a step does
-not need is not refunded.
+*Privacy.* Each query has a fixed share of the total, so that the charge is known before data is read. The query that a
+share is spent on depends on released numbers alone: adaptive composition of ε, ρ and μ² at fixed amounts. An unused
+share is not refunded.
 """
 
 # ruff: noqa: S608 - queries to Tacit's own planner, from declared names in quotes
@@ -58,22 +58,22 @@ _FORMAT: Final = "tacit-profile"
 _LABEL: Final = "profile of "
 _HEEDED: Final = ("epsilon", "delta", "rho", "mu", "confidence", "suppose")
 _MOST_COLUMNS: Final = 100
-#: Number of rows at which errors are stated where none is supposed.
+#: Default number of rows for which errors are stated.
 _SUPPOSED: Final = 1000
-#: Days are counted from here: near the dates that tables hold, so that powers of two are fine steps.
+#: Day 0 of dates as numbers: near the dates that tables hold, so that powers of two are fine steps.
 _DAY: Final = dt.date(2000, 1, 1)
 #: Weight of a search for bounds: a wrong magnitude costs more than a coarse mean.
 _SEARCH: Final = 3
 #: A TEXT column holds numbers or dates if this share of its values can be read so.
 _MOST_OF: Final = 0.8
-#: Bounds where the search saw no value that stands out from the noise.
+#: Bounds where the search found no cell whose count exceeds the noise.
 _NOTHING: Final = (Fraction(-1), Fraction(1))
-#: A share is of use within a tenth, a mean within a tenth of its bound, a quartile within an eighth in rank.
+#: Useful errors: of a share 1/10, of a mean 1/10 of its bound, of a quartile 1/8 in rank.
 _SHARE, _MEAN, _RANK = Fraction(1, 10), Fraction(1, 10), Fraction(1, 8)
 
 
 class Estimate(NamedTuple):
-    """A number with its interval; ends are None where there is none."""
+    """A number with its interval; both ends are None where there is no interval."""
 
     value: Any
     low: Any = None
@@ -86,16 +86,16 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True)
 class ColumnProfile:
-    """What was found of a column.
+    """Private statistics of one column.
 
     Args:
-        name: of the column.
-        holds: ``"integer"``, ``"double"``, ``"date"``, ``"timestamp"``, ``"boolean"`` or ``"text"``, as declared or, of
-            undeclared texts, as most of them can be read.
+        name: name of the column.
+        holds: ``"integer"``, ``"double"``, ``"date"``, ``"timestamp"``, ``"boolean"`` or ``"text"``: the declared type
+            or, for an undeclared TEXT column, the type that most values can be cast to.
         nulls: share of NULLs.
-        bounds: the powers of two between which values lie, or what is declared; dates for dates.
-        mean: of values within the bounds.
-        quartiles: three, or none where they were not worth their cost.
+        bounds: powers of two between which values lie, or the declared bounds; dates for dates.
+        mean: mean of the values clamped to the bounds.
+        quartiles: three estimates, or empty where they were not worth their cost.
         values: the values found, the most frequent first, each with its number of rows.
         known: whether bounds or values were declared, and not found here.
     """
@@ -111,11 +111,11 @@ class ColumnProfile:
 
     @property
     def missing(self) -> str:
-        """Why there are no bounds; empty where none belong."""
+        """Reason why there are no bounds; empty for columns that need none."""
         return "" if self.holds in ("text", "boolean") or self.values else "too few people to tell"
 
     def plot(self) -> Any:
-        """An Altair chart: bars of the values found, or bounds, quartiles and mean on one line."""
+        """Return an Altair chart: bars of the values found, or bounds, quartiles and mean on one line."""
         alt = altair()
         if self.values:
             rows = [{"value": str(v), "rows": c.value, "low": c.low, "high": c.high} for v, c in self.values]
@@ -139,20 +139,20 @@ def _between(quartiles: Sequence[Estimate]) -> list[tuple[str, Any, Any]]:
 
 @dataclass(frozen=True)
 class Profile:
-    """A table as its private results describe it.
+    """Private statistics of a table and its columns.
 
     Args:
-        table: its name.
-        rows: the number of rows.
-        people: the number of people, or None where a row is one.
-        columns: those of the table but for the unit.
-        max_rows: as it was found, or as it is declared.
-        unit: the column of the unit; None where it has another table's.
-        described: the table as it is declared.
-        population: whose budget paid.
-        confidence: of the intervals.
-        charge: of the ledger.
-        receipt: of the charge.
+        table: name of the table.
+        rows: number of rows.
+        people: number of people, or None where every row is a person.
+        columns: profiles of the columns, without that of the unit.
+        max_rows: ``max_rows`` as found by AUTO, or as declared.
+        unit: name of the column of the unit; None where the unit is reached through another table.
+        described: the table as declared.
+        population: population whose account was charged.
+        confidence: confidence of the intervals.
+        charge: ledger entry of the charge.
+        receipt: receipt of the charge.
     """
 
     table: str
@@ -190,7 +190,7 @@ class Profile:
         ]
 
     def to_arrow(self) -> pa.Table:
-        """A row for each column; numbers as numbers, and bounds, means and quartiles of dates as text."""
+        """Return an Arrow table with one row per column; bounds, means and quartiles are text, NULL shares numbers."""
         names = ["column", "type", "nulls", "nulls_low", "nulls_high", "lowest", "highest", "mean", "mean_low",
                  "mean_high", "q1", "median", "q3", "values"]  # fmt: skip
         kinds = [TEXT, TEXT, DOUBLE, DOUBLE, DOUBLE, *[TEXT] * 9]
@@ -204,7 +204,7 @@ class Profile:
         return to_arrow(names, kinds, rows)
 
     def draft(self, source: str = "?", *, name: str = "project") -> str:
-        """The text of a project file with the bounds and categories found; places marked ``"?"`` are the owner's."""
+        """Return the text of a project file with the bounds and categories found; the owner fills in each ``"?"``."""
         known = {column.name: column.type for column in self.described.columns}
         columns = []
         if self.unit in known:
@@ -260,7 +260,7 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Priced:
-    """A table with the total of its profile: how it is divided, and the charge."""
+    """A table with the total cost of its profile, divided among queries."""
 
     context: QueryContext
     table: Table
@@ -277,14 +277,21 @@ class _Priced:
 
     @property
     def typed(self) -> str:
-        """The epsilon that was typed, where the account counts something else; empty elsewhere."""
+        """The epsilon of the request, where the account counts another unit; else empty."""
         relaxed = currency_of(self.guarantee).relaxed and self.terms.currency == "epsilon"
         return f"epsilon {float(self.terms.amount):.6g}" if relaxed else ""
 
     def plan(self, sql: str, share: Fraction, rows: int | None = None, *, total: bool = False) -> Plan:
-        """A query at its share; ``rows`` is the ``max_rows`` that was found, ``total`` that of all groups together."""
+        """Plan a query at its share of the cost.
+
+        Args:
+            sql: the query.
+            share: share of the query, in units of 1 / (1 + 2 · number of columns) of the total.
+            rows: ``max_rows`` found by the first query; None where it is declared.
+            total: whether ``rows`` bounds the rows of a unit in all groups together.
+        """
         catalog = self.context.measured_catalog
-        # The first query counts rows and people, then each column has two shares of the same size.
+        # One share counts rows and people; each column has two shares of the same size.
         amount = self.amount * share / (1 + 2 * len(self.columns))
         private = sum(_is_open_text(each) for each in self.columns) or 1
         delta = self.delta / private or None
@@ -347,7 +354,7 @@ def _price(context: QueryContext, source: str, options: Mapping[str, Any]) -> _P
 
 
 def _is_open_text(column: Column) -> bool:
-    """Whether it may hold anything: TEXT without declared categories."""
+    """Return whether a column is TEXT without declared categories."""
     return column.type.kind is Kind.TEXT and column.categories is None
 
 
@@ -356,7 +363,7 @@ def _quoted(name: str) -> str:
 
 
 def _as(column: str, holds: str) -> str:
-    """A TEXT column as what most of it holds."""
+    """Return SQL that casts a TEXT column to the type of most of its values."""
     kinds = {"integer": "DOUBLE", "double": "DOUBLE", "date": "DATE", "timestamp": "TIMESTAMP"}
     return f"TRY_CAST({column} AS {kinds[holds]})"
 
@@ -371,7 +378,7 @@ def _nulls_sql(table: Table, column: Column) -> str:
 
 
 def _kinds_sql(table: Table, column: Column) -> str:
-    """Number of texts by what they can be read as, each counted once."""
+    """Return the query that counts texts by the type they can be cast to, each once."""
     name = _quoted(column.name)
     number = _as(name, "double")
     return (
@@ -388,7 +395,7 @@ def _values_sql(table: Table, column: Column) -> str:
 
 
 def _numbers_sql(table: Table, column: Column, holds: str, *, quartiles: bool) -> str:
-    """Share of NULLs (of typed columns) and mean of a column, and quartiles where they are worth their cost."""
+    """Return the query for the share of NULLs (of typed columns), the mean and optionally the quartiles of a column."""
     name = _quoted(column.name)
     nulls = "" if _is_open_text(column) else f"1.0 * COUNT_IF({name} IS NULL) / COUNT(*) AS nulls, "
     value = _as(name, holds) if _is_open_text(column) else name
@@ -406,7 +413,7 @@ def _numbers_sql(table: Table, column: Column, holds: str, *, quartiles: bool) -
 
 
 class Worth(NamedTuple):
-    """From about how many rows a part of a profile is worth its cost; people, for what is found privately."""
+    """Number of rows (or of people, for private selections) from which a part of a profile is worth its cost."""
 
     column: str
     part: str
@@ -444,7 +451,7 @@ class ProfileQuote:
 
 
 def _parts(priced: _Priced) -> Iterator[Worth]:
-    """Parts of every column, at their worst: every variant is planned, so that none can be refused after the charge."""
+    """Yield the parts of all columns with the worst case of each; all variants are planned: none is refused later."""
     two = Fraction(2)
     for column in priced.columns:
         name, is_open = column.name, _is_open_text(column)
@@ -475,7 +482,7 @@ def _parts(priced: _Priced) -> Iterator[Worth]:
 
 
 def _up(number: Fraction) -> int:
-    """Two digits of a number, rounded up."""
+    """Round up to two significant digits; at least 1."""
     whole = max(-(-number.numerator // number.denominator), 1)
     unit: int = 10 ** max(len(str(whole)) - 2, 0)
     return -(-whole // unit) * unit
@@ -491,7 +498,7 @@ def _rank(plan: Plan) -> Fraction:
 
 
 def _cells(plan: Plan) -> int:
-    """People in one cell of the search that make it stand out from all empty ones."""
+    """Return the number of people with which one cell of the search for bounds exceeds the noise of all empty cells."""
     for search in plan.searches:
         measure = search.final.measures[0]
         if search.priced is plan.priced.first:
@@ -501,7 +508,7 @@ def _cells(plan: Plan) -> int:
 
 
 def _mean_rows(plan: Plan, column: Column) -> int:
-    """Rows from which a mean is within a tenth of its bound."""
+    """Return the number of rows from which the error of a mean is at most a tenth of its bound."""
     found = next((e for e in plan.errors if e.label.startswith("avg")), None)
     if found is None or found.bound is None:
         return 10**9
@@ -518,12 +525,12 @@ def _plain_day(value: Any) -> Any:
 
 # Life -----------------------------------------------------------------------------------------------------------------
 
-#: Answers a query of a profile: runs it, or reads it back.
+#: Function that answers a query of a profile: it runs the query, or reads its answer from the ledger.
 _Ask = Callable[[str, Plan], ReadAnswer]
 
 
 def _walk(priced: _Priced, ask: _Ask) -> tuple[Estimate, Estimate | None, list[ColumnProfile], int | None]:
-    """All queries of a profile in turn, each by what those before it have released."""
+    """Ask all queries of a profile in turn; the releases so far decide the next query."""
     table = priced.table
 
     def asked(sql: str, share: int, *, total: bool = False) -> ReadAnswer:
@@ -595,7 +602,7 @@ def _cells_of(read: ReadAnswer) -> list[tuple[Estimate, ...]]:
 
 
 def _kind_of(counts: Mapping[Any, Estimate]) -> str:
-    """What most values of a TEXT column can be read as."""
+    """Return the type that most values of a TEXT column can be cast to."""
     n = {name: max(float(each.value), 0.0) for name, each in counts.items()}
     filled = sum(n.values()) - n["null"]
     numbers, days = n["integer"] + n["double"], n["date"] + n["timestamp"]
@@ -610,7 +617,7 @@ def _share_of(count: Estimate, rows: Estimate) -> Estimate:
 
 
 def quote_profile(context: QueryContext, source: str, options: Mapping[str, Any]) -> ProfileQuote:
-    """From how many rows each part is worth its cost; free, and reads no data."""
+    """Return the number of rows from which each part is worth its cost. Free; reads no data."""
     with hide_internal_errors():
         priced = _price(context, source, options)
         parts = tuple(_parts(priced))
@@ -660,7 +667,7 @@ def _to_text(done: Sequence[tuple[str, str, Plan]]) -> str:
 
 
 def _read(priced: _Priced, outcome: Outcome, charge: Entry) -> Profile:
-    """The profile that the bytes of a ledger stand for."""
+    """Read a profile from the bytes that the ledger holds."""
     content = json.loads(outcome.result)
     if content.get("format") != _FORMAT or content.get("version") != 1:
         raise InternalError("the ledger holds something else than a profile")
@@ -756,7 +763,7 @@ class ProfileKind(ReleaseKind[ProfileRequest, Profile]):
         return ProfileResponse(table=made.table, rows=str(made.rows), columns=columns, **people)
 
     def numbers(self, made: Profile) -> Iterator[tuple[str, Any, Any, Any]]:
-        """Rows, people, means, quartiles and counts."""
+        """Yield name, value and interval ends of the profile's numbers."""
         yield "rows", *made.rows
         if made.people is not None:
             yield "people", *made.people

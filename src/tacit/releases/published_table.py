@@ -1,12 +1,12 @@
 """Published tables and numbers, looked up in signed releases.
 
-A quoted number is looked for in every release (:func:`find_number`): it stands there if a released value rounds to it
-at the digits that were quoted. A whole table is compared with the receipt of its release:
+A quoted number is searched for in every release (:func:`find_number`): it is found if a released value rounds to it at
+the quoted digits. A whole table is compared with the receipt of its release:
 
-A receipt holds the digest of the released integers, not of a table: a table is what is made of them, and may be written
-in many ways. So the answer is made again, from the bytes that the ledger holds and for nothing, and the table is
-compared with it cell by cell, by value. Rows may be in any order, intervals may be left out; a value that was changed,
-a row or a column that is missing or that was added is a difference.
+A receipt holds the digest of the released integers, not of a table, which is computed from them and may be formatted in
+many ways. So the answer is made again from the bytes that the ledger holds, at no cost, and the table is compared with
+it cell by cell, by value. Rows may be in any order, intervals may be left out; a changed value, and a missing or added
+row or column, is a difference.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ _LARGEST: Final = 256 * 2**20
 
 @dataclass(frozen=True)
 class PublishedTable:
-    """A table as it was read from a file: names of columns, and rows of plain values or of text.
+    """A table read from a file: names of columns, and rows of plain values or of text.
 
     Args:
-        names: of its columns.
-        rows: in any order.
-        tamed: whether texts are as CSV files hold them, see :func:`~tacit.core.text_files.tame`.
+        names: names of its columns.
+        rows: rows, in any order.
+        tamed: whether texts are escaped as in CSV files, see :func:`~tacit.core.text_files.tame`.
     """
 
     names: tuple[str, ...]
@@ -62,16 +62,16 @@ class PublishedTable:
 
 
 def answer_again(context: QueryContext, receipt: Receipt, *, name: str = "", plan_file: Path | None = None) -> Answer:
-    """The answer that a receipt is about, made once more from what the ledger holds; charges nothing, reads no rows.
+    """Make the answer of a receipt again from the release in the ledger; charges nothing, reads no rows.
 
     Args:
-        context: has the ledger and the declarations that the receipt names.
-        receipt: checked already.
-        name: of the statistic, for a planned release.
-        plan_file: the plan, for a planned release.
+        context: context with the ledger and the declarations that the receipt names.
+        receipt: receipt that has been verified already.
+        name: name of the statistic, for a planned release.
+        plan_file: path of the plan, for a planned release.
 
     Raises:
-        InputError: it cannot be made again, and why.
+        InputError: the answer cannot be made again, with the reason.
     """
     if receipt["catalog"] != context.catalog.digest:
         raise InputError(
@@ -114,7 +114,7 @@ def _of_batch(context: QueryContext, receipt: Receipt, name: str, plan_file: Pat
     split = quote_batch(context, batch)
     by_name = {each.name: plan for each, plan in zip(batch.statistics, split.plans, strict=True)}
     plan = by_name.get(name)
-    # The charge has the key of the whole as its plan.
+    # The plan of the charge is the repeat key of the whole batch.
     part = context.ledger.outcome_under(found.record.population, part_key(found.record.plan, name))
     about = next(answer for answer in receipt["answers"] if answer["name"] == name)
     if plan is None or part is None or part.digest != about["released"]:
@@ -127,20 +127,22 @@ def _of_batch(context: QueryContext, receipt: Receipt, name: str, plan_file: Pat
 # Numbers --------------------------------------------------------------------------------------------------------------
 
 _QUOTED: Final = re.compile(r"-?(\d{1,3}([,' _\u00a0\u2009\u202f]\d{3})+|\d{1,30})(\.\d{1,30})?\s*%?")
-#: Charges that are looked into, the newest first.
+#: Largest number of charges that are searched, newest first.
 _MOST_CHARGES: Final = 1000
 
 
 @dataclass(frozen=True)
 class FoundNumber:
-    """A quoted number in a release: where it stands, what it is the answer to, and its interval.
+    """A quoted number found in a release: its position, its query, its cell and its interval.
 
     Args:
-        position: of the charge, and so of the receipt.
-        query: the text that was asked, or the name of the release.
-        about: the column and the row.
-        value: as released, with both ends of its interval; None for none.
-        signed: whether the receipt holds.
+        position: ledger position of the charge, and so of the receipt.
+        query: text of the query, or the name of the release.
+        about: description of the column and the row.
+        value: the released value.
+        low: lower end of its interval; None for none.
+        high: upper end of its interval; None for none.
+        signed: whether the receipt is valid.
     """
 
     position: int
@@ -159,7 +161,7 @@ class FoundNumber:
 
 @dataclass(frozen=True)
 class NumberSearch:
-    """Places of a number; how many releases were looked into, and how many planned ones could not be."""
+    """Cells in which a number was found, the number of releases searched, and of planned releases that were not."""
 
     number: str
     found: tuple[FoundNumber, ...]
@@ -179,16 +181,16 @@ def find_number(
     plans: Sequence[Path] = (),
     sees: Callable[[Record], bool] = lambda _: True,
 ) -> NumberSearch:
-    """Look a quoted number up in signed releases; charges nothing, reads no rows.
+    """Search for a quoted number in signed releases; charges nothing, reads no rows.
 
     Args:
-        context: has the ledger and the catalogue.
-        number: as it was quoted: ``6,334``, ``12.5 %``.
-        plans: files of planned releases, whose statistics cannot be read without them.
-        sees: whether the asker may see an answer; releases are seen by all who see the population.
+        context: context with the ledger and the catalogue.
+        number: the number as quoted: ``6,334``, ``12.5 %``.
+        plans: plan files of planned releases, whose statistics cannot be read without them.
+        sees: whether the caller may see an answer; releases are visible to all who may see the population.
 
     Raises:
-        InputError: it is no number.
+        InputError: ``number`` is no number.
     """
     from tacit.releases.kinds import KINDS
 
@@ -228,7 +230,7 @@ def find_number(
             else:
                 numbers += _cells(answer_again(context, receipt), "")
         except InputError:
-            # Of other declarations than today's, or of a mechanism without a table.
+            # The release has other declarations than the present ones, or is of a mechanism without a table.
             continue
         looked += 1
         hits = [each for each in numbers if _is_number(each[1]) and abs(Fraction(each[1]) - wanted) <= half]
@@ -248,7 +250,7 @@ def _statistic(context: QueryContext, receipt: Receipt, name: str, plans: Sequen
 
 
 def _cells(answer: Answer, before: str) -> list[tuple[str, Any, Any, Any]]:
-    """Numbers of an answer with an interval, each with its column and the labels of its row."""
+    """Return the numbers of an answer that have an interval, each with its column and the labels of its row."""
     known, columns, cells = answer.finished.has_interval, answer.columns, []
     for row, ends in zip(answer.finished.values, answer.finished.intervals(), strict=True):
         labels = [f"{c.name} = {v}" for c, v, noisy in zip(columns, row, known, strict=True) if not noisy]
@@ -273,10 +275,10 @@ def _short(value: Any) -> str:
 
 
 def read_table(path: Path) -> PublishedTable:
-    """A table from CSV, Parquet or JSON, as ``tacit query``, ``tacit release`` and the server write them.
+    """Read a table from CSV, Parquet or JSON, as ``tacit query``, ``tacit release`` and the server write them.
 
     Raises:
-        InputError: it cannot be read.
+        InputError: the file cannot be read.
     """
     try:
         if path.stat().st_size > _LARGEST:
@@ -307,7 +309,7 @@ def _csv(text: str) -> PublishedTable:
 
 
 def _tamed(row: Sequence[Any]) -> tuple[Any, ...]:
-    """Texts as CSV files hold them; the same once more, so that files written by others compare as well."""
+    """Return a row with texts escaped as in CSV files; idempotent, so that files of other programs compare as well."""
     return tuple(tame(cell) if isinstance(cell, str) else cell for cell in row)
 
 
@@ -324,7 +326,7 @@ def _parquet(path: Path) -> PublishedTable:
 
 
 def _json(content: Any) -> PublishedTable:
-    """The forms of ``tacit query --json`` (rows by name) and of the server (rows in order)."""
+    """Read the JSON of ``tacit query --json`` (rows by name) or of the server (rows in order)."""
     names = [str(column["name"]) for column in content["columns"]]
     wide: list[str] = []
     rows = []
@@ -346,7 +348,7 @@ def _json(content: Any) -> PublishedTable:
 
 
 def difference(answer: Answer, table: PublishedTable, confidence: Number | None = None) -> str | None:
-    """First difference of a table from an answer, in words; None if there is none."""
+    """Return the first difference of a table from an answer, as text; None if there is none."""
     expected = answer.intervals(confidence)
     own, known = tuple(column.name for column in answer.columns), tuple(expected.column_names)
     rows = list(zip(*(column.to_pylist() for column in expected.columns), strict=True))
@@ -375,7 +377,7 @@ def difference(answer: Answer, table: PublishedTable, confidence: Number | None 
 
 
 def _value(value: Any) -> object:
-    """A value of an answer in a form that does not depend on how it is written."""
+    """Return a value of an answer in a form independent of its formatting."""
     if value is None or isinstance(value, (bool, str, float)):
         return value
     if hasattr(value, "isoformat"):
@@ -383,11 +385,11 @@ def _value(value: Any) -> object:
     try:
         return Fraction(value)
     except (TypeError, ValueError, OverflowError):
-        return repr(value)  # A list, say: no value of an answer, and equal to none.
+        return repr(value)  # For example a list, which is no value of an answer and equal to none.
 
 
 def _examples(rows: Sequence[tuple[object, ...]]) -> list[object]:
-    """For every column a value that is not NULL, which says how a text in it is to be read."""
+    """Return for every column a value that is not NULL, whose type determines how its texts are parsed."""
     if not rows:
         return []
     return [next((value for value in column if value is not None), None) for column in zip(*rows, strict=True)]
@@ -407,7 +409,7 @@ def _read(cell: Any, like: object) -> object:
 
 
 def _number(cell: str | int | float, like: object) -> object:
-    """A number as the column has it: doubles by the nearest double, all others exactly."""
+    """Parse a number for the type of its column: doubles to the nearest double, all others exactly."""
     try:
         return float(cell) if isinstance(like, float) else exact(str(cell), "cell")
     except ValueError:
@@ -419,7 +421,7 @@ def _is_time(text: str) -> bool:
 
 
 def _nearest(row: tuple[object, ...], due: Sequence[tuple[object, ...]], names: Sequence[str]) -> str:
-    """Where a row differs in one cell alone, which."""
+    """Return a text that names the differing cell, where a row differs from an expected row in one cell; else empty."""
     for other in due:
         apart = [i for i, (one, two) in enumerate(zip(row, other, strict=True)) if one != two]
         if len(apart) == 1:

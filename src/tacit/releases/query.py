@@ -1,22 +1,22 @@
 """Life of a query: parse → plan → quote → reserve → run → add noise → commit → answer.
 
-*Synthetic tables* that were paid for are queried like public tables, at no cost. The rows are drawn from what the
-ledger holds, with bits that follow from the release itself, so that every process answers the same query with the same
-numbers. A synthetic table is queried alone, or with other synthetic ones.
+*Synthetic tables* released before are queried like public tables, at no cost. Their rows are drawn from the release
+stored in the ledger, with a seed that is a function of that release, so that every process answers the same query with
+the same numbers. A synthetic table is queried alone, or with other synthetic tables.
 
-*Charges without an outcome*: the process of the run died, or is still at work. What was paid for is run once more under
-its charge, on the data as they are now (:func:`deliver`). Nothing is charged. Of several runs under one charge the
-first outcome that is written down is the only one that leaves.
+*Charges without an outcome*: the process of the run died, or is still running. The query is run once more under the
+same charge, on the present data (:func:`deliver`); nothing more is charged. Of several runs under one charge, only the
+outcome that is stored first is ever returned.
 
-*Plans are kept.* Planning is a function of the text, of public metadata and of what was asked for, so a plan may serve
-again. It is kept under the text and the *terms*, and these are read from every request anew: nothing that a request
-gets wrong is overlooked because a like one was right. Another price or confidence is planned anew, from the same
-resolved query; another ``max_rows`` is another query.
+*Plans are cached.* Planning is a function of the query's text, of public metadata and of the request, so a plan can be
+used again. The cache key is the text with the *terms*, which are read from every request anew: an invalid request is
+refused even where an equal plan is cached. A request with another cost or confidence is planned anew, from the same
+resolved query; a request with another ``max_rows`` is resolved anew.
 
-Refusals are not kept. Neither is anything about who asked or about accounts: whether a plan may be carried out is asked
-of the ledger every time. The rows of an answer are kept under the bytes that the ledger holds, so that a repeat need
-not read the same bytes twice. That a text was planned lately can be told by the time a quote takes; that it was
-answered is told by the price of a repeat.
+Refusals are not cached. Neither is anything about analysts or accounts: every run asks the ledger whether the account
+allows it. The rows of an answer are cached under the bytes that the ledger holds, so that a repeat need not parse the
+same bytes twice. The response time of a quote reveals that a text was planned lately; the cost of a repeat (0) reveals
+that it was answered.
 """
 
 from __future__ import annotations
@@ -80,11 +80,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Quote(QuoteForms):
-    """A plan and what it says about itself: ``str`` for people, :meth:`to_json` for programs.
+    """A plan and its explanation: ``str`` for people, :meth:`to_json` for programs.
 
     Args:
         plan: the plan; None for a query about public tables alone.
-        explanation: what is protected, each release with its noise, the price, the errors, and the engine's statements.
+        explanation: unit of protection, each release with its noise, the cost, the errors, and the engine's statements.
         public: the query, where it reads public tables alone.
     """
 
@@ -100,12 +100,12 @@ class Quote(QuoteForms):
 
     @property
     def typed(self) -> str:
-        """The epsilon that was typed, such as ``epsilon 0.5``, where the account counts something else."""
+        """The epsilon of the request, such as ``epsilon 0.5``, where the account counts another unit, such as ρ."""
         return "" if self.plan is None else typed_epsilon(self.plan)
 
     @property
     def populations(self) -> frozenset[str]:
-        """Populations that the query reads; none for one about public tables alone."""
+        """Names of the populations that the query reads; empty for a query about public tables alone."""
         return frozenset() if self.plan is None else frozenset(part.final.population for part in self.plan.parts)
 
     @property
@@ -118,7 +118,7 @@ class Quote(QuoteForms):
 
 @dataclass(frozen=True)
 class PricedPlan:
-    """A plan, and what is said of it: each part is computed once, when it is asked for, and never changed."""
+    """A plan with its outline, mechanisms and quote, each computed once, on first use, and never changed."""
 
     plan: Plan
     engine: Engine
@@ -130,7 +130,7 @@ class PricedPlan:
 
     @cached_property
     def mechanisms(self) -> list[dict[str, Any]]:
-        """Lines about its mechanisms in an order and a receipt; not to be changed.
+        """Plain descriptions of the plan's mechanisms, as in the stored request and the receipt; do not mutate.
 
         Raises:
             InputError: as :func:`tacit.releases.receipt.quoted`.
@@ -139,7 +139,7 @@ class PricedPlan:
 
     @cached_property
     def quote(self) -> Quote:
-        """Quote: effect and price before the query is asked."""
+        """Quote of the plan: releases, noise, cost and errors."""
         words = explain(self.plan)
         if self.policy:
             words = replace(words, advice=(*words.advice, f"The owner allows {', '.join(self.policy)}."))
@@ -154,7 +154,7 @@ class PricedPlan:
 
 @dataclass(frozen=True)
 class ReadAnswer:
-    """The rows of an answer, and the plan that ran: with the bounds in it that AUTO found."""
+    """Rows of an answer, with the plan that ran, which holds the bounds that AUTO found."""
 
     finished: Finished
     plan: Plan
@@ -162,13 +162,13 @@ class ReadAnswer:
 
 @dataclass(frozen=True)
 class FreeQuery:
-    """A query that reads no protected table: nothing is reserved, charged, signed or kept.
+    """A query that reads no protected table: nothing is reserved, charged, signed or stored.
 
     Args:
-        query: what is read.
-        engine: that reads it, and checks for itself that only public tables are read.
-        confidence: as stated; values are exact.
-        note: about the values, where they are not those of the world; empty for public tables.
+        query: the resolved query about public tables.
+        engine: engine that runs it, and checks for itself that only public tables are read.
+        confidence: confidence of the intervals as stated; the values are exact.
+        note: sentence that says the values are of synthetic tables; empty for public tables.
     """
 
     query: PublicQuery
@@ -178,7 +178,7 @@ class FreeQuery:
 
     @property
     def quote(self) -> Quote:
-        """Quote: it costs nothing."""
+        """Quote of the query, which is free."""
         said = explain_public(self.query, self.confidence)
         if self.note:
             charge = "nothing: synthetic tables alone, which were paid for before"
@@ -186,12 +186,12 @@ class FreeQuery:
         return Quote(None, said, public=self.query)
 
 
-#: Characters of text that all queries together may have, and all plans, and all results: each takes some 40 bytes.
+#: Capacity of each cache (queries, plans, rows), in characters of text; a character takes about 40 bytes of memory.
 _MOST: Final = 300_000
 
 
 class Planner:
-    """Plans queries about one catalogue, and keeps what was planned last; safe to use from several threads."""
+    """Plans queries about one catalogue and caches recent plans; safe to use from several threads."""
 
     def __init__(self, sizes: PublicSizes, accounts: Mapping[str, Account], engine: Engine) -> None:
         self._sizes = sizes
@@ -204,7 +204,7 @@ class Planner:
         self._rows: WeightedLRUCache[tuple[str, Terms, bytes], ReadAnswer] = WeightedLRUCache(_MOST)
 
     def of(self, sql: str, request: Request) -> PricedPlan:
-        """The plan of a query about people; refused where it reads public tables alone.
+        """Return the plan of a query about people; refuse a query about public tables alone.
 
         Raises:
             Refusal, InputError: as :meth:`plan`.
@@ -216,10 +216,10 @@ class Planner:
         raise InternalError("only queries about people have a cost")
 
     def plan(self, sql: str, request: Request) -> PricedPlan | FreeQuery:
-        """The plan of a query, whatever ``request`` says of the account.
+        """Return the plan of a query, for the account of its population; ``request.account`` is ignored.
 
         Raises:
-            Refusal, InputError: as :func:`tacit.query.planning.plan.make_plan`, and what the engine refuses.
+            Refusal, InputError: as :func:`tacit.query.planning.plan.make_plan`, or the engine refuses the query.
         """
         sql = _plain(sql)
         state, catalog = self._measured_catalog()
@@ -246,9 +246,9 @@ class Planner:
         return self._sizes.now() if self._sizes.tables else (0, self._sizes.declared)
 
     def rows(self, sql: str, plan: Plan, result: bytes, public: Sequence[PublicRows]) -> ReadAnswer:
-        """The rows of an answer, from the bytes that the ledger holds."""
+        """Return the rows of an answer, read from the bytes that the ledger holds."""
         if public:
-            # They may be others tomorrow.
+            # The rows of public tables may change, so nothing is cached.
             return read_back(plan, result, public)
         key = (_plain(sql), plan.terms, result)
         known = self._rows.get(key)
@@ -257,7 +257,7 @@ class Planner:
     def _query(
         self, sql: str, state: int, catalog: Catalog, max_rows: ContributionNumber | None
     ) -> Query | PublicQuery:
-        # Measurements depend on the number, so that a query is kept for the one it was resolved for.
+        # Measurements depend on max_rows, so that it is part of the cache key.
         key = (sql, state, max_rows)
         known = self._queries.get(key)
         if known is not None:
@@ -267,14 +267,14 @@ class Planner:
 
 
 def read_back(plan: Plan, result: bytes, public: Sequence[PublicRows] = ()) -> ReadAnswer:
-    """The rows that the bytes of a ledger stand for, under the plan that was reserved for."""
+    """Parse the bytes that the ledger holds for an outcome into rows, with the plan under which they were reserved."""
     released = released_from_text(result.decode(), plan)
     finished = finish(released.plan.query, released, confidence=plan.confidence, public=public)
     return ReadAnswer(finished, released.plan)
 
 
 def _plain(sql: str) -> str:
-    """The text as a plain str: a subclass may say that it equals another text."""
+    """Return the text as a plain ``str``: a subclass could override ``__eq__`` and match another text in a cache."""
     if not isinstance(sql, str):
         raise InputError("sql", f"must be text, got {type(sql).__name__}")
     return str.__str__(sql)
@@ -286,7 +286,7 @@ def _weight(sql: str, query: Query | PublicQuery) -> int:
 
 @dataclass(frozen=True)
 class QueryContext(CuratorContext):
-    """Everything that answering needs."""
+    """Metadata, data, ledger and keys of a project, with a planner that caches its plans."""
 
     plans: Planner = field(init=False, repr=False, compare=False)
 
@@ -299,10 +299,10 @@ class QueryContext(CuratorContext):
 
 
 def planned(context: QueryContext, sql: str, request: Request) -> PricedPlan | FreeQuery:
-    """Parse, plan and price: a function of the text, of public metadata and of the request. Free, and reads no data.
+    """Parse and plan a query and compute its cost, from its text, public metadata and the request. Reads no data; free.
 
     Raises:
-        Refusal, InputError: it cannot be answered as written, or joins a synthetic table with another.
+        Refusal, InputError: the query cannot be answered as written, or joins a synthetic table with another table.
     """
     with hide_internal_errors():
         named = _named(context, sql) if SYNTHETIC_SUFFIX in str(sql).lower() else {}
@@ -321,7 +321,7 @@ def planned(context: QueryContext, sql: str, request: Request) -> PricedPlan | F
 
 
 def quote(context: QueryContext, sql: str, request: Request) -> PricedPlan:
-    """As :func:`planned`, of a query about people; any other is refused."""
+    """Plan a query as :func:`planned` does; refuse a query about public tables alone."""
     with hide_internal_errors():
         return context.plans.of(sql, request)
 
@@ -335,27 +335,27 @@ def answer(
     *,
     departure: Departure | None = None,
 ) -> Answer:
-    """The answer to a query, charged durably before data is read and never refunded.
+    """Answer a query; its cost is charged durably before data is read and never refunded.
 
-    One charge pays for one release. An equal query, or the same request sent again, gets that release for nothing,
-    in this process or another. If the run fails, the failure is what the charge has bought, and every equal query
+    One charge pays for one release. An equal query, or the same request sent again, gets that release at no cost,
+    in this process or another. If the run fails, the failure is the outcome of the charge, and every equal query
     gets it; see :mod:`tacit.releases.payment`. If the process dies, the next run is under the same charge, a bounded
     number of times.
 
     Args:
         context: metadata, data, ledger and keys.
         sql: the query.
-        request: what it may cost, and what else is asked for.
-        caller: who asks.
-        progress: for the data owner's terminal; see :mod:`tacit.curator.curator`.
-        departure: decides when the outcome of a fresh query is written down, and so can be known.
+        request: cost and options of the query.
+        caller: analyst, idempotency key and conversation.
+        progress: callback for the data owner's terminal; see :mod:`tacit.curator.curator`.
+        departure: decides when the outcome of a fresh query is stored, and so can become known.
 
     Raises:
-        Refusal, InputError: as written it cannot be answered; nothing is charged. Only a join of released rows with
-            public ones can turn out too large afterwards; what was released is kept, and other joins of it are free.
+        Refusal, InputError: the query cannot be answered as written; nothing is charged. Only a join of released rows
+            with public rows can turn out too large afterwards; the release is kept, and other joins of it are free.
         BudgetError: the account, or the analyst's or the project's share of it, does not allow the charge.
-        FailedRunError: the run of this query failed, now or before; what was reserved stays spent.
-        EngineError, InternalError: something else failed, and only an id says what; what was reserved stays spent.
+        FailedRunError: the run of this query failed, now or before; the amount reserved stays spent.
+        EngineError, InternalError: another failure, described by an id alone; the amount reserved stays spent.
         LedgerError: the ledger failed; no further query is answered.
     """
     plan = planned(context, sql, request)
@@ -365,11 +365,11 @@ def answer(
 
 
 def free_answer(free: FreeQuery, sql: str, caller: Caller) -> Answer:
-    """The exact answer to a query about public tables alone, as they are now, or about synthetic ones alone.
+    """Return the exact answer to a query about the present public tables alone, or about synthetic tables alone.
 
     Raises:
-        Refusal: there are more rows than an answer has.
-        EngineError: with an id and no other word.
+        Refusal: the result has more than ``MAX_PUBLIC_ROWS`` rows.
+        EngineError: the engine failed; the message holds an id alone.
     """
     with hide_internal_errors():
         query = free.query
@@ -393,9 +393,9 @@ def charged_answer(
     departure: Departure | None = None,
     under: int | None = None,
 ) -> Answer:
-    """The answer to a query about people; as :func:`answer`.
+    """Answer a planned query about people, as :func:`answer` does.
 
-    With the position of a charge ``under`` which it was paid for, nothing is charged.
+    With ``under``, the ledger position of a charge that paid for the query, nothing is charged.
     """
     plan = planned.plan
 
@@ -418,14 +418,14 @@ def charged_answer(
 
 
 def public_rows(context: QueryContext, plan: Plan) -> list[PublicRows]:
-    """The rows of the public tables that the answer to a query is joined with."""
+    """Return the rows of the public tables that the released rows of a query are joined with."""
     return [context.engine.rows(each, most=MAX_PUBLIC_ROWS) for each in plan.query.reads]
 
 
 def run(
     context: QueryContext, plan: Plan, progress: Callable[[float], None] | None = None, seconds: float | None = None
 ) -> NoisyRelease:
-    """Measure and add noise, under a reservation: the only place where exact numbers of people are held."""
+    """Measure and add noise, under a reservation: the only function that holds exact numbers about people."""
     if plan.others:
         return in_turn(plan, lambda _, part: run(context, part, progress, seconds))
     while plan.first is not None:
@@ -447,7 +447,7 @@ def run(
 def answer_from_outcome(
     plan: Plan, result: bytes, entry: Entry, receipt: Receipt, public: Sequence[PublicRows]
 ) -> Answer:
-    """The answer, from the bytes that the ledger holds: the same for every caller, now and later."""
+    """Return the answer for the bytes that the ledger holds: the same for every caller, now and later."""
     presented = read_back(plan, result, public)
     return Answer(presented.finished, presented.plan, entry, receipt)
 
@@ -462,7 +462,7 @@ def to_answer(
     analyst: str,
     paid: bool,
 ) -> Answer:
-    """Build the caller's answer from a stored outcome: its rows, and a receipt in the caller's words.
+    """Return the caller's answer for a stored outcome: its rows, and a receipt with the caller's text of the query.
 
     Raises:
         FailedRunError: the run failed, so there is no answer.
@@ -475,11 +475,11 @@ def to_answer(
 
 
 def _own_receipt(context: QueryContext, planned: PricedPlan, ran: Plan, sql: str, found: Outcome) -> Receipt:
-    """The receipt of a release, in the caller's words.
+    """Return the receipt of a release with the caller's text of the query.
 
-    The ledger holds the receipt of the first caller. The text of that query, with its comments and names, is theirs
-    and was never released. So the same query in other words gets a statement about the same release, the same charge
-    and the same place in the ledger, with a signature of its own.
+    The ledger holds the receipt of the first caller, whose text of the query, with its comments and names, must not be
+    shown to other analysts. So the same query in another text gets a statement about the same release, the same charge
+    and the same position in the ledger, signed anew.
     """
     kept = Receipt.from_json(found.receipt)
     first = kept["answers"][0]
@@ -492,7 +492,7 @@ def _own_receipt(context: QueryContext, planned: PricedPlan, ran: Plan, sql: str
 
 def _order(context: QueryContext, planned: PricedPlan, sql: str, request: Request, caller: Caller) -> Order:
     plan = planned.plan
-    # With the options as they were stated, the same plan is made again from the ledger alone.
+    # From the options as they were stated, the same plan can be made again from the ledger alone.
     said = {"mechanisms": planned.mechanisms, "options": request.stated, "salt": _salt(context, sql, caller)}
     return Order(
         plan.final.population,
@@ -510,25 +510,25 @@ def _order(context: QueryContext, planned: PricedPlan, sql: str, request: Reques
 
 
 def _salt(context: QueryContext, sql: str, caller: Caller) -> str:
-    """Secret text that makes the hash of a charge say nothing about it; receipts show that hash, also of repeats.
+    """Return a secret salt for the hash of a charge; receipts show that hash, also those of repeats.
 
-    Without it, a guess of the analyst, the time and the words of a query could be checked against the hash.
+    Without the salt, a guess of the analyst, the time and the text of a query could be checked against the hash.
     """
     return context.keys.veil(canonical(["charge", caller.analyst, caller.idempotency_key, sql]))
 
 
 def _statement(planned: PricedPlan, ran: Plan, sql: str, released: str) -> ReceiptStatement:
-    # Where AUTO bounds or limits were found, the plan that ran is another than the one that was reserved for.
+    # Where AUTO found bounds, the plan that ran differs from the plan that was reserved for.
     words, known = (planned.outline, planned.mechanisms) if ran is planned.plan else (outline(ran), None)
     said = about_plan(words, ran, sql, released=released, mechanisms=known)
     return ReceiptStatement([said], words.unit, ran.account, ran.guarantee, ran.catalog)
 
 
 def release_key(context: QueryContext, plan: Plan) -> str:
-    """Names a release in the ledger: the same numbers of the same data, the same noise, the same price.
+    """Return the key of a release in the ledger: a digest of its measurements, the data's version, noise and cost.
 
-    Later work on the cells (order, limits, names, expressions, the confidence of intervals) is
-    post-processing, so a query that differs only there is a repeat as well.
+    Operations on the noisy cells (ORDER BY, LIMIT, names, expressions, the confidence of intervals) are
+    post-processing, so a query that differs only there has the same key and is a repeat.
     """
     version = context.version(dict.fromkeys(name for part in plan.parts for name in scanned(part.final.source)))
     parts = [*map(repr, (plan.final.text, plan.catalog, plan.relation.value)), plan.priced.text]
@@ -536,13 +536,13 @@ def release_key(context: QueryContext, plan: Plan) -> str:
     return digest_of(f"({', '.join([*parts, repr(repr(plan.guarantee)), repr(version)])})")
 
 
-#: Sets of synthetic tables whose rows are kept in memory.
+#: Number of sets of synthetic tables whose rows are kept in memory.
 _MOST_READERS: Final = 4
 _WORD: Final = re.compile(r"[a-z_][a-z0-9_]*")
 
 
 def _named(context: QueryContext, sql: str) -> dict[str, int]:
-    """Synthetic tables whose names are in the text, with the places of their charges; the newest of a name."""
+    """Return the synthetic tables named in the text, with their charges' ledger positions; the newest of each name."""
     from tacit.releases.synthesis import SYNTHESIS
 
     words = set(_WORD.findall(sql.lower()))
@@ -553,7 +553,7 @@ def _named(context: QueryContext, sql: str) -> dict[str, int]:
 
 
 def _check_alone(sql: str, named: Mapping[str, int]) -> None:
-    """Refuse a synthetic table that stands in FROM beside others; a name inside a text constant is no table."""
+    """Refuse a query with a synthetic table and other tables in FROM; a name inside a text constant is no table."""
     for name in named:
         if re.search(rf"(?:\b(?:from|join)\s+|,\s*)[\"`\[]?{name}\b", sql, re.IGNORECASE):
             raise Refusal(
@@ -565,7 +565,7 @@ def _check_alone(sql: str, named: Mapping[str, int]) -> None:
 
 
 class _Reader(Closing):
-    """Planner and engine of some synthetic tables, as if they were the public tables of a project."""
+    """Planner and engine for a set of synthetic tables, treated as the public tables of a project."""
 
     def __init__(self, context: QueryContext, named: Mapping[str, int]) -> None:
         from tacit.releases.synthesis import drawn_again
@@ -590,7 +590,7 @@ class _Reader(Closing):
 
 
 class _Readers:
-    """The readers that were used last; a fit takes seconds, so one is made at a time."""
+    """Cache of the readers used last; a fit takes seconds, so one reader is made at a time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -611,7 +611,7 @@ _READERS: Final = _Readers()
 
 
 def undelivered(context: QueryContext, *, population: str = "", analyst: str = "") -> tuple[Record, ...]:
-    """Charges of the project that have no outcome, the oldest first; not the parts of a release that paid for them."""
+    """Return the project's charges without an outcome, oldest first; not parts of a release charged as a whole."""
     with hide_internal_errors():
         found = context.ledger.history(population=population, analyst=analyst, project=context.project)
         return tuple(record for record in found if record.undelivered)
@@ -624,12 +624,12 @@ def deliver(
     *,
     departure: Departure | None = None,
 ) -> Answer | WorkloadAnswer:
-    """Run what the charge at a position has paid for, if it has no outcome yet; free.
+    """Run the query or workload paid for by the charge at a ledger position, if it has no outcome yet; free.
 
     Raises:
-        InputError: there is no such charge, or what it paid for cannot be run from the ledger alone.
+        InputError: there is no charge at this position, or its release cannot be run from the ledger alone.
         FailedRunError: the run failed, now or before, or was begun too many times.
-        LateLimit: too many answers were late.
+        LateLimit: too many responses were late.
     """
     with hide_internal_errors():
         charged = charge_at(context.ledger, position)
@@ -660,7 +660,7 @@ def deliver(
 
 
 def _elsewhere(ordered: Mapping[str, Any]) -> str:
-    """What to do about a charge whose release the ledger alone does not describe."""
+    """Return a sentence that says how to run a charged release that the ledger alone does not describe."""
     if "statistics" in ordered:
         return "it is a planned release: run tacit release with the same plan, which goes on under this charge"
     if "synthesis" in ordered:
@@ -677,7 +677,7 @@ def _elsewhere(ordered: Mapping[str, Any]) -> str:
 
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
-#: One thing may take this share of the whole, so that a single long text does not drive out all others.
+#: An item may weigh at most 1/16 of the capacity, so that a single long text does not evict all other items.
 _SHARE: Final = 16
 
 
@@ -706,7 +706,7 @@ class WeightedLRUCache(Generic[Key, Item]):
             return found[0]
 
     def put(self, key: Key, item: Item, weight: int) -> Item:
-        """Keep a value, unless it weighs too much; returns the value in force for its key: the one kept first."""
+        """Cache an item unless it weighs too much, and return the item for its key: the one that was cached first."""
         if weight * _SHARE > self._most:
             return item
         with self._lock:

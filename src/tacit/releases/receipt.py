@@ -1,24 +1,24 @@
 """Receipts: signed statements of releases, mechanisms and charges.
 
 A receipt is JSON of two parts: ``receipt``, the statement, and ``signature``, an Ed25519 signature of its canonical
-text. The statement says whom it protects (population, unit, relation), for each answer its query and every mechanism
-with its sensitivity, its noise and its event, the guarantee of all of them together, what was charged for it and
-where in the ledger that stands, and the digest of the released numbers. Numbers are exact and written as text.
+text. The statement holds the unit of protection (population, unit, relation); for each answer its query and every
+mechanism with its sensitivity, noise and event; the guarantee of all mechanisms together; the charge and its position
+in the ledger; and the digest of the released numbers. Numbers are exact and written as text.
 
-*Offline verification* (:func:`verify_receipt`). The signature shows that the curator said it and that not a letter was
-changed since. The rest shows that what it said holds together: every mechanism has the noise that its event claims, the
-events together cost no more than the guarantee, and the charge is what that guarantee costs in an account of that kind,
-rounded up.
+*Offline verification* (:func:`verify_receipt`). The signature shows that the curator signed the statement and that it
+is unchanged. The other checks show that the statement is consistent: every mechanism has the noise that its event
+states, the events composed cost no more than the guarantee, and the charge is the cost of that guarantee in an account
+of that kind, rounded up.
 
-*Comparison with the ledger* (:func:`against_ledger`). A signature alone shows that a key signed. A key that was stolen
-and replaced since can still sign, for any place that it was in force at. So what a receipt says is compared with the
-receipt that the ledger holds at that place:
+*Comparison with the ledger* (:func:`against_ledger`). A signature alone shows that a key signed. A stolen key that was
+replaced since can still sign statements about any position at which it was in force. So a receipt is compared with the
+receipt that the ledger holds at its position. One of these must hold:
 
-* it is that receipt, word for word; or
-* it is about the same release (population, unit, relation, account, project, catalogue, guarantee, charge, place,
-  digest of the released numbers, and noise of every mechanism), in the words of a later asker, and the key in force
-  *now* has signed it. A receipt in other words whose key was replaced since does not hold any more; asking the same
-  query again is free and gives one that does.
+* the receipts are equal; or
+* the receipt is about the same release (population, unit, relation, account, project, catalogue, guarantee, charge,
+  position, digest of the released numbers, and noise of every mechanism), with a later caller's text of the query, and
+  is signed with the key in force *now*. A receipt with another text whose key was replaced since fails this
+  comparison; asking the same query again is free and gives a receipt that passes.
 """
 
 from __future__ import annotations
@@ -65,17 +65,17 @@ from tacit.releases.release_format import manifest
 
 FORMAT: Final = "tacit-receipt"
 VERSION: Final = 1
-#: A signature is of this and the statement, so that no other thing signed with the key can pass for a receipt.
+#: Prefix of every signed text, so that nothing else signed with the key can pass for a receipt.
 _PURPOSE: Final = b"tacit receipt 1\n"
-#: Fewer than are read back, because AUTO bounds that are found later add some.
+#: Largest number of digits of a number; lower than the limit of the reader, because bounds found by AUTO add digits.
 _MOST_DIGITS: Final = 440
 
 
 @dataclass(frozen=True)
 class Receipt:
-    """A signed statement; ``str`` gives its text, and ``receipt["charge"]`` a part of it.
+    """A signed statement about a release; ``str`` gives its JSON, ``receipt["charge"]`` one field of the statement.
 
-    The signature is of its canonical text, in hexadecimal.
+    The signature is Ed25519 over the statement's canonical text, in hexadecimal.
     """
 
     statement: Mapping[str, Any]
@@ -83,10 +83,10 @@ class Receipt:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Receipt:
-        """The receipt in a text; its signature is not checked here.
+        """Parse a receipt from JSON; its signature is not checked here.
 
         Raises:
-            InputError: the text is not a receipt, or says something twice.
+            InputError: the text is not a receipt, or a key occurs twice in it.
         """
         try:
             content = json.loads(text, object_pairs_hook=keys_once)
@@ -122,11 +122,13 @@ class Receipt:
 
 @dataclass(frozen=True)
 class ReceiptStatement:
-    """Content of a receipt besides the charge and its place in the ledger.
+    """Content of a receipt without the charge and its position in the ledger.
 
     Args:
-        answers: by :func:`about_plan` and :func:`about_mechanism`.
-        unit: whom the guarantee of all answers together is about.
+        answers: one entry per answer, from :func:`about_plan` or :func:`about_mechanism`.
+        unit: unit of protection of the guarantee of all answers together.
+        account: kind of the account.
+        guarantee: guarantee of all answers together.
         catalog: digest of the public metadata.
     """
 
@@ -138,9 +140,10 @@ class ReceiptStatement:
 
 
 def issue(keys: Keys, ledger: str, project: str, reservation: Reservation, said: ReceiptStatement) -> Receipt:
-    """Sign a statement about some answers, and the charge that was reserved for them.
+    """Sign a statement about answers and the charge reserved for them.
 
-    It speaks of the place of the reservation, so that it can be made, and stored, before the answers are committed.
+    It names the ledger position of the reservation, so that it can be signed and stored before the answers are
+    committed.
     """
     statement: dict[str, Any] = {
         "format": FORMAT,
@@ -162,8 +165,8 @@ def issue(keys: Keys, ledger: str, project: str, reservation: Reservation, said:
         "charge": {amount.currency: str(amount.amount) for amount in reservation.amounts if amount.amount},
         "key": keys.id,
     }
-    # The signature covers what a reader of the text will see: plain JSON, read back once. Without floats, and with
-    # texts for names, what is read back has the same canonical text.
+    # The signature covers the statement as a reader will parse it: plain JSON, read back once. Without floats, and with
+    # strings as keys, the parsed statement has the same canonical text.
     text = canonical(statement)
     return Receipt(json.loads(text), keys.sign(_PURPOSE + text.encode()))
 
@@ -181,9 +184,15 @@ def about_plan(
     name: str = "",
     mechanisms: list[dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    """Lines of a receipt about the answer to a query: ``words`` explain its plan, ``released`` digests its numbers.
+    """Return the receipt's entry for the answer to a query.
 
-    ``mechanisms`` is what :func:`mechanisms_of` says of the plan, where that is known already.
+    Args:
+        words: outline or explanation of the plan.
+        plan: plan of the query.
+        sql: the caller's text of the query.
+        released: digest of the released numbers.
+        name: name of the answer in a planned release; else empty.
+        mechanisms: result of :func:`mechanisms_of` for the plan, where it is known already.
     """
     return {
         "name": name,
@@ -197,7 +206,7 @@ def about_plan(
 
 
 def about_mechanism(mechanism: object, event: Event, label: str, *, released: str) -> dict[str, Any]:
-    """Lines of a receipt about a mechanism used from Python; ``event`` is the one that was paid for."""
+    """Return the receipt's entry for a mechanism used from Python; ``event`` is the privacy event that was charged."""
     line: dict[str, Any] = {"name": label, "mechanism": type(mechanism).__name__, "event": _plain(event)}
     if isinstance(mechanism, Laplace) and isinstance(event, DiscreteLaplaceEvent):
         line |= {"l1_sensitivity": str(mechanism.l1_sensitivity), "scale": str(mechanism.scale)}
@@ -215,14 +224,14 @@ def about_mechanism(mechanism: object, event: Event, label: str, *, released: st
 
 
 def guarantee_to_plain(guarantee: Guarantee) -> dict[str, str]:
-    """A guarantee as JSON; its relation is said elsewhere."""
+    """Return a guarantee as JSON, without its neighbouring relation, which is another field of the statement."""
     currency = currency_of(guarantee)
     numbers = {name: str(number) for name, number in currency.numbers_of(guarantee).items()}
     return {"kind": currency.guarantee_type.__name__, **numbers}
 
 
 def exact_events(plan: Plan) -> tuple[Event, ...]:
-    """Everything that is released, as exactly as it is known."""
+    """Return the privacy events of all releases of a plan, with exact noise parameters where there are any."""
     events: list[Event] = []
     for part in (each for one in plan.parts for each in one.priced.parts):
         events += [] if part.keys is None else [part.keys.event]
@@ -233,14 +242,14 @@ def exact_events(plan: Plan) -> tuple[Event, ...]:
 
 
 def exact_event(release: Release) -> Event:
-    """The event of a release, as exactly as it is known."""
+    """Return the privacy event of a release, with the exact parameters of its noise unless it is constant."""
     if release.is_constant:
         return release.event
     return release.noise_law.event(release.noise())
 
 
 def mechanisms_of(plan: Plan) -> list[dict[str, Any]]:
-    """Lines of a receipt about each mechanism, in order; with the number of the part where there are several."""
+    """Return the receipt's lines for the mechanisms of a plan, in order; with the part's number if it has several."""
     if not plan.others:
         return _mechanisms(plan.priced)
     parts = enumerate(plan.parts, 1)
@@ -248,7 +257,7 @@ def mechanisms_of(plan: Plan) -> list[dict[str, Any]]:
 
 
 def _mechanisms(priced: Priced) -> list[dict[str, Any]]:
-    """Mechanisms of one part, in order: searches for AUTO, keys, numbers, the rest."""
+    """Return the lines for one part of a plan, in order: searches for AUTO, group keys, numbers, other releases."""
     lines = []
     for part in priced.parts:
         lines += [] if part.keys is None else [_about_selection(part.keys)]
@@ -259,12 +268,12 @@ def _mechanisms(priced: Priced) -> list[dict[str, Any]]:
 
 
 def quoted(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Lines about mechanisms, for an order; refused where numbers are so long that a receipt could not be read.
+    """Return ``lines`` unchanged, or refuse them if their numbers are too long for a receipt to be read back.
 
-    A price of hundreds of digits would otherwise leave a receipt, and so a ledger, that cannot be verified.
+    A cost with hundreds of digits would otherwise leave a receipt, and so a ledger, that cannot be verified.
 
     Raises:
-        InputError: as said; nothing has been charged yet.
+        InputError: a number has too many digits; nothing has been charged yet.
     """
     if any(len(text) > _MOST_DIGITS for line in lines for text in _numbers(line["event"])):
         raise InputError("epsilon", f"makes numbers of more than {_MOST_DIGITS} digits; state fewer digits")
@@ -319,7 +328,7 @@ def _plain(event: Event) -> Any:
 
 
 def keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON; a key that occurs twice could be read in two ways, and is a ValueError."""
+    """Return the pairs of a JSON object as a dict; raise ValueError for a repeated key, which would be ambiguous."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a key occurs twice")
@@ -337,7 +346,7 @@ _GUARANTEES: Final = {currency.guarantee_type.__name__: currency for currency in
 
 @dataclass(frozen=True, slots=True)
 class ReceiptCheck:
-    """One thing that was checked: whether it holds, and in words what was seen."""
+    """Result of one check of a receipt: its name, whether it passed, and a sentence about the finding."""
 
     name: str
     passed: bool
@@ -349,7 +358,7 @@ class ReceiptCheck:
 
 @dataclass(frozen=True)
 class ReceiptReport:
-    """Findings about a receipt; ``str`` gives lines for people."""
+    """Results of all checks of a receipt; ``str`` gives a line for each."""
 
     checks: tuple[ReceiptCheck, ...]
 
@@ -370,15 +379,15 @@ class ReceiptReport:
 
 
 def verify_receipt(receipt: Receipt | str | bytes, public_key: str) -> ReceiptReport:
-    """Check a receipt offline.
+    """Verify a receipt offline.
 
     Args:
         receipt: the receipt or its text.
-        public_key: of the curator that issued it, such as ``ed25519:5f…``; get it from the data owner, not
+        public_key: public key of the curator that issued it, such as ``ed25519:5f…``; get it from the data owner, not
             together with the receipt.
 
     Raises:
-        InputError: the public key is not one.
+        InputError: ``public_key`` is no valid public key.
     """
     wanted = key_id(public_key)
     try:
@@ -408,9 +417,9 @@ def verify_receipt(receipt: Receipt | str | bytes, public_key: str) -> ReceiptRe
 
 
 def outcome_problem(outcome: Outcome, *, ledger: str, public_key: str) -> str | None:
-    """First problem of the receipt that a ledger holds of an outcome; None if there is none.
+    """Return the first problem of the receipt that a ledger holds for an outcome; None if there is none.
 
-    For :meth:`tacit.ledger.Ledger.verify`. Parts of a batch are paid by the batch and have no receipt of their own.
+    For :meth:`tacit.ledger.Ledger.verify`. Parts of a batch are charged with the batch and have no separate receipt.
     """
     paid = outcome.reservation
     if not outcome.receipt:
@@ -466,7 +475,7 @@ def _about_privacy(said: Mapping[str, Any]) -> list[ReceiptCheck]:
 
 
 def charge_of(account: str, guarantee: Guarantee) -> tuple[Amount, ...]:
-    """Charge for a guarantee in an account of a kind, rounded up to the unit of the ledger; without zeros."""
+    """Return the charge for a guarantee in an account of this kind, rounded up to the ledger's unit, without zeros."""
     currency = CURRENCIES.get(account)
     if currency is None or not isinstance(guarantee, currency.guarantee_type):
         raise InputError("account", f"a {account} account is not charged in {type(guarantee).__name__}")
@@ -475,7 +484,7 @@ def charge_of(account: str, guarantee: Guarantee) -> tuple[Amount, ...]:
 
 
 def guarantee_covers(guarantee: Guarantee, event: ComposedEvent) -> tuple[bool, str]:
-    """Whether events, composed, are within a guarantee, and what they cost in words."""
+    """Return whether the composition of events is within a guarantee, and its cost as text."""
     currency = currency_of(guarantee)
     try:
         cost = currency.cost(event, event.relation)
@@ -484,14 +493,14 @@ def guarantee_covers(guarantee: Guarantee, event: ComposedEvent) -> tuple[bool, 
     except AccountingError:
         if not isinstance(guarantee, ApproxDP) or not guarantee.delta:
             raise
-    # Fixed beforehand and composed tightly, as a planned batch is.
+    # Events fixed beforehand, such as those of a planned batch, are composed tightly.
     total = compose([event], delta=guarantee.delta, method="best")
     words = currency.text({"epsilon": total.epsilon, "delta": total.delta})
     return total.epsilon <= guarantee.epsilon, f"{words} ({total.method})"
 
 
 def _is_true(line: Mapping[str, Any], event: Event) -> bool:
-    """Whether sensitivity and noise, as stated for people, are those of the event that is paid for."""
+    """Return whether the stated sensitivity and noise of a mechanism are those of its event."""
     name = line["mechanism"].lower()
     match event:
         case DiscreteLaplaceEvent() if name == "laplace":
@@ -507,12 +516,12 @@ def _is_true(line: Mapping[str, Any], event: Event) -> bool:
         case NoEvent():
             return bool(name == "constant") or not {"scale", "sigma", "sigma2"} & set(line)
         case _:
-            # Nothing is stated beyond the event itself.
+            # The line states no parameters beyond the event itself.
             return name != "constant" and not {"scale", "sigma", "sigma2", "draws"} & set(line)
 
 
 def _ratio(line: Mapping[str, Any], above: str, below: str) -> Fraction:
-    # Read as typed numbers are: of a forged one, such as 1e999999999, computing it alone would take for ever.
+    # Parsed with the limits of user input: a forged number such as 1e999999999 would take forever to compute.
     return exact(line[above], above) / exact(line[below], below)
 
 
@@ -544,13 +553,13 @@ def _amounts(amounts: tuple[Amount, ...]) -> str:
     return ", ".join(map(str, amounts)) or "nothing"
 
 
-#: Fields that a later asker words in their own way.
+#: Fields that may differ in the receipt of a later caller.
 _WORDS: Final = ("query", "plan", "bounding", "groups")
 _MECHANISM_WORDS: Final = ("name", "reason")
 
 
 def against_ledger(receipt: Receipt, ledger: Ledger) -> tuple[ReceiptCheck, ...]:
-    """Findings of a comparison with the ledger; for a receipt whose signature holds."""
+    """Return the results of comparing a receipt, whose signature is valid, with the ledger."""
     try:
         return check_against_ledger(receipt, ledger)
     except RollbackError as problem:
@@ -558,10 +567,10 @@ def against_ledger(receipt: Receipt, ledger: Ledger) -> tuple[ReceiptCheck, ...]
 
 
 def check_against_ledger(receipt: Receipt, ledger: Ledger) -> tuple[ReceiptCheck, ...]:
-    """As :func:`against_ledger`.
+    """Compare a receipt with the ledger as :func:`against_ledger` does, but raise for an old copy of the ledger.
 
     Raises:
-        RollbackError: the receipt is newer than the ledger, or speaks of another history: this is an old copy.
+        RollbackError: the receipt is newer than the ledger or of another history: the ledger is an old copy.
     """
     said = receipt.statement
     place = said["ledger"]
@@ -600,7 +609,7 @@ def _kept(ledger: Ledger, position: int) -> Receipt | None:
 
 
 def _difference(said: Mapping[str, Any], kept: Mapping[str, Any]) -> str:
-    """The first part in which two statements differ that no later asker may word otherwise; empty if none."""
+    """Return the name of the first field in which two statements must not differ but do; empty if there is none."""
     for part in sorted({*said, *kept} - {"answers", "key"}):
         if said.get(part) != kept.get(part):
             return {"charge": "what was charged", "guarantee": "its guarantee", "ledger": "its place"}.get(part, part)

@@ -30,7 +30,7 @@ MEDIA_TYPES: Final = {
     "toml": "application/toml",
     "ipynb": "application/x-ipynb+json",
 }
-#: Forms in which a table is handed out.
+#: File formats of tables.
 TABLE_FORMS: Final = ("csv", "parquet")
 #: Synthetic tables are named after their source, with this ending.
 SYNTHETIC_SUFFIX: Final = "_synthetic"
@@ -38,15 +38,15 @@ Files = Mapping[str, Callable[[], bytes]]
 
 
 class Made(Protocol):
-    """What a release is in Python: a table, answers, a model."""
+    """Python object of a release: a table, answers or a model, with its charge and receipt."""
 
     @property
     def charge(self) -> Entry:
-        """Its charge."""
+        """Ledger entry of the charge."""
 
     @property
     def receipt(self) -> Receipt:
-        """The receipt of that charge."""
+        """Receipt of the charge."""
 
 
 Ask = TypeVar("Ask", bound=RequestModel)
@@ -55,15 +55,15 @@ Result = TypeVar("Result", bound=Made)
 
 @dataclass(frozen=True)
 class Release:
-    """Something that was paid for and is free to read.
+    """Listing of a release that was charged and is free to read.
 
     Args:
         kind: name of its kind.
-        position: of its charge in the ledger.
-        names: by which it is found: tables, or one text that says what it is.
-        source: the table, or the SELECT of rows, that it was made of.
-        time: of the charge.
-        population: whose budget paid.
+        position: position of its charge in the ledger.
+        names: names by which it is found: of tables, or one description.
+        source: the table, or the SELECT of rows, that it was made from.
+        time: time of the charge.
+        population: population whose account was charged.
     """
 
     kind: str
@@ -79,14 +79,14 @@ class Release:
 
 
 class ReleaseKind(ABC, Generic[Ask, Result]):
-    """A kind of release that is made on request: how it is asked for, made, read and handed out.
+    """A kind of release that is made on request, with its request, response, files and texts.
 
     Attributes:
-        name: in requests and addresses, and of the part of a charge that is kept to read the release again.
-        label: beginning of the text of a charge of this kind.
-        request: the body that asks for one.
-        response: facts about one.
-        by_analysts: whether analysts may make one; owners always may.
+        name: name of the kind in requests and URLs, and of the field of a stored charge with which it is read again.
+        label: prefix of the label of a charge of this kind.
+        request: class of the request's body.
+        response: class of the response's body.
+        by_analysts: whether analysts may make such a release; owners always may.
     """
 
     name: ClassVar[str]
@@ -97,38 +97,38 @@ class ReleaseKind(ABC, Generic[Ask, Result]):
 
     @abstractmethod
     def names(self, kept: Mapping[str, Any]) -> tuple[str, ...]:
-        """Names of a release, from what its charge keeps."""
+        """Return the names of a release, from the stored field of its charge."""
 
     def source(self, kept: Mapping[str, Any]) -> str:
-        """The rows that it was made of."""
+        """Return the table or SELECT that a release was made from."""
         return str(kept["source"])
 
     @abstractmethod
     def quote(self, context: QueryContext, request: Ask) -> str:
-        """Cost and errors in words; refuses what :meth:`make` would refuse. Free; reads no data."""
+        """Return cost and errors as text; refuse requests that :meth:`make` would refuse. Free; reads no data."""
 
     @abstractmethod
     def make(self, context: QueryContext, request: Ask, caller: Caller, departure: Departure | None = None) -> Result:
-        """Charge for one and make it; ``departure`` decides when the outcome of an analyst's may become known."""
+        """Charge for a release and make it; ``departure`` decides when an analyst may learn its outcome."""
 
     @abstractmethod
     def read(self, context: QueryContext, position: int) -> Result:
-        """The one that the ledger holds at a position: free, reads no data."""
+        """Return the release stored at a ledger position. Free; reads no data."""
 
     @abstractmethod
     def describe(self, made: Result) -> ResponseModel:
-        """Facts about it, from what was released alone."""
+        """Return the response about a release, made from released numbers alone."""
 
     @abstractmethod
     def files(self, made: Result) -> Files:
-        """Its files by name, each written when it is asked for."""
+        """Return the files of a release by name, each written on demand."""
 
     def numbers(self, made: Result) -> Iterable[tuple[str, Any, Any, Any]]:  # noqa: ARG002 - most kinds have no table
-        """What each released number is the answer to, with its value and the ends of its interval."""
+        """Return for each released number its description, its value and the ends of its interval."""
         return ()
 
     def progress(self, context: QueryContext, request: Ask) -> str:  # noqa: ARG002 - most kinds say nothing
-        """How far one that is being made has come; empty where that is not known."""
+        """Return a text about the progress of a release that is being made; empty where it is unknown."""
         return ""
 
 
@@ -136,7 +136,7 @@ Kinds = Mapping[str, ReleaseKind[Any, Any]]
 
 
 def released(context: QueryContext, kinds: Kinds, kind: str | None = None) -> tuple[Release, ...]:
-    """The releases of a project that exist for the caller, the oldest first; free."""
+    """Return the releases about populations of the project, oldest first. Free."""
     if kind is not None and kind not in kinds:
         raise InputError("kind", f"must be one of {', '.join(kinds)}")
     chosen = [kinds[kind]] if kind is not None else list(kinds.values())
@@ -151,7 +151,7 @@ def released(context: QueryContext, kinds: Kinds, kind: str | None = None) -> tu
 
 
 def release_at(context: QueryContext, kinds: Kinds, position: int) -> Release | None:
-    """The release at a position; None where there is none for the caller."""
+    """Return the release at a ledger position; None where there is none about a population of the project."""
     with hide_internal_errors():
         found = _release(context, kinds.values(), position)
     known = {plain_name(population.name, "population") for population in context.catalog.populations}
@@ -159,10 +159,10 @@ def release_at(context: QueryContext, kinds: Kinds, position: int) -> Release | 
 
 
 def read_release(context: QueryContext, kinds: Kinds, which: int | str) -> Any:
-    """What a release is in Python, by its position, or by a name (of several the newest); free, reads no data.
+    """Return the Python object of a release, by its position or by a name (the newest). Free; reads no data.
 
     Raises:
-        InputError: there is none, or its columns are declared otherwise now.
+        InputError: there is no such release, or the declarations of its columns have changed since.
     """
     if isinstance(which, str):
         known = released(context, kinds)

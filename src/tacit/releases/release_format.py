@@ -4,15 +4,14 @@ The form is one line of JSON with sorted keys and no spaces::
 
     {"format":"tacit-released","keys":[["oncology",…],…],"noisy":[…],"version":1}
 
-A key is written by the type of its column: integers as they are (as text beyond 2⁵³, where other readers round),
+A group key is written by the type of its column: integers as JSON numbers (as text beyond 2⁵³, where readers round),
 decimals as ``p/q``, doubles in hexadecimal, dates and timestamps in ISO form. A noisy entry has its ``shape``, its
-integers row by row, and ``wide`` where they are Python's own integers rather than 64 bits; a tree of counts also its
+integers row by row, and ``wide`` where they are arbitrary-precision rather than 64-bit; a tree of counts also its
 ``tree`` (width and arity), and ``drawn`` where its leaves are cells around quantiles that were drawn. Where sums of
 groups got noise instead of groups, ``levels`` has one entry for each of these sums. ``found`` has the
-bounds that AUTO found, if it looked for some, ``limits`` the contribution bounds and the counts of their search, and
-``bias`` the noisy table of what bounding left out, if it was bought. Where a query has several
-parts, ``others`` has the further ones in the same form. Scales and laws are not
-written: they follow from the plan, which is part of the query.
+clipping bounds that AUTO found, if any, ``limits`` the contribution bounds and the counts of their search, and ``bias``
+the noisy counts from which the bias is estimated, if requested. Where a query has several parts, ``others`` has the
+further parts in the same form. Scales and noise laws are not written: they are functions of the plan.
 """
 
 from __future__ import annotations
@@ -38,12 +37,12 @@ from tacit.query.types import Kind, SqlType, Value
 
 _FORMAT: Final = "tacit-released"
 _VERSION: Final = 1
-#: Integers below this in size are read exactly by every JSON reader.
+#: Integers with a smaller absolute value are read exactly by every JSON reader.
 _EXACT_IN_JSON: Final = 2**53
 
 
 def manifest(digests: Mapping[str, str]) -> str:
-    """The text of several releases under one charge: the digest of each, by name."""
+    """Return the text of several releases under one charge: the digest of each, by name."""
     return canonical({"format": "tacit-batch", "version": _VERSION, "released": dict(digests)})
 
 
@@ -76,12 +75,12 @@ def _write_part(released: NoisyRelease) -> dict[str, object]:
 
 
 def released_from_text(text: str, plan: Plan) -> NoisyRelease:
-    """The release that :func:`released_to_text` wrote, under the plan by which it was made.
+    """Read the release that :func:`released_to_text` wrote, with the plan by which it was made.
 
-    Where AUTO bounds were found, ``plan`` is the one that was reserved for, and that of the result has the bounds.
+    Where AUTO found bounds, ``plan`` is the plan that was reserved for, and the plan of the result holds the bounds.
 
     Raises:
-        InternalError: the text is of another form, or does not fit the plan.
+        InternalError: the text has another format, or does not fit the plan.
     """
     try:
         content = json.loads(text)

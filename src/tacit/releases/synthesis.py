@@ -71,7 +71,7 @@ def synthesize(
     progress: Callable[[str], None] | None = None,
 ) -> SyntheticTable | SyntheticStar:
     """Make a synthetic table, or two; see :meth:`tacit.curator.curator.Curator.synthesize`."""
-    # Rows cannot be seen without it, so it is missed before anything is charged.
+    # The rows need Arrow, so that a missing library is reported before anything is charged.
     load_arrow()
     with hide_internal_errors():
         stages = SynthesisStages(context, request)
@@ -85,9 +85,9 @@ def synthesize(
             "bounding": stages.bounding,
             "groups": f"public: combinations of values of {', '.join(stages.columns)}",
         }
-        # With these the table can be drawn again from the ledger alone, for nothing.
+        # From these the table can be drawn again with the ledger alone, at no cost.
         told = request.to_plain(stated_options(request.options))
-        # Which marginals are measured depends on selections, so the order speaks of all of them together.
+        # The measured marginals depend on selections, so the order describes all of them by one event.
         whole = stages.noise.event(stages.price, f"synthetic table, {request.method}", stages.relation)
         selections = _selection_lines(stages.selections)
         before = quoted([*selections, *about_mechanism(stages, whole, label, released="")["mechanisms"]])
@@ -146,9 +146,9 @@ def _measured(
     stage: int,
     method: str,
 ) -> Transcript:
-    """Everything that is measured in a stage; a method of many rounds keeps parts in the ledger and goes on after them.
+    """Return all measurements of a stage; with AIM, parts are stored in the ledger and continued by the next run.
 
-    A stage before such rounds is kept like them, because what comes later depends on it.
+    With AIM, the stages before are stored as well, because later measurements depend on them.
     """
     if method != "aim":
         return measure_table(plan, source, progress)
@@ -157,12 +157,12 @@ def _measured(
         try:
             return measure_table(plan, source, progress, known=parts.found(), keep=parts.keep)
         except OvertakenError:
-            # Another process runs under the same charge and was faster; its parts are those that count.
+            # Another process under the same charge was faster; its parts are the release.
             charge = replace(charge, resumed=True)
 
 
 def _selection_lines(selections: Mapping[str, Plan]) -> list[dict[str, Any]]:
-    """Lines of a receipt about the queries that find values of texts."""
+    """Return the receipt's lines about the queries that find values of text columns."""
     return [
         line | {"name": f"values of {name}: {line['name']}"}
         for name, plan in selections.items()
@@ -173,7 +173,7 @@ def _selection_lines(selections: Mapping[str, Plan]) -> list[dict[str, Any]]:
 def _selected(
     context: QueryContext, stages: SynthesisStages, part: Order, charge: Reservation, *, kept: bool
 ) -> list[str]:
-    """What the queries that find values have released, as text; a run that goes on after its parts counts the same."""
+    """Return the stored texts of releases of values; with ``kept``, a run that continues reads the same texts again."""
     if not stages.selections:
         return []
 
@@ -191,7 +191,7 @@ def _selected(
 
 
 def _with_values(context: QueryContext, stages: SynthesisStages, selected: Sequence[str]) -> SynthesisStages:
-    """The stages that follow from the values that were found."""
+    """Return the stages with the values of text columns that were found."""
     if not stages.selections:
         return stages
     found = {}
@@ -202,12 +202,12 @@ def _with_values(context: QueryContext, stages: SynthesisStages, selected: Seque
 
 
 def check_synthesis(context: QueryContext, request: SynthesisRequest, *, rows: int | None = None) -> str:
-    """The price of a synthetic table in words, if it can be made; free, reads no data.
+    """Return the cost of a synthetic table as text, after checking that it can be made. Free; reads no data.
 
     Raises:
-        Refusal, InputError: it cannot be made; says why.
+        Refusal, InputError: the table cannot be made, with the reason.
     """
-    # Rows cannot be seen without it, so it is missed before anything is charged.
+    # The rows need Arrow, so that a missing library is reported before anything is charged.
     load_arrow()
     with hide_internal_errors():
         stages = SynthesisStages(context, request)
@@ -225,10 +225,10 @@ def check_synthesis(context: QueryContext, request: SynthesisRequest, *, rows: i
 
 
 def drawn_again(context: QueryContext, position: int, rows: int | None = None) -> SyntheticTable | SyntheticStar:
-    """A synthetic table, or two, from what the ledger holds at a place: nothing is charged and no data is read.
+    """Make a synthetic table, or two, from the release at a ledger position: nothing is charged, no data is read.
 
     Raises:
-        InputError: there is no synthetic table at this place, or its columns are declared otherwise now.
+        InputError: there is no synthetic table at this position, or the declarations of its columns have changed since.
     """
     with hide_internal_errors():
         charged, told, outcome, charge = paid_at(context, position, "synthesis")
@@ -240,7 +240,7 @@ def drawn_again(context: QueryContext, position: int, rows: int | None = None) -
 
 
 def from_counts(found: WorkloadAnswer | Sequence[Any], rows: int | None) -> SyntheticTable:
-    """A table from a workload, or from Arrow tables of counts; with the charge and receipt of the workload."""
+    """Make a synthetic table from a workload, with its charge and receipt, or from Arrow tables of counts."""
     load_arrow()
     if not isinstance(found, WorkloadAnswer):
         return SyntheticTable.from_counts(found, rows=rows)
@@ -259,7 +259,7 @@ def _check_rows(stages: SynthesisStages, rows: int | None) -> None:
 def _drawn(
     context: QueryContext, stages: SynthesisStages, outcome: Outcome, charge: Entry, rows: int | None
 ) -> SyntheticTable | SyntheticStar:
-    """The table, or both, fitted anew to what the ledger holds."""
+    """Return the synthetic table, or both, fitted anew to the release in the ledger."""
     stages, released = _from_text(context, outcome.result.decode(), stages)
     receipt = Receipt.from_json(outcome.receipt)
     star = stages.star
@@ -283,14 +283,14 @@ def _rows(made: FittedStage, rows: int | None) -> int:
 
 
 def _made(done: FittedStage, rows: int) -> SyntheticTable:
-    """The table of what was released in a stage."""
+    """Return the synthetic table of a fitted stage."""
     return SyntheticTable(
         _name(done.stage.name), done.transcript.marginals, done.model, done.columns, done.stage.bins, rows
     )
 
 
 def kept_parts(context: QueryContext, request: SynthesisRequest) -> int:
-    """Number of measured and kept parts of a table that is being made; free, reads no data."""
+    """Return the number of stored parts of a synthetic table that is being made. Free; reads no data."""
     label, parts = _label(request), 0
     with hide_internal_errors():
         for population in context.catalog.populations:
@@ -310,7 +310,7 @@ def _name(source: str) -> str:
 
 
 def _lines(made: FittedStage, one_of_several: bool) -> list[dict[str, Any]]:
-    """Lines of a receipt about every selection and measurement of a stage; of several, each says of which."""
+    """Return the receipt's lines for all selections and measurements of a stage; named if there are several stages."""
     selections = [
         about_mechanism(
             chosen,
@@ -327,7 +327,7 @@ def _lines(made: FittedStage, one_of_several: bool) -> list[dict[str, Any]]:
 
 
 def _from_text(context: QueryContext, text: str, stages: SynthesisStages) -> tuple[SynthesisStages, list[FittedStage]]:
-    """The stages of a text, each planned with what was released before it."""
+    """Read the fitted stages from a stored text, each planned from the releases before it."""
     done: list[FittedStage] = []
     stages = _with_values(context, stages, json.loads(text).get("values", []))
     for number, told in enumerate(transcripts_of(text, len(stages))):
@@ -340,11 +340,11 @@ _VERSION: Final = 1
 
 
 class OvertakenError(Exception):
-    """Another process has kept a part of the same run."""
+    """Another process has stored a part of the same run."""
 
 
 class KeptParts:
-    """Parts of a run that the ledger holds, in order: they cost nothing, because the run's charge has paid for them."""
+    """Parts of a run stored in the ledger, in order: they are free, because the run's charge has paid for them."""
 
     def __init__(
         self, context: QueryContext, plan: SynthesisPlan, order: Order, charge: Reservation, stage: int = 0
@@ -389,16 +389,16 @@ class KeptParts:
 
 
 def transcripts_to_text(made: Sequence[Transcript], selected: Sequence[str] = ()) -> str:
-    """The text of what was released, by stage, that the ledger keeps; before them what found values of texts."""
+    """Return the text of all stages' releases that the ledger stores, with the releases of values of text columns."""
     values = {"values": list(selected)} if selected else {}
     return canonical({"format": _FORMAT, "version": _VERSION, "stages": [_to_plain(each) for each in made], **values})
 
 
 def transcripts_of(text: str, count: int) -> list[Mapping[str, Any]]:
-    """Plain content of each stage, as :func:`transcripts_to_text` wrote it.
+    """Return the JSON content of each stage, as :func:`transcripts_to_text` wrote it.
 
     Raises:
-        InternalError: the text is of another form, or of another number of stages.
+        InternalError: the text has another format, or another number of stages.
     """
     content = json.loads(text)
     if (content.get("format"), content.get("version")) != (_FORMAT, _VERSION):
@@ -426,10 +426,10 @@ def _to_plain(transcript: Transcript) -> dict[str, Any]:
 
 
 def transcript_from_text(text: str, plan: SynthesisPlan) -> Transcript:
-    """The transcript that :func:`transcripts_to_text` wrote.
+    """Read the transcript of a single stage that :func:`transcripts_to_text` wrote.
 
     Raises:
-        InternalError: the text is of another form.
+        InternalError: the text has another format.
     """
     return transcript_from_plain(transcripts_of(text, 1)[0], plan)
 

@@ -1,8 +1,8 @@
 """Synthetic tables as people use them: rows to draw, a model to ask and to keep, a report of what was measured.
 
-Of two that belong together (:class:`SyntheticStar`), persons are drawn from their model, each with the number of rows
-that it has; then that many rows for each of them, from the model of the other table given the columns of the person.
-All of it is post-processing of what was released, and free.
+For two tables that belong together (:class:`SyntheticStar`), persons are drawn from their model, each with a number of
+rows; then that number of rows for each person, from the model of the second table given the columns of the person.
+All of it is post-processing of released counts, and free.
 """
 
 from __future__ import annotations
@@ -51,19 +51,19 @@ from tacit.synth.workload_answer import count_chart
 
 MOST_ROWS: Final = 10_000_000
 _FORMAT: Final = "tacit-synthetic-table"
-#: Bytes of all arrays of a model's file, and cells of its tables.
+#: Largest number of bytes of all arrays in a model's file, and of cells of its tables.
 _MOST_BYTES: Final = 2**31
 _MOST_CELLS: Final = 20_000_000
-#: Share of rows that noise moves, from which on counts tell next to nothing.
+#: Share of rows moved by noise from which on counts carry almost no information.
 _HIDDEN: Final = 0.5
-#: Distance from independent columns over that which chance alone makes, from which on pairs tell something.
+#: Ratio of the distance from independent columns to that expected by chance, from which on pairs carry information.
 _TELLING: Final = 1.2
-#: Errors of content that is damaged, encrypted, too deep, or says that it is larger than it is.
+#: Exceptions raised by a file that is damaged, encrypted, too deeply nested, or states a wrong size.
 _NO_MODEL: Final = (
     KeyError, TypeError, ValueError, AttributeError, StopIteration, OSError, EOFError, RuntimeError, MemoryError,
     OverflowError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
-#: Counts that no interval covers have this sentence beside them.
+#: Note shown with counts that have no interval.
 BANNER: Final = (
     "Counts of a synthetic table: noise has an interval only where a marginal was measured. table.marginal(columns) "
     "shows it; for other columns nothing is promised."
@@ -72,15 +72,15 @@ BANNER: Final = (
 
 @dataclass(frozen=True)
 class MarginalQuality:
-    """Distance of the model from a marginal that was measured.
+    """Distance of the model from a measured marginal.
 
     Args:
-        columns: of the marginal.
-        distance: half the l1 distance between the model's counts and the noisy ones, over the number of rows.
-        noise: the same distance that noise alone would make, on average.
-        stddev: of the noise on each count.
-        wide: half-width of an interval for each count, at 95 %.
-        times: how often the marginal was measured, where this stands for all of them.
+        columns: columns of the marginal.
+        distance: half the l1 distance between the model's counts and the noisy counts, over the number of rows.
+        noise: expected value of this distance if the model were exact and only noise differed.
+        stddev: standard deviation of the noise on each count.
+        wide: half-width of the 95% interval of each count.
+        times: number of measurements of this marginal that this object stands for.
     """
 
     columns: tuple[str, ...]
@@ -91,21 +91,21 @@ class MarginalQuality:
     times: int = 1
 
 
-#: Begins the list of columns that a synthetic table lacks.
 _COUNTED: Final = ("count", "stddev", "low", "high")
+#: Beginning of the note that lists the columns a synthetic table lacks.
 NOT_MADE: Final = "not made, as neither categories nor bounds are declared (a profile finds them): "
 
 
 class SyntheticTable:
-    """A synthetic table, the model it was drawn from, and what was measured; with the charge and the receipt.
+    """A synthetic table with its model, the noisy marginals it was fitted to, the charge and the receipt.
 
     Args:
-        name: of the table, for queries.
-        measured: every noisy marginal that was released.
-        model: fitted to them.
-        columns: names and values.
-        bins: of columns that were put into bins.
-        rows: how many to draw.
+        name: name of the table in queries.
+        measured: all noisy marginals that were released.
+        model: graphical model fitted to the noisy marginals.
+        columns: values of each column, by name.
+        bins: bins of the columns that have them, by name.
+        rows: number of rows to draw.
     """
 
     def __init__(
@@ -123,11 +123,11 @@ class SyntheticTable:
         self._rows = rows
         self.columns = {name: tuple(values) for name, values in columns.items()}
         self.bins = dict(bins)
-        #: Columns of persons beside rows of theirs; another table tells about them.
+        #: Columns of the person joined to each row; their counts come from the persons' table.
         self.outer: frozenset[str] = frozenset()
-        #: Columns of the source that are not made, because nothing is declared of them.
+        #: Columns of the source that are not synthesised, because they have no declared categories or bounds.
         self.left_out: tuple[str, ...] = ()
-        #: Values of texts that were found privately, by column; none where no value is frequent enough.
+        #: Values of text columns found privately, by column; empty where no value is frequent enough.
         self.found: Mapping[str, tuple[str, ...]] = {}
         self._draw: Callable[[], Any] = lambda: self.sample(self._rows)
         self._is_counted = False
@@ -136,16 +136,16 @@ class SyntheticTable:
 
     @classmethod
     def from_counts(cls, tables: Iterable[Any], *, rows: int | None = None, name: str = "released") -> SyntheticTable:
-        """A table from noisy counts that were released before, here or elsewhere: post-processing, free.
+        """Make a synthetic table from noisy counts released before, here or elsewhere: post-processing, free.
 
         Args:
-            tables: Arrow tables with columns of labels, then ``count`` and ``stddev`` of its noise; a row for each
-                combination of labels, as the tables of a workload are.
-            rows: how many to draw; by default about as many as were counted.
-            name: of the table.
+            tables: Arrow tables with columns of labels, then ``count`` and ``stddev`` of its noise; one row for each
+                combination of labels, like the tables of a workload.
+            rows: number of rows to draw; by default about the number that was counted.
+            name: name of the synthetic table.
 
         Raises:
-            InputError: a table has other columns, or lacks a combination.
+            InputError: a table lacks labels, ``count``, ``stddev`` or a combination of labels.
         """
         counted = [(found, [c for c in found.column_names if c not in _COUNTED]) for found in tables]
         values: dict[str, dict[Any, None]] = {}
@@ -171,12 +171,12 @@ class SyntheticTable:
         return cls(name, measured, model, columns, {}, checked_rows(drawn))
 
     def draw_as(self, draw: Callable[[], Any], *, counted: bool) -> None:
-        """Let the rows be drawn together with those of another table, which says how many there are if ``counted``."""
+        """Set the function that draws the rows together with another table, which sets their number if ``counted``."""
         self._draw, self._is_counted = draw, counted
 
     @property
     def tables(self) -> tuple[SyntheticTable, ...]:
-        """The table alone; two that belong together are a :class:`.SyntheticStar`."""
+        """This table alone; a :class:`.SyntheticStar` has two tables."""
         return (self,)
 
     @property
@@ -187,7 +187,7 @@ class SyntheticTable:
     # -- rows
 
     def to_arrow(self) -> Any:
-        """The table, drawn once."""
+        """Return the synthetic table, which is drawn once."""
         return self._table
 
     @cached_property
@@ -195,16 +195,16 @@ class SyntheticTable:
         return self._draw()
 
     def sample(self, rows: int, given: Mapping[str, Any] | None = None) -> Any:
-        """Another Arrow table of the model, with so many rows; free.
+        """Draw another Arrow table from the model; free.
 
         Args:
-            rows: how many.
-            given: values by column that all rows are to have; a list of values for one of them.
+            rows: number of rows.
+            given: values by column that all rows have; a list stands for any one of its values.
         """
         return self._drawn(rows, given, None)
 
     def repeatable_rows(self) -> Any:
-        """An Arrow table that is the same for every process that draws it, with bits that follow from the release.
+        """Return an Arrow table drawn with a seed from the receipt: the same rows in every process.
 
         Free queries about a synthetic table are answered from it.
         """
@@ -218,7 +218,7 @@ class SyntheticTable:
         return self.shown(model.sample(checked_rows(rows), shares), list(self.columns), shares)
 
     def shown(self, drawn: Mapping[str, NDArray[np.int64]], names: Sequence[str], shares: Shares | None) -> Any:
-        """Rows of places as an Arrow table of some columns, with values of the columns' own types."""
+        """Convert value indices of drawn rows to an Arrow table of some columns, with values of the columns' types."""
         pa = load_arrow()
 
         made = {}
@@ -233,7 +233,6 @@ class SyntheticTable:
         return pa.table(made)
 
     def to_pandas(self) -> Any:
-        """The table as a pandas frame."""
         return self.to_arrow().to_pandas()
 
     def save(self, path: str | Path) -> None:
@@ -244,13 +243,13 @@ class SyntheticTable:
         target.write_bytes(self.to_bytes("parquet" if target.suffix == ".parquet" else "csv"))
 
     def to_bytes(self, form: str) -> bytes:
-        """The table as the content of a ``"parquet"`` or ``"csv"`` file."""
+        """Return the table as the content of a ``"parquet"`` or ``"csv"`` file."""
         return table_bytes(self.to_arrow(), form)
 
     def sql(self, query: Query) -> Any:
-        """The answer to ordinary SQL about the synthetic table, as an Arrow table: free, and without intervals.
+        """Answer ordinary SQL about the synthetic table, as an Arrow table: free, and without intervals.
 
-        Its metadata has a note that noise has an interval only where a marginal was measured; see :meth:`marginal`.
+        The metadata of the result has a note that intervals exist only for measured marginals; see :meth:`marginal`.
         """
         found = query_public(query_text(query, "query"), {self.name: self.to_arrow()})
         return found.replace_schema_metadata({**(found.schema.metadata or {}), b"note": BANNER.encode()})
@@ -258,11 +257,11 @@ class SyntheticTable:
     # -- counts
 
     def marginal(self, columns: Sequence[str], *, confidence: str | float = "0.95") -> Any:
-        """Counts of all combinations of values of some columns, as an Arrow table.
+        """Return counts of all combinations of values of some columns, as an Arrow table.
 
-        ``model`` is the model's count. Where these columns were measured together, alone or with others, ``measured``
-        is the noisy count and the true count lies between ``low`` and ``high`` with the confidence, each by itself;
-        elsewhere, and for rare values that were counted together, the three are NULL, because nothing is promised.
+        ``model`` is the model's count. Where one measured marginal has all these columns, ``measured`` is the noisy
+        count, and each true count individually lies between ``low`` and ``high`` with probability ``confidence``;
+        elsewhere, and for rare values that were counted together, the three are NULL, because there is no guarantee.
         """
         pa = load_arrow()
 
@@ -290,12 +289,12 @@ class SyntheticTable:
         return pa.table(made)
 
     def plot(self, *columns: str, confidence: str | float = "0.95", path: str | Path | None = None) -> Any:
-        """Counts of some columns, as an Altair chart: the model as bars, what was measured as points with intervals.
+        """Return an Altair chart of counts by some columns: the model as bars, noisy counts as points with intervals.
 
         Args:
-            columns: one or two, or as many as can be read.
-            confidence: of the intervals, which hold the true counts, each by itself.
-            path: of a file to write.
+            columns: names of one or two columns; more are hard to read.
+            confidence: probability with which each interval individually holds its true count.
+            path: path of a file to write; by default none.
         """
         table = self.marginal(columns, confidence=confidence)
         title = f"{self.name}: the model (bars) and what was measured, {float(confidence):.0%} intervals"
@@ -305,7 +304,7 @@ class SyntheticTable:
         return count_chart(table, names, count="measured", model="model", title=title, path=path)
 
     def _noisy(self, names: tuple[str, ...]) -> NoisyMarginal | None:
-        """The noisy counts by some columns with the least noise, from any marginal that has them."""
+        """Return noisy counts by some columns, from the measured marginal that gives the least noise; else None."""
         able = []
         for each in self.measured:
             if set(names) <= set(each.columns):
@@ -314,7 +313,7 @@ class SyntheticTable:
                 able.append((each.stddev * math.sqrt(cells), each))
         if not able:
             return None
-        # Values that are counted by themselves come before less noise.
+        # A marginal without groups of rare values comes before one with less noise.
         stddev, best = min(able, key=lambda pair: (bool(pair[1].pools), pair[0]))
         others = tuple(axis for axis, name in enumerate(best.columns) if name not in names)
         left = [name for name in best.columns if name in names]
@@ -350,7 +349,7 @@ class SyntheticTable:
     # -- quality
 
     def quality(self) -> tuple[MarginalQuality, ...]:
-        """For each marginal that was measured, how far the model is from it; made of what was paid for alone."""
+        """Return the distance of the model from each measured marginal; post-processing, free."""
         found = []
         expected = self.model.marginals([noisy.columns for noisy in self.measured])
         for noisy in self.measured:
@@ -363,17 +362,17 @@ class SyntheticTable:
         return tuple(found)
 
     def best_quality(self) -> tuple[MarginalQuality, ...]:
-        """One line for each set of columns that was measured: of several measurements that with the least noise."""
+        """Return the quality of each measured set of columns once: that of its measurement with the least noise."""
         found: dict[tuple[str, ...], list[MarginalQuality]] = {}
         for each in self.quality():
             found.setdefault(each.columns, []).append(each)
         return tuple(replace(min(group, key=lambda each: each.stddev), times=len(group)) for group in found.values())
 
     def beyond_independence(self) -> tuple[float, float] | None:
-        """Distance of the measured marginals of several columns from independent columns, and what chance makes of it.
+        """Return the mean distance of measured marginals from independent columns, and that expected by chance.
 
-        Chance is the noise and the draw of the rows. Both are shares of the rows, means over the marginals; None where
-        columns were measured individually.
+        Chance means the noise and the sampling of the rows. Both are shares of rows, means over the marginals of two or
+        more columns; None where all columns were measured individually.
         """
         several = [each for each in self.measured if len(each.columns) > 1]
         if not several:
@@ -386,7 +385,7 @@ class SyntheticTable:
                 apart = np.multiply.outer(apart, single[(name,)] / total)
             expected = pool(apart * total, each.pools)
             distance = float(np.abs(expected - each.counts).sum())
-            # Rows of independent columns are not evenly spread either: about as a Poisson number in each cell.
+            # Counts of independent columns vary too: about like a Poisson variable in each cell.
             alone = np.sqrt((each.noise.mean_size * each.stddev) ** 2 + 2 / math.pi * np.maximum(expected, 0))
             found.append((distance / 2 / total, float(alone.sum()) / 2 / total))
         seen, chance = np.mean(found, axis=0)
@@ -394,14 +393,14 @@ class SyntheticTable:
 
     @property
     def not_measured(self) -> tuple[tuple[str, str], ...]:
-        """Pairs of columns about which nothing is promised."""
+        """Return the pairs of columns that no measured marginal contains, so that their counts have no guarantee."""
         known = [frozenset(each.columns) for each in self.measured]
         names = list(self.columns)
         pairs = [(a, b) for place, a in enumerate(names) for b in names[place + 1 :] if not {a, b} <= self.outer]
         return tuple(pair for pair in pairs if not any({*pair} <= each for each in known))
 
     def report(self) -> str:
-        """The quality in words: measured marginals, the model's distance, and what was not measured."""
+        """Return a text about quality: measured marginals, the model's distance from them, and pairs not measured."""
         lines = [f"{self.name}: {self.rows:,} rows drawn from a model of about {self.model.total:,.0f}"]
         for each in (quality := self.best_quality()):
             often = "" if each.times == 1 else f" {each.times} times"
@@ -445,11 +444,11 @@ class SyntheticTable:
     # -- files of models
 
     def save_model(self, path: str | Path) -> None:
-        """Write the model and what was measured to a file, for :meth:`load_model`: numbers and texts, no code."""
+        """Write the model and the noisy marginals to a file, for :meth:`load_model`: numbers and texts, no code."""
         Path(path).write_bytes(self.model_bytes())
 
     def model_bytes(self) -> bytes:
-        """The content of the file of :meth:`save_model`."""
+        """Return the content of the file that :meth:`save_model` writes."""
         head = {
             "format": _FORMAT,
             "version": 1,
@@ -474,20 +473,20 @@ class SyntheticTable:
 
     @classmethod
     def load_model(cls, path: str | Path) -> SyntheticTable:
-        """The table that :meth:`save_model` wrote; without a charge and a receipt.
+        """Read the table that :meth:`save_model` wrote; it has no charge and no receipt.
 
         Raises:
-            InputError: the file is another, or not whole.
+            InputError: the file is no model of a synthetic table, or is incomplete.
         """
         with reading_model():
             return cls.from_model_bytes(Path(path).read_bytes())
 
     @classmethod
     def from_model_bytes(cls, content: bytes) -> SyntheticTable:
-        """The table of the content of a file; everything in it is checked, because it may come from anywhere.
+        """Parse the content of a model file; all of it is validated, because it may come from an untrusted source.
 
         Raises:
-            ValueError, KeyError, TypeError: the content is of another form.
+            ValueError, KeyError, TypeError: the content has another format.
         """
         text, *arrays = arrays_of(content)
         head = json.loads(text.tobytes())
@@ -528,7 +527,7 @@ class SyntheticTable:
 
 @contextmanager
 def reading_model() -> Iterator[None]:
-    """Say that a file is no model where its content is of another form."""
+    """Turn errors of parsing a model file into an InputError that says the file is no model."""
     try:
         yield
     except FileNotFoundError:
@@ -538,7 +537,7 @@ def reading_model() -> Iterator[None]:
 
 
 def arrays_of(content: bytes) -> list[NDArray[Any]]:
-    """The arrays of a file, in order; one that would be larger than a model can be is not unpacked."""
+    """Return the arrays of an ``.npz`` file, in order; refuse to unpack more bytes than a model can have."""
     with zipfile.ZipFile(io.BytesIO(content)) as packed:
         if sum(each.file_size for each in packed.infolist()) > _MOST_BYTES:
             raise ValueError
@@ -547,7 +546,7 @@ def arrays_of(content: bytes) -> list[NDArray[Any]]:
 
 
 def _checked(table: NDArray[Any], least: float = -1e300) -> NDArray[np.float64]:
-    """A table of numbers; NaN and infinity stand nowhere, but minus infinity in the logarithm of what cannot be."""
+    """Return an array as doubles; refuse NaN, +∞ and values below ``least`` (-∞ where log-potentials may be -∞)."""
     if table.dtype.kind not in "fiu":
         raise ValueError
     values = np.asarray(table, dtype=np.float64)
@@ -567,10 +566,10 @@ def _percent(share: float) -> str:
 
 
 def checked_rows(rows: object) -> int:
-    """A number of rows that may be drawn.
+    """Return ``rows`` if that number of rows may be drawn.
 
     Raises:
-        InputError: it is none.
+        InputError: it is no whole number from 1 to the maximum.
     """
     if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= MOST_ROWS:
         raise InputError("rows", f"must be a whole number from 1 to {MOST_ROWS:,}, or left out")
@@ -604,14 +603,14 @@ Places = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class StarLayout:
-    """Keys and columns by which two synthetic tables belong together.
+    """Keys and columns that join two synthetic tables.
 
     Args:
-        number: the column of persons that says how many rows they have in the other table.
-        outer: names of the columns of persons beside rows of the other table.
-        most: rows of one person.
-        keys: the column of each table by which they are joined.
-        whole: of each, whether its values are whole numbers, or texts.
+        number: column of persons that holds their number of rows in the second table.
+        outer: names in the second table's model of the columns of persons, by column.
+        most: largest number of rows of one person.
+        keys: join column of each table.
+        whole: whether the values of each join column are integers; else they are texts.
     """
 
     number: str
@@ -629,12 +628,12 @@ class StarLayout:
 
 
 class SyntheticStar:
-    """A synthetic table of persons and one of their rows, with the charge and the receipt of both.
+    """A synthetic table of persons and a synthetic table of their rows, with the charge and the receipt of both.
 
     Args:
-        persons: model and measurements of the table with a row for each person; it counts the rows of each.
-        others: model and measurements of the other table, beside the columns of persons.
-        layout: how they belong together.
+        persons: model and measurements of the table with one row per person, with each person's number of rows.
+        others: model and measurements of the second table, joined with the columns of persons.
+        layout: keys and columns that join the tables.
     """
 
     charge: Entry
@@ -659,28 +658,28 @@ class SyntheticStar:
 
     @property
     def tables(self) -> tuple[SyntheticTable, SyntheticTable]:
-        """The two tables: persons, then their rows."""
+        """The two tables: persons, then rows of persons."""
         return self.persons, self.others
 
     @property
     def names(self) -> tuple[str, str]:
-        """Names of the two tables, for queries."""
+        """Names of the two tables in queries."""
         return self.persons.name, self.others.name
 
     # -- rows
 
     def to_arrow(self) -> dict[str, Any]:
-        """Both tables by name, with bits that follow from the release: the same for every process."""
+        """Return both tables by name, drawn with a seed from the receipt: the same rows in every process."""
         return self._tables
 
     @cached_property
     def _tables(self) -> dict[str, Any]:
-        # From a file there is no receipt; then bits are fresh.
+        # A model from a file has no receipt; then the seed is random.
         receipt = getattr(self, "receipt", None)
         return self._drawn(self.rows, None if receipt is None else ExpandedShares(receipt.signature))
 
     def sample(self, rows: int) -> dict[str, Any]:
-        """Two more Arrow tables of the models, with so many persons; free."""
+        """Draw two more Arrow tables from the models, with ``rows`` persons; free."""
         return self._drawn(rows, None)
 
     def repeatable_tables(self) -> dict[str, Any]:
@@ -698,7 +697,7 @@ class SyntheticStar:
         known |= {outer: drawn[name] for name, outer in layout.outer.items()}
         beside = {name: places for name, places in known.items() if name in model.sizes}
         found, able = model.sample_beside({name: places[owner] for name, places in beside.items()}, shares)
-        # A rule may leave nothing for some person; then there is no such row.
+        # A rule may make all rows of some person impossible; these rows are left out.
         owner, found = owner[able], {name: places[able] for name, places in found.items()}
         told = [name for name in self.persons.columns if name != number]
         own = [name for name in self.others.columns if name not in known]
@@ -707,14 +706,14 @@ class SyntheticStar:
             self.persons.name: self.persons.shown(drawn, told, shares),
             self.others.name: self.others.shown(found, own, shares),
         }
-        # Keys are numbers in an order of their own, so that the place of a row says nothing about its values.
+        # Keys are numbers in random order, so that the position of a row is independent of its values.
         mixed = np.argsort(draw(rows), kind="stable") + 1
         for name, column, whole, keys in zip(self.names, layout.keys, layout.whole, (mixed, mixed[owner]), strict=True):
             made[name] = made[name].add_column(0, column, [_keys(keys, whole=whole)])
         return made
 
     def save(self, folder: str | Path, form: str = "parquet") -> list[Path]:
-        """Write both tables into a folder, as Parquet or CSV files of their names."""
+        """Write both tables into a folder, as Parquet or CSV files named after them."""
         if form not in ("parquet", "csv"):
             raise InputError("form", "must be parquet or csv")
         target = Path(folder)
@@ -726,7 +725,7 @@ class SyntheticStar:
         return written
 
     def save_model(self, path: str | Path) -> None:
-        """Write both models and what was measured to a file, for :meth:`load_model`: numbers and texts, no code."""
+        """Write both models and the noisy marginals to a file, for :meth:`load_model`: numbers and texts, no code."""
         layout = self._layout
         head = {
             "format": _STAR_FORMAT, "version": 1, "number": layout.number, "outer": dict(layout.outer),
@@ -738,10 +737,10 @@ class SyntheticStar:
 
     @classmethod
     def load_model(cls, path: str | Path) -> SyntheticStar:
-        """The tables that :meth:`save_model` wrote; without a charge and a receipt.
+        """Read the tables that :meth:`save_model` wrote; they have no charge and no receipt.
 
         Raises:
-            InputError: the file is another.
+            InputError: the file is no model of two synthetic tables.
         """
         with reading_model():
             head, persons, others = (part.tobytes() for part in arrays_of(Path(path).read_bytes()))
@@ -754,7 +753,7 @@ class SyntheticStar:
             tables = SyntheticTable.from_model_bytes(persons), SyntheticTable.from_model_bytes(others)
             if len(tables[0].columns.get(layout.number, ())) != layout.most + 1 or not 1 <= layout.most <= MOST_ROWS:
                 raise ValueError
-            # A person's values are those beside the person's rows; keys are columns that are in neither model.
+            # The persons' columns have the same values in both models; keys are columns of neither model.
             beside = {layout.number: layout.number, **outer}
             widths = [{name: len(values) for name, values in table.columns.items()} for table in tables]
             if any(widths[1].get(other, widths[0][name]) != widths[0][name] for name, other in beside.items()):
@@ -766,22 +765,22 @@ class SyntheticStar:
             return cls(*tables, layout)
 
     def to_bytes(self, form: str, table: str) -> bytes:
-        """One of the tables as the content of a ``"parquet"`` or ``"csv"`` file."""
+        """Return one of the tables as the content of a ``"parquet"`` or ``"csv"`` file."""
         if table not in self.names:
             raise InputError("table", f"must be one of {', '.join(self.names)}")
         return table_bytes(self.to_arrow()[table], form)
 
     def sql(self, query: Query) -> Any:
-        """The answer to ordinary SQL about both tables, as an Arrow table: free, and without intervals."""
+        """Answer ordinary SQL about both tables, as an Arrow table: free, and without intervals."""
         found = query_public(query_text(query, "query"), self.to_arrow())
         return found.replace_schema_metadata({**(found.schema.metadata or {}), b"note": BANNER.encode()})
 
     def report(self) -> str:
-        """The quality of both in words: measured marginals, the distance of the models, and what was not measured."""
+        """Return a text about the quality of both tables; see :meth:`SyntheticTable.report`."""
         return f"{self.persons.report()}\n{self.others.report()}"
 
     def __getitem__(self, table: str) -> SyntheticTable:
-        """Model, measurements and quality of one of the tables."""
+        """Return one of the tables, with its model, measurements and quality."""
         found: Mapping[str, SyntheticTable] = {self.persons.name: self.persons, self.others.name: self.others}
         if table not in found:
             raise InputError("table", f"must be one of {', '.join(found)}")
@@ -792,7 +791,7 @@ class SyntheticStar:
 
 
 def _keys(numbers: Any, *, whole: bool) -> Any:
-    """Made-up keys of the kind that the column has: numbers, or texts."""
+    """Return artificial keys of the column's type: integers, or texts."""
     pa = load_arrow()
 
     if whole:

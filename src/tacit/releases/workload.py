@@ -40,12 +40,12 @@ from tacit.synth.workload_plan import WorkloadPlan, plan_workload
 
 _FORMAT: Final = "tacit-workload"
 _LABEL: Final = "workload of "
-#: Entries of matrices that the ledger keeps with a workload; with larger ones it is not listed and read again by place.
+#: Largest number of matrix entries stored in the ledger with a workload; a larger workload is not listed as a release.
 _MOST_TOLD: Final = 100_000
 
 
 class WorkloadAnswer(WorkloadEstimates):
-    """Estimates of a workload, the charge for them and the receipt."""
+    """Estimates of a workload, with the charge and the receipt."""
 
     charge: Entry
     receipt: Receipt
@@ -56,13 +56,13 @@ class WorkloadAnswer(WorkloadEstimates):
 
 @dataclass(frozen=True)
 class WorkloadQuote:
-    """Errors and price of a workload before anything runs; ``str`` for people.
+    """Errors and cost of a workload before it runs; ``str`` for people.
 
     Args:
         plan: the measurements and the variance of every answer.
-        guarantee: what the account would be charged.
-        bounding: how much of one unit counts, in words.
-        confidence: of the intervals.
+        guarantee: guarantee that the account would be charged.
+        bounding: description of the contribution bound of one unit.
+        confidence: confidence of the intervals.
     """
 
     plan: WorkloadPlan
@@ -100,7 +100,7 @@ class WorkloadQuote:
 
 @dataclass(frozen=True)
 class _Priced:
-    """A workload with the rows it reads, its plan and its price."""
+    """A workload with the rows it reads, its plan and its cost."""
 
     counts: MarginalCounts
     plan: WorkloadPlan
@@ -111,7 +111,7 @@ class _Priced:
 
     @property
     def mechanisms(self) -> list[dict[str, Any]]:
-        """Lines about all measurements, as the ledger keeps them."""
+        """Lines about all measurements, as the ledger stores them."""
         return quoted(about_measurements(self.plan.measurements))
 
     @property
@@ -120,19 +120,19 @@ class _Priced:
 
     @property
     def delta(self) -> Fraction | None:
-        """The delta at which an epsilon is meant, which the project may state otherwise later; None for none."""
+        """Delta that belongs to a stated epsilon, stored because the project may change it later; None for none."""
         return meant_delta(self.terms) if self.terms.currency == "epsilon" else None
 
     @property
     def text(self) -> str:
-        """Canonical text of the rows and of what is asked of them."""
+        """Canonical text of the rows and of the workload."""
         return canonical([self.counts.text, self.asked])
 
 
 def quote_workload(
     context: CuratorContext, source: str, workload: Workload, options: Mapping[str, Any]
 ) -> WorkloadQuote:
-    """Errors and price; see :meth:`tacit.curator.curator.Curator.explain_workload`."""
+    """Return errors and cost; see :meth:`tacit.curator.curator.Curator.explain_workload`."""
     with hide_internal_errors():
         priced = _price(context, source, workload, options)
         return WorkloadQuote(priced.plan, priced.guarantee, priced.counts.bounding, priced.terms.confidence)
@@ -154,10 +154,10 @@ def answer_workload(
         context: ledger, engine and metadata.
         source: a table, or a SELECT of rows.
         workload: the queries.
-        options: the price.
-        caller: who asks.
-        departure: decides when the outcome may become known, for callers who must not see how long it took.
-        under: position of the charge that has paid for it already; None to charge it.
+        options: cost and options of queries that apply to workloads.
+        caller: analyst and idempotency key.
+        departure: decides when the outcome may become known, for callers who must not learn the run time.
+        under: ledger position of the charge that has paid for it already; None to charge it.
     """
     with hide_internal_errors():
         priced = _price(context, source, workload, options)
@@ -173,7 +173,7 @@ def answer_workload(
             "groups": f"public: all combinations of values of {', '.join(counts.sizes)}",
             "mechanisms": mechanisms,
         }
-        # With these the answers can be read again from the ledger alone, for nothing.
+        # From these the answers can be read again with the ledger alone, at no cost.
         stated = stated_options(options if priced.delta is None else {**options, "delta": priced.delta})
         told = {"source": source, "parts": workload_to_plain(workload), "options": stated}
         kept = (
@@ -193,7 +193,7 @@ def answer_workload(
             raw = counts.count(context, priced.sets, seconds=None if departure is None else departure.seconds)
             return [measurement.release(raw.__getitem__) for measurement in plan.measurements]
 
-        # Integers are read by what was measured, so that with another strategy or other noise it is another release.
+        # Stored integers are read by the measurements, so that another strategy or noise makes it another release.
         version = context.version(counts.tables())
         repeat = [_FORMAT, text, context.catalog.digest, priced.relation.value, repr(priced.guarantee), repr(version),
                   mechanisms]  # fmt: skip
@@ -216,7 +216,7 @@ def _answer(priced: _Priced, outcome: Outcome, charge: Entry) -> WorkloadAnswer:
 
 
 def stated_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that were stated, as the ledger keeps them."""
+    """Return the stated options as the ledger stores them."""
     return {
         name: value if isinstance(value, int) else str(value) for name, value in options.items() if value is not None
     }
@@ -246,22 +246,22 @@ def _price(
     options: Mapping[str, Any],
     measured: Sequence[Any] | None = None,
 ) -> _Priced:
-    """A workload with its price.
+    """Return a workload with its rows, plan and cost.
 
     Args:
-        context: of the curator.
+        context: context of the curator.
         source: a table, or a SELECT of rows.
         workload: the queries.
-        options: the price.
-        measured: lines about the measurements of a stored release, whose noise is read; None for the noise with the
-            least root-mean-square error, which is a function of public sizes and the price.
+        options: cost and options of queries that apply to workloads.
+        measured: lines about the measurements of a stored release, which state its noise; None for the noise with the
+            least root-mean-square error, which is a function of public sizes and the cost.
     """
     if not isinstance(workload, Workload):
         raise InputError("workload", f"must be a tacit.Workload, not {type(workload).__name__}")
     if not isinstance(source, str):
         raise InputError("source", f"must be the name of a table or a SELECT of rows, not {type(source).__name__}")
     request = Request.of("", options)
-    # Columns are named as SQL compares them.
+    # Column names are case-insensitive, as in SQL.
     lower = workload.renamed({name: name.lower() for name in workload.columns})
     counts = countable_rows(context, source, lower.columns, max_rows=request.stated_rows)
     relation = context.catalog.population(counts.population).relation
@@ -279,16 +279,16 @@ def _price(
 
 
 def noisy_to_text(noisy: Sequence[NDArray[np.int64]]) -> str:
-    """The text of released integers that the ledger keeps."""
+    """Return released integers as the text that the ledger stores."""
     vectors = [" ".join(map(str, each.ravel().tolist())) for each in noisy]
     return canonical({"format": _FORMAT, "version": 1, "noisy": vectors})
 
 
 def noisy_from_text(text: str, measurements: Sequence[CountMeasurement]) -> list[NDArray[np.int64]]:
-    """The integers that :func:`noisy_to_text` wrote.
+    """Read the integers that :func:`noisy_to_text` wrote.
 
     Raises:
-        InternalError: the text is of another form, or does not fit the measurements.
+        InternalError: the text has another format, or does not fit the measurements.
     """
     content = json.loads(text)
     if content.get("format") != _FORMAT or content.get("version") != 1:
@@ -388,7 +388,7 @@ class WorkloadKind(ReleaseKind[WorkloadRequest, WorkloadAnswer]):
         )
 
     def numbers(self, made: WorkloadAnswer) -> Iterable[tuple[str, Any, Any, Any]]:
-        """Every answer."""
+        """Yield description, value and interval of every answer."""
         for table in made.tables():
             for labels, found in table.rows():
                 where = (

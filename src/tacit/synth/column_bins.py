@@ -1,11 +1,10 @@
 """Bins of bounded columns: equal by a public rule, or by quantiles that were measured; NULL may be a value of its own.
 
-A bin is known by where it begins, in steps of the column: integers in ones, dates in days, decimals and doubles in
-their steps. A place is the number of a value in the model: 0 is NULL where that counts, and then bins follow.
+A bin is represented by its first value, in steps of the column: 1 for integers, days for dates, the column's own step
+for decimals and doubles. A place is the index of a value in the model: 0 for NULL where NULL counts, then the bins.
 
 *Edges by private quantiles.* The counts of a grid are measured with sums over runs of 4, 16, 64, … cells, so that
-cumulative counts have little noise. Edges are read off the cumulative counts: post-processing, which never sees an
-exact count.
+cumulative counts have little noise. Edges are computed from the noisy cumulative counts: post-processing.
 
 Proof: ``bin_edges.proof.md``.
 """
@@ -32,12 +31,12 @@ from tacit.query.catalog import Column
 from tacit.query.types import Kind
 from tacit.synth.strategy import DenseStrategy, tree_strategy
 
-#: Columns with more values than this are put into so many bins.
+#: Columns with more values than the first number are put into the second number of bins.
 _MOST_VALUES: Final = 64
 _BINS: Final = 32
-#: Cells of the grid on which quantiles are measured.
+#: Number of cells of the grid on which quantiles are measured.
 _GRID: Final = 1_024
-#: Characters of a number in a statement.
+#: Largest number of digits of a number in an SQL statement.
 _LONGEST: Final = 60
 _DIGITS: Final = re.compile(r"-?[0-9]{1,400}(\.[0-9]{1,1100})?")
 _EPOCH: Final = datetime.date(1970, 1, 1).toordinal()
@@ -48,14 +47,14 @@ class ColumnBins(ABC):
     """Bins of a column.
 
     Args:
-        low: first value: of integers itself, of decimals and doubles in steps, of dates the number of the day.
-        high: last value, likewise.
+        low: first value: an integer, a number of steps (decimals, doubles), or the ordinal of a date.
+        high: last value, in the same unit.
     """
 
     low: int
     high: int
 
-    # Given by the forms below: kind of the column, its step as text, and whether NULL is a value of its own.
+    # Set by subclasses: kind of the column, its step as text, and whether NULL counts as a value.
     kind = Kind.INTEGER.value
     step = "1"
     nulls = False
@@ -63,33 +62,33 @@ class ColumnBins(ABC):
     @property
     @abstractmethod
     def starts(self) -> NDArray[np.int64]:
-        """Where each bin begins, in steps."""
+        """First value of each bin, in steps."""
 
     @abstractmethod
     def _numbered(self, name: str) -> str:
-        """SQL that numbers the bins of a column from 0 on."""
+        """Return SQL for the bin number of a value, from 0 on."""
 
     def expression(self, name: str) -> str:
-        """SQL that numbers the values of the model: bins from 0 on, and NULL as -1 where it counts."""
+        """Return SQL for the number of a value: its bin from 0 on, or -1 for NULL where NULL counts."""
         read = self._numbered(name)
         return f"CASE WHEN {name} IS NULL THEN -1 ELSE {read} END" if self.nulls else read
 
     @property
     def numbers(self) -> range:
-        """Every number that :meth:`expression` gives to a value that counts."""
+        """All numbers that :meth:`expression` returns for values that count."""
         return range(-1 if self.nulls else 0, len(self.starts))
 
     @property
     def single(self) -> bool:
-        """Whether every bin is one value."""
+        """Whether every bin holds a single value."""
         starts = self.starts
         return len(starts) == self.high - self.low + 1
 
     def drawn(self, places: NDArray[np.int64], shares: NDArray[np.float64]) -> Any:
-        """Values spread evenly over bins, as an Arrow array of the column's own type."""
+        """Return values drawn uniformly within bins, as an Arrow array of the column's type."""
         pa = load_arrow()
 
-        # A file of a model may say that there are more places than bins.
+        # A model read from a file may have more places than bins.
         starts, at = self.starts, np.clip(places - self.nulls, 0, len(self.starts) - 1)
         ends = [*starts[1:].tolist(), self.high + 1]
         wide = np.array([end - begin for begin, end in zip(starts.tolist(), ends, strict=True)])[at]
@@ -105,7 +104,7 @@ class ColumnBins(ABC):
         step = Fraction(self.step)
         if self.kind == Kind.DOUBLE.value:
             return pa.array(steps * float(step.numerator) / float(step.denominator), mask=missing)
-        # The type follows from the bounds, so that it is the same for all rows that are ever drawn.
+        # The type is a function of the bounds, so that it is the same for all rows ever drawn.
         scale = len(decimal_of(step).partition(".")[2])
         digits = len(str(math.floor(max(abs(self.low), abs(self.high)) * step))) + scale
         distinct, back = np.unique(steps, return_inverse=True)
@@ -115,7 +114,7 @@ class ColumnBins(ABC):
         return listed.take(pa.array(back, mask=missing))
 
     def place(self, value: Any) -> int | None:
-        """The place of a value; None where it is beyond the bounds or of another kind."""
+        """Return the place of a value; None if it is outside the bounds or of another type."""
         if value is None:
             return 0 if self.nulls else None
         value = self._read(value)
@@ -124,7 +123,7 @@ class ColumnBins(ABC):
             return None
         if not dated and (not isinstance(value, int | float | Decimal | Fraction) or not math.isfinite(value)):
             return None
-        # A double is the decimal number that it is written as, like the bounds.
+        # A double stands for its shortest decimal text, as the bounds do.
         exact = Fraction(value.toordinal()) if dated else _written(value) / Fraction(self.step)
         steps = math.floor(exact)
         if steps != exact and self.kind != Kind.DOUBLE.value:
@@ -134,7 +133,7 @@ class ColumnBins(ABC):
         return int(np.searchsorted(self.starts, steps, side="right")) - 1 + self.nulls
 
     def _read(self, value: Any) -> Any:
-        """A date or a number with a point that was written as text, as JSON and the ledger have them."""
+        """Parse a date or a decimal number from text, as JSON and the ledger store them."""
         if isinstance(value, str) and self.kind == Kind.DATE.value:
             with suppress(ValueError):
                 return datetime.date.fromisoformat(value)
@@ -144,7 +143,7 @@ class ColumnBins(ABC):
         return value
 
     def label(self, place: int) -> str:
-        """A value of the model in words."""
+        """Return the text of a place: a value, or the first and last value of a bin."""
         if place < self.nulls:
             return "NULL"
         starts = self.starts
@@ -159,7 +158,7 @@ class ColumnBins(ABC):
         return told[0] if told[0] == told[1] else " to ".join(told)
 
     def _text(self, steps: int) -> str:
-        """A value as SQL."""
+        """Return a value, given in steps, as an SQL literal."""
         if self.kind == Kind.DATE.value:
             return f"DATE '{datetime.date.fromordinal(steps)}'"
         return f"({decimal_of(steps * Fraction(self.step))})"
@@ -167,15 +166,15 @@ class ColumnBins(ABC):
 
 @dataclass(frozen=True)
 class EqualBins(ColumnBins):
-    """Equal bins by a public rule: from ``low`` on, each ``width`` wide, up to ``high``.
+    """Bins of equal width by a public rule: from ``low`` on, each ``width`` wide, up to ``high``.
 
     Args:
         low: first value, in steps.
-        high: last value, likewise.
-        width: values of a bin.
-        kind: of the column.
-        step: by which values of decimals and doubles are counted, a fraction as text.
-        nulls: whether NULL is a value of its own.
+        high: last value, in steps.
+        width: number of values of a bin.
+        kind: kind of the column's type.
+        step: unit of decimals and doubles, a fraction as text.
+        nulls: whether NULL counts as a value.
     """
 
     width: int
@@ -185,10 +184,10 @@ class EqualBins(ColumnBins):
 
     @classmethod
     def of(cls, column: Column, *, nulls: bool = False) -> EqualBins | None:
-        """The bins of a column; None where it has few values, each for itself, or no bounds.
+        """Return the bins of a column; None where it has no bounds, or few values that need no bins.
 
-        Integers and dates have 32 bins where they have more than 64 values. Decimals are counted in their steps,
-        doubles in a power of ten that their bounds are multiples of and that is at most 1/2048 of their range.
+        Integers and dates have 32 bins where they have more than 64 values. The unit of decimals is their step, the
+        unit of doubles a power of ten of which the bounds are multiples and that is at most 1/2048 of their range.
 
         Raises:
             InputError: no value of a decimal column is between its bounds, or bounds have too many digits.
@@ -222,7 +221,7 @@ class EqualBins(ColumnBins):
 
     @classmethod
     def grid_of(cls, column: Column) -> EqualBins | None:
-        """The fine bins in which quantiles of a column are measured; None where each value has a bin by itself."""
+        """Return the fine bins on which a column's quantiles are measured; None where each bin holds one value."""
         found = cls.of(column)
         if found is None or found.width == 1:
             return None
@@ -230,7 +229,6 @@ class EqualBins(ColumnBins):
 
     @property
     def starts(self) -> NDArray[np.int64]:
-        """Equal steps."""
         return np.array(range(self.low, self.high + 1, self.width), dtype=np.int64)
 
     def _numbered(self, name: str) -> str:
@@ -238,8 +236,8 @@ class EqualBins(ColumnBins):
             return f"CASE WHEN {name} THEN 1 ELSE 0 END"
         wide = str(self.width) if self.kind == Kind.DATE.value else decimal_of(self.width * Fraction(self.step))
         number = f"FLOOR(({name} - {self._text(self.low)}) / {wide})"
-        # A value beyond the bounds has no number, and its row does not count: not that of the last bin, where bounds
-        # end inside it, nor -1, which is NULL.
+        # A value outside the bounds has no number, and its row does not count: the number is neither that of the last
+        # bin, in which the upper bound may lie, nor -1, which is NULL.
         beyond = self.kind == Kind.DOUBLE.value or (self.high + 1 - self.low) % self.width
         inside = [f"{name} >= {self._text(self.low)}"] * self.nulls
         inside += [f"{name} <= {self._text(self.high)}"] * bool(beyond)
@@ -248,15 +246,15 @@ class EqualBins(ColumnBins):
 
 @dataclass(frozen=True)
 class QuantileBins(ColumnBins):
-    """Bins that begin where measured quantiles are: about as many rows in each.
+    """Bins between measured quantiles, with about equal numbers of rows.
 
     Args:
         low: first value, in steps.
-        high: last value, likewise.
-        begin: where each bin begins; made of released numbers.
-        kind: of the column.
-        step: by which values are counted, a fraction as text.
-        nulls: whether NULL is a value of its own.
+        high: last value, in steps.
+        begin: first value of each bin, in steps; computed from released numbers.
+        kind: kind of the column's type.
+        step: unit of values, a fraction as text.
+        nulls: whether NULL counts as a value.
     """
 
     begin: tuple[int, ...]
@@ -266,17 +264,16 @@ class QuantileBins(ColumnBins):
 
     @classmethod
     def on(cls, grid: EqualBins, cells: tuple[int, ...], *, nulls: bool) -> QuantileBins:
-        """Bins that begin at some cells of a grid, of which 0 is the first."""
+        """Return bins that begin at the given cells of a grid; the first cell is 0."""
         begin = tuple(int(each) for each in grid.starts[list(cells)])
         return cls(grid.low, grid.high, begin, grid.kind, grid.step, nulls)
 
     @property
     def starts(self) -> NDArray[np.int64]:
-        """As they were found."""
         return np.array(self.begin, dtype=np.int64)
 
     def _numbered(self, name: str) -> str:
-        # Values beyond the bounds have no number, and their rows do not count.
+        # Values outside the bounds have no number, and their rows do not count.
         inside = f"{name} >= {self._text(self.low)} AND {name} <= {self._text(self.high)}"
         parts = [f"WHEN {name} < {self._text(at)} THEN {number}" for number, at in enumerate(self.begin[1:])]
         last = len(self.begin) - 1
@@ -286,11 +283,11 @@ class QuantileBins(ColumnBins):
 
 @dataclass(frozen=True)
 class FoundValues(ColumnBins):
-    """Values of a text that were found privately; NULL stands for NULL and for all others.
+    """Values of a text column found by private selection; NULL stands for NULL and for all other values.
 
     Args:
         low: 0.
-        high: number of values less 1.
+        high: number of values minus 1.
         texts: the values.
     """
 
@@ -327,12 +324,12 @@ class FoundValues(ColumnBins):
 
 
 def bins_to_plain(bins: ColumnBins) -> dict[str, Any]:
-    """Bins as JSON."""
+    """Return bins as JSON."""
     return {name: list(each) if isinstance(each, tuple) else each for name, each in asdict(bins).items()}
 
 
 def bins_from_plain(told: Mapping[str, Any]) -> ColumnBins:
-    """The bins that :func:`bins_to_plain` wrote."""
+    """Read the bins that :func:`bins_to_plain` wrote."""
     if "texts" in told:
         return FoundValues(**{**told, "texts": tuple(map(str, told["texts"]))})
     if "begin" in told:
@@ -341,7 +338,7 @@ def bins_from_plain(told: Mapping[str, Any]) -> ColumnBins:
 
 
 def decimal_of(value: Fraction) -> str:
-    """The exact decimal text of a fraction, which has one: steps are decimals, or doubles over a power of two."""
+    """Return the exact decimal text of a fraction; a step has one, as its denominator has only factors 2 and 5."""
     digits = 0
     while (value * 10**digits).denominator != 1:
         digits += 1
@@ -353,12 +350,12 @@ def decimal_of(value: Fraction) -> str:
 
 
 def _written(value: Any) -> Fraction:
-    """A number; of a double the decimal number that it is written as."""
+    """Return a number as a fraction; a double as the decimal number of its shortest text."""
     return Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
 
 
 def _step_of(low: Fraction, high: Fraction) -> Fraction:
-    """The largest power of ten that both bounds are multiples of and that divides what is between into many parts."""
+    """Return the largest power of ten of which both bounds are multiples and that is at most 1/2048 of their range."""
     step = Fraction(10) ** _LONGEST
     least = (high - low) / (_BINS * _MOST_VALUES) or step
     while step > least or (low / step).denominator != 1 or (high / step).denominator != 1:
@@ -368,27 +365,27 @@ def _step_of(low: Fraction, high: Fraction) -> Fraction:
     return step
 
 
-#: The most bins of a column.
+#: Largest number of quantile bins of a column.
 BINS: Final = 32
 _BRANCHES: Final = 4
 
 
 def grid_strategy(size: int) -> DenseStrategy:
-    """Every cell, and sums over runs of 4, 16, 64, … cells up to the whole."""
+    """Return the strategy of all cells and sums over runs of 4, 16, 64, … cells up to the whole."""
     return tree_strategy(size, _BRANCHES)
 
 
 def edges_of(counts: NDArray[np.float64], bins: int = BINS) -> tuple[int, ...]:
-    """Cells at which bins with about equal counts begin, the first of them 0.
+    """Return the cells at which bins with about equal counts begin, the first of them 0.
 
-    A cell with more than its share is a bin by itself, and cells without counts are no bins. There are at most
-    ``bins``: a cell that begins and ends a bin holds two of the quantiles or more.
+    A cell with more than its share is a bin alone, and cells without counts are no bins. There are at most ``bins``
+    bins: a cell that both begins and ends a bin contains at least two quantiles.
 
     >>> edges_of(np.array([0.0, 90, 0, 0, 5, 5]), 4)
     (0, 1, 2)
     """
     sums = np.cumsum(counts)
-    # Noise makes the sums fall here and there: the mean of the closest rising curves above and below.
+    # Noise makes cumulative counts non-monotone: take the mean of the closest monotone curves above and below.
     rising = (np.maximum.accumulate(sums) + np.minimum.accumulate(sums[::-1])[::-1]) / 2
     total = float(rising[-1])
     if not total > 0:
@@ -398,7 +395,7 @@ def edges_of(counts: NDArray[np.float64], bins: int = BINS) -> tuple[int, ...]:
     ends = np.searchsorted(rising, wanted, side="left")
     found = {0}
     for end, times in zip(*np.unique(ends, return_counts=True), strict=True):
-        # The quantile lies in this cell, so that a bin ends with it. One that holds several stands alone.
+        # The quantile lies in this cell, so that a bin ends with it. A cell with several quantiles is a bin alone.
         if times > 1:
             found.add(int(end))
         found.add(int(end) + 1)

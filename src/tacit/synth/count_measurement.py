@@ -1,7 +1,7 @@
 """Noisy measurements of counts: an integer strategy, exact noise, the sensitivity of the two, and their price.
 
 =========== ============================== ========================== ==============================================
-currency    noise on integers              its price adds up as       a selection of ε costs
+currency    noise on integers              its cost adds up as        a selection of ε costs
 =========== ============================== ========================== ==============================================
 ``rho``     discrete Gaussian              ρ = Δ₂²/(2σ²)              ε²/8
 ``mu2``     normal, rounded to integers    μ² = Δ₂²/σ²                the μ² of ε/2-DP
@@ -49,14 +49,14 @@ _LARGEST_VARIANCE: Final = 2.0**80
 
 
 class CountNoise(ABC):
-    """Noise of one currency.
+    """Kind of noise on counts, whose cost is counted in one currency.
 
     Attributes:
-        name: of the currency, as stored releases write it.
-        words: the noise, for people.
-        power: with which power of its price the precision of a measurement grows.
-        norm: 2 where noise follows how far a unit moves a vector in l2, 1 where in l1.
-        mean_size: mean absolute value of the noise over its standard deviation.
+        name: name of the currency in stored releases.
+        words: name of the noise in texts.
+        power: exponent p such that the precision (1/variance) of a measurement grows as cost^p.
+        norm: 2 where noise is calibrated to l2 sensitivity, 1 where to l1 sensitivity.
+        mean_size: ratio of the mean absolute value of the noise to its standard deviation.
     """
 
     name: ClassVar[str]
@@ -68,35 +68,35 @@ class CountNoise(ABC):
 
     @abstractmethod
     def variance(self, price: Fraction, l1: int, l2_squared: int) -> Fraction:
-        """Variance of the noise on each integer of a vector that one unit moves so far, or a bound on it."""
+        """Return (a bound on) the noise variance on each integer of a vector with l1 and squared l2 sensitivity."""
 
     @abstractmethod
     def mechanism(self, price: Fraction, l1: int, l2_squared: int, numbers: int, relation: Relation) -> NoiseMechanism:
-        """The mechanism that a price buys."""
+        """Return the mechanism that has this cost for a vector of these sensitivities."""
 
     @abstractmethod
     def selection_epsilon(self, price: Fraction) -> Fraction:
-        """The largest ε, rounded down, of a selection by the exponential mechanism at a price."""
+        """Return the largest ε, rounded down, of a selection by the exponential mechanism at this cost."""
 
     @abstractmethod
     def event(self, price: Fraction, words: str, relation: Relation) -> Event:
-        """An event of which the price is all that is known."""
+        """Return a privacy event that states the cost alone."""
 
     @abstractmethod
     def factor(self, confidence: Number, least_variance: float) -> float:
-        """Half-width of an interval over the standard deviation of a weighted sum of independent noises.
+        """Return the ratio of an interval's half-width to the standard deviation, for weighted sums of such noise.
 
         Args:
-            confidence: of the interval.
-            least_variance: the least :meth:`variance` among the noises, in integers.
+            confidence: confidence of the interval.
+            least_variance: the smallest :meth:`variance` among the independent noises, in squared integers.
         """
 
     def selection_price(self, epsilon: Fraction) -> Fraction:
-        """Price of a selection of ε."""
+        """Return the cost of a selection with this ε."""
         return self.currency.cost(ExponentialEvent(epsilon), ADD_REMOVE)[self.currency.amounts[0]]
 
     def halved(self, price: Fraction) -> Fraction:
-        """The price at which the standard deviation of the noise is half as large."""
+        """Return the cost at which the standard deviation of the noise is half as large."""
         return price * (4 if self.power == 1 else 2)
 
     def _found(self, epsilon: Fraction, price: Fraction, costs: Callable[[Fraction], Fraction]) -> Fraction:
@@ -173,7 +173,7 @@ class _DiscreteLaplace(CountNoise):
     currency = PURE
 
     def variance(self, price: Fraction, l1: int, l2_squared: int) -> Fraction:  # noqa: ARG002 - l1 alone matters
-        # That of continuous noise of the same scale, which is a little more.
+        # The variance of continuous noise of the same scale, which is slightly larger.
         return 2 * (l1 / price) ** 2
 
     def mechanism(self, price: Fraction, l1: int, l2_squared: int, numbers: int, relation: Relation) -> Laplace:  # noqa: ARG002
@@ -195,35 +195,35 @@ class _DiscreteLaplace(CountNoise):
 DISCRETE_GAUSSIAN: Final = _DiscreteGaussian()
 ROUNDED_GAUSSIAN: Final = _RoundedGaussian()
 DISCRETE_LAPLACE: Final = _DiscreteLaplace()
-#: By name.
+#: Kinds of noise by name.
 COUNT_NOISES: Final = {each.name: each for each in (DISCRETE_GAUSSIAN, ROUNDED_GAUSSIAN, DISCRETE_LAPLACE)}
 
 
 def noise_variance(mechanism: NoiseMechanism) -> Fraction:
-    """Variance of the noise on each integer, before it is rounded to one, as :meth:`CountNoise.factor` reads it."""
+    """Return the noise variance on each integer, before rounding to integers, for :meth:`CountNoise.factor`."""
     return 2 * mechanism.scale**2 if isinstance(mechanism, Laplace) else mechanism.sigma2
 
 
-#: Counts of cells for some columns, in the order of the columns: exact integers that never leave the curator.
+#: Function from columns to their exact cell counts, in the order of the columns; these never leave the curator.
 CountSource = Callable[[tuple[str, ...]], NDArray[np.int64]]
-#: Integers are multiplied until the variance of their noise is this large: a finer grid, the same price.
+#: Integers are scaled up until the variance of their noise is at least this: a finer grid at the same cost.
 _LEAST_VARIANCE: Final = 2**16
 #: The square of a column stays below this, so that sums over a table of 2⁴⁰ rows stay below 2⁶².
 _LARGEST_COLUMN: Final = 2**40
-#: Parts into which a budget is divided.
+#: Resolution with which a budget is divided.
 _PARTS: Final = 10**9
 
 
 @dataclass(frozen=True, eq=False)
 class CountMeasurement:
-    """One integer vector that is released: strategies applied to the counts of some columns, and noise.
+    """Release of one integer vector: strategies applied to the counts of some columns, plus noise.
 
     Args:
-        columns: whose cross product is counted.
-        strategies: one along each axis; together they read all cells. None for the counts themselves.
-        price: in the currency of the noise.
+        columns: columns whose cross product is counted.
+        strategies: one strategy for each axis; together they read all cells. Empty for the counts themselves.
+        price: cost in the currency of the noise: ρ, μ² or ε.
         rows: the most rows of one unit that count.
-        relation: which databases are neighbours.
+        relation: neighbouring relation of databases.
         noise: the kind of noise.
 
     Privacy:
@@ -234,7 +234,7 @@ class CountMeasurement:
         ``rows`` times the largest column, in l2 and in l1, which is the product of the largest columns along the axes.
 
     Error:
-        :attr:`sigma2` is the variance on every integer, or a little more; estimates have that of :meth:`solve`.
+        :attr:`sigma2` is the noise variance on every integer, rounded up; least-squares estimates follow :meth:`solve`.
 
     Assumes:
         that the counts are of rows of which each unit has at most ``rows``, and of fewer than 2⁴⁰ in all.
@@ -252,7 +252,7 @@ class CountMeasurement:
 
     @cached_property
     def scale(self) -> int:
-        """By which all integers are multiplied, a power of two; noise on a coarse grid has wider intervals."""
+        """Factor of all integers, a power of two; noise on a coarser grid would have wider intervals."""
         scale = 1
         column = math.prod(strategy.column_squares[1] for strategy in self.strategies)
         variance = self.noise.variance(self.price, self._moved_l1, self._moved)
@@ -262,12 +262,12 @@ class CountMeasurement:
 
     @cached_property
     def l2_squared(self) -> int:
-        """The square of how far one unit moves the vector, exactly: every column was looked at."""
+        """Squared l2 sensitivity of the vector to one unit, computed exactly from all columns."""
         return self._moved * self.scale**2
 
     @property
     def l1(self) -> int:
-        """The l1 norm by which one unit moves the vector, at most: every column was looked at."""
+        """l1 sensitivity of the vector to one unit, computed exactly from all columns."""
         return self._moved_l1 * self.scale
 
     @cached_property
@@ -280,37 +280,35 @@ class CountMeasurement:
         squares = [strategy.column_squares for strategy in self.strategies]
         column = math.prod(high for _, high in squares)
         if self.relation is not ADD_REMOVE:
-            # One row becomes another: |a - b|² = |a|² + |b|² - 2ab.
+            # One row is replaced by another: |a - b|² = |a|² + |b|² - 2ab.
             column = max(column, 2 * column - 2 * least(squares)) if squares else column
         return self.rows**2 * column
 
     @property
     def outputs(self) -> int:
-        """Number of integers released."""
         return math.prod(strategy.outputs for strategy in self.strategies)
 
     @cached_property
     def mechanism(self) -> NoiseMechanism:
-        """The mechanism that adds the noise."""
         return self.noise.mechanism(self.price, self.l1, self.l2_squared, self.outputs, self.relation)
 
     @property
     def event(self) -> Event:
-        """The release, as accountants read it."""
+        """Privacy event of the release."""
         return self.mechanism.event
 
     @cached_property
     def variance(self) -> Fraction:
-        """Variance of the noise on each integer before it is rounded to one, as intervals read it."""
+        """Variance of the noise on each integer before rounding to integers, for intervals."""
         return noise_variance(self.mechanism)
 
     @cached_property
     def sigma2(self) -> float:
-        """Variance of the noise on each integer over the scale, rounded up."""
+        """Variance of the noise on each integer divided by :attr:`scale`², rounded up."""
         return float_up(self.variance / self.scale**2)
 
     def inputs(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The integers that get noise: the strategies applied to counts of shape ``cells``."""
+        """Return the exact integers before noise: the scaled counts with the strategies applied along each axis."""
         shape = tuple(strategy.inputs for strategy in self.strategies)
         vector = self.scale * counts.reshape(shape)
         for axis, strategy in enumerate(self.strategies):
@@ -318,13 +316,13 @@ class CountMeasurement:
         return vector
 
     def release(self, source: CountSource) -> NDArray[np.int64]:
-        """The integers with noise: the one step at which counts of persons become numbers that may be shown."""
+        """Return the integers with noise: the only step at which exact counts become a release."""
         raw_inputs = self.inputs(source(self.columns))
         noisy = add_noise(self.mechanism, raw_inputs.ravel())
         return noisy.reshape(raw_inputs.shape)
 
     def solve(self, noisy: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The least-squares counts behind the noisy integers; of centred strategies, the centred counts."""
+        """Return least-squares estimates of the counts (of centred counts, for centred strategies)."""
         estimate = noisy / self.scale
         for axis, strategy in enumerate(self.strategies):
             estimate = strategy.solve(estimate, axis)
@@ -332,12 +330,12 @@ class CountMeasurement:
 
 
 def add_noise(mechanism: NoiseMechanism, raw: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Integers with the noise of a mechanism; record-and-replay takes hold here."""
+    """Return integers with a mechanism's noise added; record-and-replay hooks in here."""
     return np.asarray(mechanism.release(raw), dtype=np.int64)
 
 
 def divide(whole: Fraction, claims: Sequence[float] | NDArray[Any]) -> tuple[Fraction, ...]:
-    """A budget in proportion to claims: exact parts that add up to all of it, none of them 0.
+    """Divide a budget in proportion to claims, into exact positive parts that add up to the whole.
 
     >>> divide(Fraction(1), [1.0, 1.0])
     (Fraction(1, 2), Fraction(1, 2))
@@ -348,12 +346,12 @@ def divide(whole: Fraction, claims: Sequence[float] | NDArray[Any]) -> tuple[Fra
     return tuple(whole * Fraction(part, all_parts) for part in parts)
 
 
-#: Options of a query that mean something for a workload.
+#: Options of a query that apply to a workload.
 _HEEDED: Final = ("epsilon", "delta", "rho", "mu", "confidence", "max_rows")
 
 
 class CountPrice(NamedTuple):
-    """A price of work on counts: how much of which noise, and the charge."""
+    """Cost of a release of counts: the amount in the currency of its noise, and the guarantee that is charged."""
 
     amount: Fraction
     noise: CountNoise
@@ -361,7 +359,7 @@ class CountPrice(NamedTuple):
 
 
 def value_delta(terms: Terms) -> Fraction:
-    """The δ that finding values privately may use; 0 where the account has none for it."""
+    """Return the δ available for private selection of values; 0 where the account has none."""
     if terms.account == "zcdp":
         own = terms.delta or Fraction(0)
         return own if terms.currency == "rho" or terms.alone is None else min(own, terms.alone / 2)
@@ -369,17 +367,17 @@ def value_delta(terms: Terms) -> Fraction:
 
 
 def count_price(terms: Terms, relation: Relation, own: Fraction = Fraction(0)) -> CountPrice:
-    """The noise on counts that terms buy in their account, and the charge.
+    """Return the kind and cost of noise on counts for the terms of a request, and the charge.
 
-    A pure account buys Laplace noise, a GDP account rounded normal noise, others discrete Gaussian noise.
+    A pure account has Laplace noise, a gdp account rounded normal noise, other accounts discrete Gaussian noise.
 
     Args:
-        terms: of the account.
-        relation: which databases are neighbours.
-        own: the part of δ that pays for values that are found privately, see :func:`value_delta`.
+        terms: settled cost and options of the request.
+        relation: neighbouring relation of databases.
+        own: share of δ spent on private selection of values, see :func:`value_delta`.
 
     Raises:
-        InputError: an epsilon needs a delta and has none, or buys nothing.
+        InputError: an epsilon needs a delta and has none, or is too small.
     """
     if terms.account == "pure":
         return CountPrice(terms.amount, DISCRETE_LAPLACE, PureDP(terms.amount, relation=relation))
@@ -402,17 +400,17 @@ def count_price(terms: Terms, relation: Relation, own: Fraction = Fraction(0)) -
 
 
 def meant_delta(terms: Terms) -> Fraction | None:
-    """The delta at which an epsilon is meant; None for none."""
+    """Return the delta that belongs to a stated epsilon, or None."""
     return terms.delta if terms.account == "approx" else terms.alone
 
 
 def settled(
     context: CountingContext, population: str, options: Mapping[str, Any], heeded: Sequence[str] = _HEEDED
 ) -> Terms:
-    """The terms of work that is no query; options that it cannot heed are refused.
+    """Return the terms of a release that is no query; refuse options that do not apply to it.
 
     Raises:
-        InputError: an option contradicts another or the account, or is not heeded.
+        InputError: an option contradicts another option or the account, or does not apply.
     """
     for name, value in options.items():
         if value is not None and name not in heeded:
@@ -422,9 +420,9 @@ def settled(
 
 
 def count_prices(terms: Terms, relation: Relation) -> tuple[CountPrice, ...]:
-    """The kinds of noise on counts that terms buy in their account, each with its charge; all keep what is stated.
+    """Return the possible kinds of noise on counts for the terms of a request, each with its charge within the terms.
 
-    An (ε, δ) of an approx account buys Gaussian noise at both, or Laplace noise at ε alone, which costs no δ.
+    For (ε, δ) in an approx account: Gaussian noise at both, or Laplace noise at ε alone, which costs no δ.
     """
     if terms.account != "approx" or terms.currency != "epsilon":
         return (count_price(terms, relation),)

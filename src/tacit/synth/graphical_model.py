@@ -4,9 +4,9 @@ Fitting, sampling and queries are post-processing of released numbers, with nump
 weighted squared distance, with momentum and a line search: at a thousand iterations it is closer to the optimum than
 the library ``mbi`` (``tests/synth/test_synth_rivals.py``), which spends most of its time on compiling.
 
-*Junction trees.* Columns are eliminated one by one, the one with the smallest table first; the tables that arise are
-the nodes, joined so that neighbours share as many columns as possible. Everything here is a function of public sizes
-and names.
+*Junction trees.* Columns are eliminated one by one, the column with the smallest table first; the resulting maximal
+cliques are the nodes, joined by a maximum spanning tree on the number of shared columns. The tree is a function of
+public sizes and names.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from tacit.synth.strategy import Pools, pool, pooled_alone, unpool
 
 Columns = tuple[str, ...]
 Floats = NDArray[np.float64]
-#: A sum of probabilities that is 0 in doubles has this logarithm's argument instead.
+#: Lower bound on a sum of probabilities before its logarithm is taken.
 _LEAST: Final = 1e-300
 
 
 class JunctionTree:
-    """Tree of cliques in which every given clique has a home; belief propagation on it, in logarithms.
+    """Junction tree: every given clique is contained in one of its nodes. Belief propagation on it, in logarithms.
 
     Args:
         sizes: number of values of each column.
@@ -56,11 +56,11 @@ class JunctionTree:
 
     @property
     def cells(self) -> int:
-        """Numbers in the tables of all nodes."""
+        """Number of cells of the tables of all nodes."""
         return sum(math.prod(self.sizes[name] for name in node) for node in self.nodes)
 
     def home(self, names: Columns) -> Columns | None:
-        """The smallest node that has all of some columns, if there is one."""
+        """Return the smallest node that contains all of ``names``, or None."""
         if names not in self._homes:
             able = [node for node in self.nodes if set(names) <= set(node)]
             found = min(able, key=lambda node: math.prod(self.sizes[name] for name in node), default=None)
@@ -70,10 +70,10 @@ class JunctionTree:
         return self._homes[names]
 
     def probabilities(self, *potentials: Mapping[Columns, Floats]) -> dict[Columns, Floats]:
-        """The table of each node: messages to the root in logarithms, then marginals from it.
+        """Return the probability table of each node, by messages to the root in logarithms, then marginals from it.
 
         Args:
-            potentials: logarithms of factors by columns; all of them are multiplied. Minus infinity is impossible.
+            potentials: log-factors by columns; the model is their product. Minus infinity means probability 0.
         """
         parts: dict[Columns, list[tuple[Columns, Floats]]] = {node: [] for node in self.nodes}
         for clique, values in itertools.chain.from_iterable(part.items() for part in potentials):
@@ -99,7 +99,7 @@ class JunctionTree:
         return tables
 
     def marginals(self, tables: Mapping[Columns, Floats], sets: Sequence[Columns]) -> dict[Columns, Floats]:
-        """Sums of the tables of nodes by sets of columns, each in the order of its set."""
+        """Return the marginal tables of sets of columns, summed from tables of nodes, axes in the order of each set."""
         wanted: dict[Columns, list[Columns]] = {}
         for names in sets:
             wanted.setdefault(self._home(names), []).append(names)
@@ -116,10 +116,10 @@ class JunctionTree:
 
 
 class _Steps:
-    """Sums and broadcasts between one node and sets of its columns, by way of tables in between that they share.
+    """Sums and broadcasts between a node's table and tables over subsets of its columns, with shared intermediates.
 
-    A set is reached by leaving out one column at a time, the largest first. Leaving one out of the whole table costs as
-    much as all later steps together, and is done once for all sets that lack the column.
+    A subset is reached by summing out one column at a time, the largest first. Summing a column out of the whole table
+    costs as much as all later steps together, and is done once for all subsets without the column.
     """
 
     def __init__(self, node: Columns, sizes: Mapping[str, int]) -> None:
@@ -128,7 +128,7 @@ class _Steps:
         self._above: dict[Columns, Columns] = {}
 
     def _way(self, names: Columns) -> Columns:
-        """The set in the node's own order, with the sets above it noted."""
+        """Return the subset in the node's order of columns, and record the chain of supersets up to the node."""
         listed = tuple(name for name in self._node if name in names)
         at = listed
         while at != self._node and at not in self._above:
@@ -140,7 +140,7 @@ class _Steps:
         return listed
 
     def sums(self, table: Floats, sets: Sequence[Columns]) -> dict[Columns, Floats]:
-        """Sums of the node's table by each set."""
+        """Return the node's table summed onto each set of columns."""
         known: dict[Columns, Floats] = {self._node: table}
 
         def find(names: Columns) -> Floats:
@@ -157,7 +157,7 @@ class _Steps:
         return found
 
     def added(self, parts: Sequence[tuple[Columns, Floats]]) -> Floats:
-        """The node's table as the sum of tables over sets of its columns."""
+        """Return the sum, as a table of the node, of tables over subsets of its columns."""
         waiting: dict[Columns, Floats] = {}
         for names, values in parts:
             listed = self._way(names)
@@ -182,12 +182,12 @@ class _Steps:
 
 
 def model_cells(sizes: Mapping[str, int], cliques: Sequence[Columns]) -> int:
-    """Numbers in the tables of a model with these cliques."""
+    """Return the number of cells of a model with these cliques."""
     return sum(math.prod(sizes[name] for name in node) for node in _nodes(sizes, cliques))
 
 
 def project(table: Floats, names: Columns, wanted: Columns) -> Floats:
-    """Sums of a table by some of its columns, in their order."""
+    """Return a table summed onto the columns ``wanted``, with axes in their order."""
     if names == wanted:
         return table.copy()
     others = tuple(axis for axis, name in enumerate(names) if name not in wanted)
@@ -196,14 +196,14 @@ def project(table: Floats, names: Columns, wanted: Columns) -> Floats:
 
 
 def spread(values: Floats, names: Columns, onto: Columns, sizes: Mapping[str, int]) -> Floats:
-    """Values over some columns, as an array that broadcasts over a clique that has them."""
+    """Return values over some columns, reshaped so that they broadcast over the clique ``onto``."""
     order = sorted(range(len(names)), key=lambda place: onto.index(names[place]))
     shape = tuple(sizes[name] if name in names else 1 for name in onto)
     return values.transpose(order).reshape(shape)
 
 
 def _nodes(sizes: Mapping[str, int], cliques: Sequence[Columns]) -> list[frozenset[str]]:
-    """Maximal cliques of the graph after elimination."""
+    """Return the maximal cliques of the triangulated graph, by elimination of columns."""
     beside: dict[str, set[str]] = {name: set() for name in sizes}
     for clique in cliques:
         for one, other in itertools.permutations(clique, 2):
@@ -223,7 +223,7 @@ def _nodes(sizes: Mapping[str, int], cliques: Sequence[Columns]) -> list[frozens
 
 
 def _joined(nodes: Sequence[Columns]) -> dict[Columns, list[Columns]]:
-    """Neighbours in a spanning forest with the most shared columns, which is a junction tree of the nodes."""
+    """Return the neighbours of each node in a maximum spanning forest on shared columns, which is a junction tree."""
     pairs = [(one, other) for one, other in itertools.combinations(nodes, 2) if set(one) & set(other)]
     pairs.sort(key=lambda pair: -len(set(pair[0]) & set(pair[1])))
     group = {node: node for node in nodes}
@@ -255,29 +255,29 @@ def _from_the_roots(
     return order
 
 
-#: Combinations of values that cannot be, by columns: true where a cell is impossible.
+#: Combinations of values with probability 0, by columns: True where a cell is impossible.
 Impossible = Mapping[Columns, NDArray[np.bool_]]
-#: So many numbers of [0, 1).
+#: Function that returns the given number of uniform numbers in [0, 1).
 Shares = Callable[[int], Floats]
-#: Iterations over which a fit has to improve, or it ends.
+#: Number of iterations without improvement after which a fit ends.
 _PATIENCE: Final = 20
-#: Rows of a sample that stands for marginals which no clique has.
+#: Number of sampled rows from which marginals outside all cliques are estimated.
 _SAMPLED: Final = 100_000
-#: Cells up to which a marginal that no clique has is computed exactly.
+#: Largest number of cells with which a marginal outside all cliques is computed exactly.
 _EXACT: Final = 2_000_000
-#: Cells of the largest table of a node that rows of several kinds have together while they are drawn.
+#: Largest number of cells of a node's conditional tables, for all distinct known values drawn in one batch.
 _TOGETHER: Final = 4_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class NoisyMarginal:
-    """Noisy counts of the combinations of values of some columns, with the standard deviation of each.
+    """Noisy counts of the combinations of values of some columns, with their standard deviation.
 
     Args:
-        columns: in the order of the axes.
-        counts: one for each combination of groups of values.
-        stddev: of the noise on each.
-        pools: for each axis the group of each value; None, or nothing at all, where each value is a group.
+        columns: names of columns, in the order of the axes.
+        counts: noisy count of each combination of groups of values.
+        stddev: standard deviation of the noise on each count.
+        pools: for each axis the group of each value; None for an axis, or empty, where each value is a group.
         noise: the kind of noise.
     """
 
@@ -288,26 +288,26 @@ class NoisyMarginal:
     noise: CountNoise = DISCRETE_GAUSSIAN
 
     def wide(self, confidence: Number) -> float:
-        """Half-width of an interval around each count."""
-        # Counts are released on a grid on which the noise is this wide, but for absurd prices.
+        """Return the half-width of an interval around each count."""
+        # Counts are released on a grid with a noise variance of at least 2¹⁶, except for extremely large costs.
         return self.noise.factor(confidence, 2.0**16 if self.stddev > 1 / 8 else 1.0) * self.stddev
 
     @property
     def unpooled(self) -> Floats:
-        """The count of every combination of values, NaN where it was counted together with others."""
+        """The count of every combination of values, NaN where it was counted together with other combinations."""
         counts = unpool(self.counts, self.pools)
         return np.where(pooled_alone(self.pools, counts.shape), counts, np.nan)
 
 
 @dataclass(frozen=True, eq=False)
 class GraphicalModel:
-    """A distribution over a table: cliques of columns in a tree, and the log-potential of each.
+    """Graphical model of a table's rows: the product of log-potentials of cliques, normalised to a total.
 
     Args:
         sizes: number of values of each column.
         potentials: log-potentials by clique.
         total: estimated number of rows.
-        fixed: log-potentials that no fit changes: 0 where a combination may be, minus infinity where not.
+        fixed: log-potentials that no fit changes: 0 where a combination is possible, else minus infinity.
     """
 
     sizes: Mapping[str, int]
@@ -321,17 +321,17 @@ class GraphicalModel:
 
     @cached_property
     def _tree(self) -> list[tuple[Columns, Columns, Floats]]:
-        """Cliques from the root down: columns, those shared with the parent, and the table of probabilities."""
+        """Nodes from the root down: columns, columns shared with the parent, and probability table."""
         tree = self._junction
         tables = tree.probabilities(self.potentials, self.fixed)
         return [(node, tree.shared[node], tables[node]) for node, _ in tree.order]
 
     def sample(self, rows: int, shares: Shares | None = None) -> dict[str, NDArray[np.int64]]:
-        """Rows as places of values, drawn so that every clique's table is met as closely as integers allow.
+        """Draw rows as indices of values, so that every clique's table is matched as closely as integers allow.
 
         Args:
-            rows: how many.
-            shares: numbers of [0, 1) to draw with; fresh ones where there are none.
+            rows: number of rows.
+            shares: source of uniform numbers in [0, 1); by default :func:`uniform`.
         """
         shares = shares or uniform
         drawn: dict[str, NDArray[np.int64]] = {}
@@ -354,14 +354,15 @@ class GraphicalModel:
     def sample_beside(
         self, known: Mapping[str, NDArray[np.int64]], shares: Shares | None = None
     ) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.bool_]]:
-        """The other columns of rows of which some are known, each row drawn from the model given what is known of it.
+        """Draw the missing columns of rows from the model's distribution given each row's known columns.
 
         Args:
-            known: places of values by column, one for each row.
-            shares: numbers of [0, 1) to draw with; fresh ones where there are none.
+            known: indices of values by column, one for each row.
+            shares: source of uniform numbers in [0, 1); by default :func:`uniform`.
 
         Returns:
-            places by column, the known ones too; and which rows can be, because the model has some like that.
+            indices of values by column, including the known columns; and for each row whether its known values have
+            positive probability.
         """
         shares = shares or uniform
         listed = np.stack([np.asarray(places) for places in known.values()], axis=1)
@@ -391,8 +392,8 @@ class GraphicalModel:
         able: NDArray[np.bool_],
         shares: Shares,
     ) -> None:
-        """Draw some rows: sums from the leaves to the roots for each kind of row, then values from the roots down."""
-        # Of each node: for each kind of row, the weights of its values that are not known, given those of its parent.
+        """Draw a batch of rows: messages from leaves to roots per distinct known part, then values from the roots."""
+        # Of each node: for each distinct known part, the weights of its missing values given those of its parent.
         weights: dict[Columns, Floats] = {}
         below: dict[Columns, list[tuple[Columns, Floats]]] = {names: [] for names, _, _ in self._tree}
         parents = dict(self._junction.order)
@@ -407,7 +408,7 @@ class GraphicalModel:
                     weight = np.where(weight > 0, weight / _fitted(under, left, free), 0.0)
             for columns, message in below[names]:
                 weight = weight * _fitted(message, columns, free)
-            # Weights of a node are known up to a factor.
+            # Weights of a node are determined up to a factor.
             most = weight.reshape(len(weight), -1).max(axis=1).reshape(-1, *[1] * len(free))
             weights[names] = weight = np.divide(weight, most, out=np.zeros_like(weight), where=most > 0)
             left = tuple(name for name in shared if name not in seen)
@@ -439,7 +440,7 @@ class GraphicalModel:
 
     @staticmethod
     def _sliced(table: Floats, names: Columns, seen: Mapping[str, NDArray[np.int64]]) -> Floats:
-        """For each kind of row, the table of the columns that are not known."""
+        """Return, for each distinct known part, the slice of the table over the missing columns."""
         at = [axis for axis, name in enumerate(names) if name in seen]
         turned = np.moveaxis(table, at, range(len(at)))
         if not at:
@@ -448,7 +449,7 @@ class GraphicalModel:
         return np.asarray(turned[tuple(seen[names[axis]] for axis in at)])
 
     def marginal(self, names: Sequence[str]) -> Floats:
-        """Expected counts by some columns: exact, but from a large sample where the exact table would be huge."""
+        """Return expected counts by some columns: exact, or from a sample where the exact table is too large."""
         wanted = tuple(names)
         grown = JunctionTree(self.sizes, [*self.potentials, *self.fixed, wanted])
         home = grown.home(wanted)
@@ -457,13 +458,13 @@ class GraphicalModel:
         return self.total * project(grown.probabilities(self.potentials, self.fixed)[home], home, wanted)
 
     def given(self, chosen: Mapping[str, Sequence[int]]) -> GraphicalModel:
-        """The model of the rows that have one of some places in each of some columns.
+        """Return the model conditioned on columns taking one of the given values.
 
         Args:
-            chosen: places of values by column.
+            chosen: indices of the allowed values by column.
 
         Raises:
-            InputError: a column or a place is unknown, or no row of the model is like that.
+            InputError: a column or an index is unknown, or the condition has probability 0.
         """
         fixed = dict(self.fixed)
         for name, places in chosen.items():
@@ -478,7 +479,7 @@ class GraphicalModel:
         return GraphicalModel(self.sizes, self.potentials, float(share), fixed)
 
     def marginals(self, sets: Sequence[Columns], shares: Shares | None = None) -> dict[Columns, Floats]:
-        """Expected counts of several sets, with one sample for those that no clique has, drawn with ``shares``."""
+        """Return expected counts by sets of columns; sets outside all cliques from one sample drawn with ``shares``."""
         found: dict[Columns, Floats] = {}
         open_sets: list[Columns] = []
         for names in sets:
@@ -506,15 +507,15 @@ def fit_model(
     start: GraphicalModel | None = None,
     impossible: Impossible | None = None,
 ) -> GraphicalModel:
-    """The model that fits noisy marginals best, weighted by their noise, with the largest entropy.
+    """Fit the maximum-entropy model that minimises the squared distance to noisy marginals, weighted by 1/variance.
 
     Args:
         sizes: number of values of each column.
         measured: noisy marginals.
-        iterations: the most steps, a public number.
-        close: part of the distance by which some steps have to improve it, or the fit ends.
-        start: a model of fewer marginals, to begin with.
-        impossible: combinations of values that no row has.
+        iterations: largest number of steps, a public number.
+        close: relative improvement of the distance over some steps below which the fit ends.
+        start: a model of fewer marginals, the starting point of the fit.
+        impossible: combinations of values with probability 0.
     """
     fit = _Fit(sizes, measured, impossible or {})
     return GraphicalModel(dict(sizes), fit.run(fit.beginning(start), iterations, close), fit.total, fit.fixed)
@@ -522,7 +523,7 @@ def fit_model(
 
 @dataclass(frozen=True)
 class _Point:
-    """Log-potentials with the distance there, its slope, and the expected counts of each clique."""
+    """Log-potentials with the loss at this point, its gradient, and the expected counts of each clique."""
 
     at: dict[Columns, Floats]
     loss: float
@@ -531,7 +532,7 @@ class _Point:
 
 
 class _Fit:
-    """One fit: the distance of a model from noisy marginals, and steps down."""
+    """One fit: the squared distance of a model from noisy marginals, and its minimisation."""
 
     def __init__(self, sizes: Mapping[str, int], measured: Sequence[NoisyMarginal], impossible: Impossible) -> None:
         self.sizes = sizes
@@ -544,7 +545,7 @@ class _Fit:
         self.homes = [next(each for each in self.cliques if set(one) <= set(each)) for one in names]
 
     def beginning(self, start: GraphicalModel | None) -> dict[Columns, Floats]:
-        """Log-potentials of an earlier model, or all alike."""
+        """Return the log-potentials of an earlier model, or zeros."""
         found = {clique: np.zeros(tuple(self.sizes[name] for name in clique)) for clique in self.cliques}
         for clique, values in {} if start is None else start.potentials.items():
             home = next(each for each in self.cliques if set(clique) <= set(each))
@@ -552,7 +553,7 @@ class _Fit:
         return found
 
     def evaluate(self, at: dict[Columns, Floats]) -> _Point:
-        """The distance at a point."""
+        """Return loss, gradient and expected counts at a point."""
         tables = self.tree.probabilities(at, self.fixed)
         counts = {names: self.total * t for names, t in self.tree.marginals(tables, self.cliques).items()}
         slopes = {clique: np.zeros_like(values) for clique, values in counts.items()}
@@ -565,7 +566,7 @@ class _Fit:
         return _Point(at, loss, slopes, counts)
 
     def run(self, at: dict[Columns, Floats], iterations: int, close: float) -> dict[Columns, Floats]:
-        """Mirror descent with momentum: begins anew where the distance grows, ends where it stays."""
+        """Minimise by mirror descent with momentum: restart where the loss grows, end where it no longer falls."""
         here = point = self.evaluate(at)
         step = 1.0 / (self.total * sum(1 / noisy.stddev**2 for noisy in self.measured))
         pace, earlier = 1.0, [here.loss]
@@ -589,7 +590,7 @@ class _Fit:
         return here.at
 
     def _down(self, point: _Point, step: float) -> tuple[_Point | None, float]:
-        """A point below, and the length of the next step."""
+        """Return a point with a smaller loss (None if there is none) and the next step size, by backtracking."""
         for _ in range(60):
             moved = self.evaluate({c: values - step * point.slopes[c] for c, values in point.at.items()})
             expected = sum(float(np.vdot(point.slopes[c], point.counts[c] - moved.counts[c])) for c in self.cliques)
@@ -600,7 +601,7 @@ class _Fit:
 
 
 def _merged(measured: Sequence[NoisyMarginal]) -> list[NoisyMarginal]:
-    """One noisy marginal for each set of columns and pools: the mean of equal ones, weighted by their precision."""
+    """Merge repeated measurements: one noisy marginal per columns and pools, their mean weighted by precision."""
     found: dict[tuple[Columns, Pools], NoisyMarginal] = {}
     for noisy in measured:
         known = found.get((noisy.columns, noisy.pools))
@@ -613,14 +614,14 @@ def _merged(measured: Sequence[NoisyMarginal]) -> list[NoisyMarginal]:
 
 
 def estimated_total(measured: Sequence[NoisyMarginal]) -> float:
-    """The number of rows, from all marginals by their noise; at least 1."""
+    """Return the mean of all marginals' totals, weighted by precision: the estimated number of rows, at least 1."""
     weights = [1 / (noisy.stddev**2 * noisy.counts.size) for noisy in measured]
     found = sum(w * float(noisy.counts.sum()) for w, noisy in zip(weights, measured, strict=True))
     return max(1.0, found / math.fsum(weights))
 
 
 def _fitted(table: Floats, names: Columns, among: Columns) -> Floats:
-    """A table by kind and some columns, with an axis of length 1 for each column that it lacks."""
+    """Return a table over distinct known parts (axis 0) and ``names``, with axes of length 1 for other columns."""
     order = [names.index(name) for name in among if name in names]
     turned = table.transpose(0, *(1 + place for place in order))
     lengths = iter(turned.shape[1:])
@@ -628,12 +629,12 @@ def _fitted(table: Floats, names: Columns, among: Columns) -> Floats:
 
 
 def uniform(count: int) -> Floats:
-    """Uniform numbers of [0, 1), from the one source of randomness."""
+    """Return uniform numbers in [0, 1) from the library's source of randomness."""
     return (entropy.current().words(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def _draw(table: Floats, groups: NDArray[np.int64], shares: Shares) -> NDArray[np.int64]:
-    """A cell for each row, from the row of ``table`` of its group: evenly spaced on the cumulative sums, then mixed."""
+    """Draw a cell for each row from its group's row of ``table``: systematic sampling, in random order."""
     cells = np.zeros(len(groups), dtype=np.int64)
     order = np.lexsort((shares(len(groups)), groups))
     ends = np.flatnonzero(np.diff(groups[order])) + 1
@@ -652,14 +653,14 @@ def _draw(table: Floats, groups: NDArray[np.int64], shares: Shares) -> NDArray[n
 
 
 class ExpandedShares:
-    """Numbers of [0, 1) that follow from a text; the text is public, and so is what is drawn with them."""
+    """Pseudorandom numbers in [0, 1), expanded from a public text by SHAKE-256; what is drawn with them is public."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._calls = 0
 
     def __call__(self, count: int) -> NDArray[np.float64]:
-        """So many numbers, other ones at each call."""
+        """Return ``count`` numbers, different ones at each call."""
         self._calls += 1
         words = hashlib.shake_256(f"{self._calls} {self._text}".encode()).digest(8 * count)
         return (np.frombuffer(words, dtype="<u8") >> np.uint64(11)).astype(np.float64) * 2.0**-53

@@ -1,8 +1,8 @@
 """Exact counts of combinations of public values, from the engine, for workloads and synthetic tables.
 
-The rows of a table or of a SELECT are prepared once: rows with a value outside the public lists are left out, and of
-each unit at most a public number of rows is kept, by a keyed hash. Every marginal counts these same rows, so that all
-of them agree, and one unit adds at most that many rows to each.
+The rows of a table or of a SELECT are prepared once: rows with a value outside the public lists are left out, and at
+most a public number of rows of each unit is kept, chosen by a keyed hash. Every marginal counts these same rows, so
+that all marginals agree, and one unit adds at most this number of rows to each.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from tacit.query.resolve import resolve_rows
 from tacit.query.resolve.aggregation import EnumerationBudget, check_key, public_values
 from tacit.query.types import INTEGER, Kind, SqlType, Value
 
-#: Seconds that a statement has at least, where those before it have taken all.
+#: Least time limit of a statement, in seconds, where earlier statements have used up the whole limit.
 _LEAST_SECONDS: Final = 0.001
-#: Cells that one statement may count; several small marginals are read off one larger count.
+#: Largest number of cells that one statement counts; several small marginals are summed from one larger count.
 _MOST_CELLS: Final = 250_000
 
-#: By kind, an expression with few values.
+#: SQL expressions with few possible values, by kind.
 _FEW_VALUES: Final = {
     Kind.INTEGER: ", or select an expression with few values, such as FLOOR({} / 10)",
     Kind.DECIMAL: ", or select an expression with few values, such as FLOOR({} / 10)",
@@ -52,14 +52,14 @@ _FEW_VALUES: Final = {
 
 
 class GroupSecrets(Protocol):
-    """Keys of a curator, as far as rows are chosen by them."""
+    """Part of a curator's keys: the secrets that choose the rows of a unit."""
 
     def group_secret(self, population: str, /) -> bytes:
-        """Key of the hash that chooses rows of a unit."""
+        """Return the key of the hash that chooses the rows of a unit."""
 
 
 class CountingContext(Protocol):
-    """What planning and counting need of a curator: public metadata, kinds of accounts, the engine and the keys."""
+    """Part of a curator's context: public metadata, kinds of accounts, the engine and the keys."""
 
     @property
     def catalog(self) -> Catalog:
@@ -67,7 +67,7 @@ class CountingContext(Protocol):
 
     @property
     def measured_catalog(self) -> Catalog:
-        """Public metadata, with the sizes that public tables have now."""
+        """Public metadata, with the present sizes of public tables."""
 
     @property
     def accounts(self) -> Mapping[str, Account]:
@@ -75,11 +75,11 @@ class CountingContext(Protocol):
 
     @property
     def engine(self) -> Engine:
-        """The only part that reads data."""
+        """Engine, the only object that reads data."""
 
     @property
     def keys(self) -> GroupSecrets:
-        """Secrets that choose which rows of a unit count."""
+        """Secrets that choose the rows of a unit that count."""
 
 
 @dataclass(frozen=True)
@@ -87,10 +87,10 @@ class PublicColumn:
     """A column with a public list of values.
 
     Args:
-        name: for people.
-        slot: its place in the rows.
-        type: of its values.
-        values: every value that counts, sorted, NULL last where it is declared.
+        name: name of the column for display.
+        slot: index of the column in the rows.
+        type: type of its values.
+        values: all values that count, sorted, NULL last where it is declared.
     """
 
     name: str
@@ -101,7 +101,7 @@ class PublicColumn:
 
 @dataclass(frozen=True)
 class CountingWork:
-    """Counts as work on data, from the first statement and the work of all of them."""
+    """A set of counting statements as a computation on data: its first aggregation, and the work of all statements."""
 
     final: FinalAggregation
     unit_work: int
@@ -113,9 +113,9 @@ class MarginalCounts:
     """Rows that can be counted by combinations of public values.
 
     Args:
-        source: the rows that count: a bounded number of each unit, every value on its public list.
-        columns: by name in lower case.
-        rows: the most rows of one unit.
+        source: the rows that count: a bounded number of rows of each unit, every value on its public list.
+        columns: columns by name in lower case.
+        rows: the most rows of one unit that count.
     """
 
     source: RelationNode
@@ -124,19 +124,18 @@ class MarginalCounts:
 
     @property
     def population(self) -> str:
-        """Population whose budget pays."""
+        """Name of the population whose account is charged."""
         if self.source.population is None:
             raise InternalError("rows that are counted belong to a population")
         return self.source.population
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Number of values of each column."""
         return {name: len(column.values) for name, column in self.columns.items()}
 
     @cached_property
     def text(self) -> str:
-        """Canonical text of what is counted."""
+        """Canonical text of the rows, columns and bound."""
         return "\n".join(
             [
                 relation_text(self.source),
@@ -147,17 +146,16 @@ class MarginalCounts:
 
     @property
     def bounding(self) -> str:
-        """Words about how much of one unit counts."""
+        """Description of the contribution bound of one unit."""
         if self.source.row_units:
             return "every row is a unit"
         return f"at most {self.rows} {'row' if self.rows == 1 else 'rows'} of a unit, chosen by a keyed hash"
 
     def tables(self) -> tuple[str, ...]:
-        """Tables that are read."""
         return tuple(dict.fromkeys(scanned(self.source)))
 
     def final(self, names: Sequence[str]) -> FinalAggregation:
-        """The aggregation that counts rows by some columns."""
+        """Return the aggregation that counts rows by some columns."""
         keys = tuple(
             GroupKey(column.name, reference(self.source, column.slot), column.values)
             for column in (self.columns[name] for name in names)
@@ -182,7 +180,7 @@ class MarginalCounts:
             context.engine.check(self.final(names))
 
     def work(self, sets: Iterable[tuple[str, ...]]) -> CountingWork:
-        """The counts of some sets of columns as work, of which it is public how much one unit can cause."""
+        """Return the counting of sets of columns as a computation with a public bound on the work of one unit."""
         finals = [self.final(names) for names in self._statements(sets)]
         whole = reduce(WholeWork.__add__, map(whole_work, finals))
         return CountingWork(finals[0], sum(map(unit_work, finals)), whole)
@@ -190,14 +188,14 @@ class MarginalCounts:
     def count(
         self, context: CountingContext, sets: Iterable[tuple[str, ...]], *, seconds: float | None = None
     ) -> dict[tuple[str, ...], NDArray[np.int64]]:
-        """Exact counts of each set of columns, one axis for each column in the order of the set.
+        """Return exact counts for each set of columns, one axis for each column in the order of the set.
 
-        How many statements run, and which, follows from public sizes alone.
+        The statements that run are a function of public sizes alone.
 
         Args:
             context: engine and keys.
-            sets: of columns.
-            seconds: after which the statement that runs is interrupted; None for the engine's own limit of each.
+            sets: sets of columns.
+            seconds: time limit of all statements together; None for the engine's own limit of each.
         """
         end = None if seconds is None else monotonic() + seconds
         wanted = list(dict.fromkeys(sets))
@@ -217,7 +215,7 @@ class MarginalCounts:
         return found
 
     def _statements(self, sets: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
-        """Sets of columns to count, such that every set asked for is part of one."""
+        """Return sets of columns to count, such that every requested set is a subset of one of them."""
         sizes, merged = self.sizes, list[frozenset[str]]()
         ordered = sorted(set(map(frozenset, sets)), key=lambda names: (-len(names), sorted(names)))
         for names in ordered:
@@ -247,15 +245,15 @@ def countable_rows(
     max_rows: ContributionNumber | None = None,
     numbers: Mapping[str, range] | None = None,
 ) -> MarginalCounts:
-    """The rows of a table or of a SELECT, as they can be counted; reads no data.
+    """Resolve a table or a SELECT into rows that can be counted; reads no data.
 
     Args:
         context: metadata and engine.
         source: the name of a table, or a SELECT of rows.
-        columns: to be counted by; None for all that the SELECT names.
+        columns: columns to count by; None for all that the SELECT names.
         max_rows: the most rows of one unit that count, if other than declared.
-        numbers: columns that are numbers of bins, each with those that count. The list of an expression has more: NULL
-            where it has no number for a value beyond the bounds, or one more where bounds end inside a bin.
+        numbers: columns that hold bin numbers, with the numbers that count. The possible values of the SQL expression
+            include others: NULL for a value outside the bounds, or one more bin where the upper bound is inside a bin.
 
     Raises:
         Refusal, InputError: a column does not exist or has no public list of values, or ``max_rows`` is AUTO.
@@ -309,7 +307,7 @@ def _public_column(
     values = public_values(expression, work)
     few = _FEW_VALUES.get(part.type.kind, "")
     if len(values or ()) >= MAX_EXPRESSION:
-        # Every value of the list is named in the statement that counts.
+        # The counting SQL statement names every value of the list.
         raise Refusal(
             "too_many_keys",
             f"{name} has {len(values or ()):,} values, and fewer than {MAX_EXPRESSION:,} can be counted one by one; "
@@ -327,7 +325,7 @@ def _public_column(
 
 
 def _all_public(rows: RelationNode, columns: Sequence[PublicColumn]) -> Expression:
-    """Whether every column of a row has a value of its public list."""
+    """Return the condition that every column of a row has a value of its public list."""
     conditions: list[Expression] = []
     for column in columns:
         read = reference(rows, column.slot)

@@ -10,9 +10,10 @@ with a proof of how good it is.
 Everything in this module works on public sizes in floats: a strategy is public, and a bad one costs accuracy, never
 privacy. The strategy itself is rounded to integers; see ``strategy.proof.md`` for what rests on that.
 
-*Pools of rare values.* A table by two columns has a noisy count for each pair of values, and pairs with a rare value
-are noise alone. Counted together they are not. Which values are rare is read off released numbers, and one row still
-moves one count by one, so that pools cost nothing. A model spreads a pool as the column by itself was measured.
+*Pools of rare values.* A marginal of two columns has a noisy count for each pair of values, and counts of pairs with a
+rare value are mostly noise. Rare values are therefore counted together, as a pool. The pools are a function of released
+numbers, and one row still changes one count by one, so that pools are free. A model distributes a pool's count in
+proportion to the single column's measurement.
 """
 
 from __future__ import annotations
@@ -30,45 +31,45 @@ from numpy.typing import NDArray
 from tacit.core.errors import InputError
 from tacit.synth.workload import Factor
 
-#: Values of one factor whose strategy is optimised.
+#: Largest number of values of a factor whose strategy is optimised.
 LARGEST_FACTOR: Final = 2_048
 #: Bits of the largest entries of all dense factors of a product together.
 _BITS: Final = 20
 _ITERATIONS: Final = 60
-#: More cells than this begin with the multipliers of fewer.
+#: Number of cells above which the iteration starts from the multipliers of a coarser problem.
 _COARSE: Final = 96
 #: Distance from the lower bound at which the iteration ends.
 _CLOSE: Final = 0.005
-#: Share of the mean diagonal that is added to it, so that queries which leave directions out have a strategy too.
+#: Ridge, as a share of the mean diagonal, so that workloads of less than full rank have a strategy too.
 _RIDGE: Final = 1e-9
-#: Numbers of runs that a sum of a tree adds up.
+#: Branching factors of the trees of sums that are compared.
 _BRANCHES: Final = (2, 4, 8, 16, 32)
-#: Values up to which the strategy for l2 is one of those that are compared for l1.
+#: Largest number of values for which the l2 strategy is among the candidates for l1.
 _SMALL: Final = 64
 
 
 class IntegerStrategy(ABC):
-    """Integer matrix S that is applied to counts along one axis."""
+    """Integer strategy matrix S, applied to counts along one axis."""
 
     @property
     @abstractmethod
     def inputs(self) -> int:
-        """Number of cells that it reads."""
+        """Number of columns of S: cells that it reads."""
 
     @property
     @abstractmethod
     def outputs(self) -> int:
-        """Number of integers that it makes of them."""
+        """Number of rows of S: integers that it returns."""
 
     @property
     @abstractmethod
     def column_squares(self) -> tuple[int, int]:
-        """Smallest and largest entry of SᵀS, exactly; the largest is the largest squared column."""
+        """Exact smallest and largest entry of SᵀS; the largest is the largest squared l2 norm of a column."""
 
     @property
     @abstractmethod
     def column_size(self) -> int:
-        """The largest sum of absolute values in a column, exactly."""
+        """Exact largest l1 norm of a column of S."""
 
     @property
     @abstractmethod
@@ -77,16 +78,16 @@ class IntegerStrategy(ABC):
 
     @abstractmethod
     def apply(self, counts: NDArray[np.int64], axis: int) -> NDArray[np.int64]:
-        """S along an axis, in integers."""
+        """Return S applied to counts along an axis, in integers."""
 
     @abstractmethod
     def solve(self, noisy: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
-        """The least-squares counts along an axis."""
+        """Return the least-squares estimates of the counts along an axis."""
 
 
 @dataclass(frozen=True)
 class SquareStrategy(IntegerStrategy):
-    """As many integers as there are cells."""
+    """Strategy with a square matrix: as many integers as cells."""
 
     size: int
 
@@ -103,24 +104,24 @@ class SquareStrategy(IntegerStrategy):
 
 @dataclass(frozen=True)
 class CentredStrategy(SquareStrategy):
-    """n·I - J: every count times n, less the sum of all. It sees how counts differ and not how many there are."""
+    """Strategy n·I - J: n times each count, minus the sum of all. It measures differences of counts, not their sum."""
 
     @property
     def column_squares(self) -> tuple[int, int]:
-        """(n-1)² + (n-1) = n(n-1) for a column; two different ones have the product -n."""
+        """(n-1)² + (n-1) = n(n-1) for a column with itself; -n for two different columns."""
         return (-self.size if self.size > 1 else 0), self.size * (self.size - 1)
 
     @property
     def column_size(self) -> int:
-        """(n-1) and n-1 times 1."""
+        """One entry n-1, and n-1 entries of absolute value 1."""
         return 2 * (self.size - 1)
 
     def apply(self, counts: NDArray[np.int64], axis: int) -> NDArray[np.int64]:
-        """Every count times n, less the sum of all."""
+        """Return n times each count, minus the sum of all."""
         return np.asarray(self.size * counts - counts.sum(axis=axis, keepdims=True))
 
     def solve(self, noisy: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
-        """The centred counts: the noisy numbers less their mean, over n."""
+        """Return the centred counts: (noisy - mean) / n."""
         return np.asarray((noisy - noisy.mean(axis=axis, keepdims=True)) / self.size)
 
     @property
@@ -131,11 +132,11 @@ class CentredStrategy(SquareStrategy):
 
 @dataclass(frozen=True)
 class IdentityStrategy(SquareStrategy):
-    """The counts themselves."""
+    """Identity strategy: the counts themselves."""
 
     @property
     def column_squares(self) -> tuple[int, int]:
-        """1 for a column; two different ones have the product 0."""
+        """1 for a column with itself; 0 for two different columns."""
         return (0 if self.size > 1 else 1), 1
 
     @property
@@ -144,27 +145,23 @@ class IdentityStrategy(SquareStrategy):
         return 1
 
     def apply(self, counts: NDArray[np.int64], axis: int) -> NDArray[np.int64]:  # noqa: ARG002 - the same along all
-        """The counts."""
         return counts
 
     def solve(self, noisy: NDArray[np.float64], axis: int) -> NDArray[np.float64]:  # noqa: ARG002
-        """The noisy counts."""
         return noisy
 
     @property
     def covariance(self) -> NDArray[np.float64]:
-        """The identity."""
         return np.eye(self.size)
 
 
 @dataclass(frozen=True, eq=False)
 class DenseStrategy(IntegerStrategy):
-    """A matrix of integers of full column rank.
+    """Strategy given by an integer matrix of full column rank.
 
     Args:
-        rows: the matrix.
-        bound: a lower bound on the total variance of the queries it was made for, over that of this strategy; 1 where
-            it is optimal.
+        rows: the matrix S.
+        bound: ratio of a lower bound on the total variance of the queries to that of this strategy; 1 where optimal.
     """
 
     rows: NDArray[np.int64]
@@ -182,13 +179,13 @@ class DenseStrategy(IntegerStrategy):
 
     @cached_property
     def column_squares(self) -> tuple[int, int]:
-        """Every pair of columns, multiplied in integers."""
+        """Exact, from the products of all pairs of columns."""
         gram = self._gram
         return int(gram.min()), int(gram.diagonal().max())
 
     @cached_property
     def column_size(self) -> int:
-        """Every column, added up in integers."""
+        """Exact, from the integer sums of all columns."""
         return int(np.abs(self.rows).sum(axis=0).max())
 
     @cached_property
@@ -199,11 +196,11 @@ class DenseStrategy(IntegerStrategy):
         return (rows.T @ rows).astype(np.int64)
 
     def apply(self, counts: NDArray[np.int64], axis: int) -> NDArray[np.int64]:
-        """S along an axis, in 64-bit integers."""
+        """Return S applied along an axis, in 64-bit integers."""
         return np.moveaxis(np.tensordot(self.rows, counts, axes=([1], [axis])), 0, axis)
 
     def solve(self, noisy: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
-        """(SᵀS)⁻¹Sᵀ along an axis."""
+        """Return (SᵀS)⁻¹Sᵀ applied along an axis."""
         seen = np.tensordot(self.rows.astype(np.float64), noisy, axes=([0], [axis]))
         return np.moveaxis(np.tensordot(self.covariance, seen, axes=([1], [0])), 0, axis)
 
@@ -214,19 +211,19 @@ class DenseStrategy(IntegerStrategy):
 
 
 def strategy_for(factor: Factor, size: int, *, factors: int = 1, norm: int = 2) -> IdentityStrategy | DenseStrategy:
-    """A strategy for the queries of a factor over ``size`` values, with a small total variance.
+    """Return a strategy with a small total variance for the queries of a factor over ``size`` values.
 
-    For noise that follows l2 it is near the optimum. For noise that follows l1 it is the best of the counts themselves,
-    of sums over runs of 2, 4, 8, 16 or 32 of the level below, and of the strategy for l2.
+    For noise calibrated to l2 it is near the optimum. For noise calibrated to l1 it is the best of the identity,
+    trees of sums with branching factor 2, 4, 8, 16 or 32, and the l2 strategy.
 
     Args:
         factor: the queries.
         size: number of values.
-        factors: of the product that it is part of, which share the bits that integers have.
-        norm: 2 where noise follows the largest column in l2, 1 where in l1.
+        factors: number of factors of the product, which share the bits of integers.
+        norm: 2 where noise is calibrated to the largest column in l2, 1 where in l1.
 
     Raises:
-        InputError: there are too many values, or a matrix has another number of columns.
+        InputError: there are too many values, or a matrix does not have ``size`` columns.
     """
     if factor.kind == "matrix" and len(factor.rows[0]) != size:
         raise InputError(
@@ -270,13 +267,13 @@ def _best_for_l1(factor: Factor, size: int, factors: int) -> IdentityStrategy | 
     able += [tree_strategy(size, branches) for branches in _BRANCHES if branches < size]
     if size <= _SMALL:
         able.append(_optimised(factor, size, factors))
-    # Sums of variances for noise of a scale of 1 for each unit of l1.
+    # Total variance, for Laplace noise whose scale is the l1 sensitivity of each strategy.
     return min(able, key=lambda made: float(np.einsum("ij,ji->", gram, made.covariance)) * made.column_size**2)
 
 
 @lru_cache(maxsize=32)
 def tree_strategy(size: int, branches: int) -> DenseStrategy:
-    """Every cell, and sums over runs of 4, 16, 64, … cells up to the whole, where there are 4 branches.
+    """Return the strategy of all cells and a tree of sums: for 4 branches, over runs of 4, 16, 64, … cells.
 
     >>> tree_strategy(5, 4).rows.tolist()[5:]
     [[1, 1, 1, 1, 0], [0, 0, 0, 0, 1], [1, 1, 1, 1, 1]]
@@ -291,7 +288,7 @@ def tree_strategy(size: int, branches: int) -> DenseStrategy:
 
 
 def optimal_gram(gram: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
-    """X with unit diagonal that makes tr(gram·X⁻¹) nearly minimal, and a lower bound on that trace for any X.
+    """Return X with unit diagonal that nearly minimises tr(gram·X⁻¹), and a lower bound on that trace for any X.
 
     The bound is (Σ singular values)² at the multipliers found: for λ >= 0 with Σλ = 1, tr(gram·X⁻¹) >=
     (tr (D^½ gram D^½)^½)² for every X with diag(X) <= 1, by Cauchy and Schwarz.
@@ -301,7 +298,7 @@ def optimal_gram(gram: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]
 
 
 def _iterate(gram: NDArray[np.float64]) -> tuple[NDArray[np.float64], float, NDArray[np.float64]]:
-    """The iteration: X, the lower bound, and the multipliers, which begin as those of every fourth cell."""
+    """Return X, the lower bound and the multipliers; the start is the solution for every fourth cell."""
     size = len(gram)
     weights = np.full(size, 1.0 / size)
     if size > _COARSE:
@@ -331,7 +328,7 @@ def _iterate(gram: NDArray[np.float64]) -> tuple[NDArray[np.float64], float, NDA
 
 
 def least(parts: Sequence[tuple[int, int]]) -> int:
-    """The smallest product of one number of each interval."""
+    """Return the smallest product of one number from each interval."""
     low, high = 1, 1
     for small, large in parts:
         ends = [low * small, low * large, high * small, high * large]
@@ -339,13 +336,13 @@ def least(parts: Sequence[tuple[int, int]]) -> int:
     return low
 
 
-#: For each axis the group of each value, groups numbered from 0 on; None where every value is counted by itself.
+#: For each axis the group of each value, numbered from 0; None where each value is counted individually.
 Pools = tuple[tuple[int, ...] | None, ...]
 
 
 @dataclass(frozen=True)
 class PooledStrategy(IntegerStrategy):
-    """Sums of counts over groups of values: a matrix of 0 and 1 with a single 1 in each column."""
+    """Strategy that sums counts over groups of values: a 0/1 matrix with a single 1 in each column."""
 
     groups: tuple[int, ...]
 
@@ -361,7 +358,7 @@ class PooledStrategy(IntegerStrategy):
 
     @property
     def column_squares(self) -> tuple[int, int]:
-        """1 for a column; columns of different groups have the product 0."""
+        """1 for columns of the same group; 0 for columns of different groups."""
         return (0 if self.outputs > 1 else 1), 1
 
     @property
@@ -370,14 +367,14 @@ class PooledStrategy(IntegerStrategy):
         return 1
 
     def apply(self, counts: NDArray[np.int64], axis: int) -> NDArray[np.int64]:
-        """Sums over groups."""
+        """Return the sums over groups along an axis."""
         turned = np.moveaxis(counts, axis, 0)
         summed = np.zeros((self.outputs, *turned.shape[1:]), dtype=np.int64)
         np.add.at(summed, np.array(self.groups), turned)
         return np.moveaxis(summed, 0, axis)
 
     def solve(self, noisy: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
-        """The least-squares counts: every group in equal parts."""
+        """Return the least-squares counts: each group's count in equal parts."""
         spread = np.moveaxis(np.moveaxis(noisy, axis, 0)[list(self.groups)], 0, axis)
         return np.asarray(spread / _along(self._members, axis, noisy))
 
@@ -389,12 +386,12 @@ class PooledStrategy(IntegerStrategy):
 
     @property
     def _members(self) -> NDArray[np.float64]:
-        """Of each value, how many its group has."""
+        """Number of values in the group of each value."""
         return np.bincount(self.groups).astype(np.float64)[list(self.groups)]
 
 
 def rare_pool(expected: NDArray[np.float64], least: float) -> tuple[int, ...] | None:
-    """The group of each value, with one group for all whose expected count is below ``least``; None for no pool.
+    """Return the group of each value, with one group for all values expected below ``least``; None without a pool.
 
     >>> rare_pool(np.array([50.0, 2.0, 60.0, 1.0]), 10)
     (0, 2, 1, 2)
@@ -407,7 +404,7 @@ def rare_pool(expected: NDArray[np.float64], least: float) -> tuple[int, ...] | 
 
 
 def pool(table: NDArray[np.float64], pools: Pools) -> NDArray[np.float64]:
-    """Sums of a table over the groups of each axis."""
+    """Return a table summed over the groups of each axis."""
     for axis, groups in enumerate(pools):
         if groups is not None:
             order, starts = _runs(groups)
@@ -416,7 +413,7 @@ def pool(table: NDArray[np.float64], pools: Pools) -> NDArray[np.float64]:
 
 
 def unpool(table: NDArray[np.float64], pools: Pools) -> NDArray[np.float64]:
-    """For every cell of the whole table the number of its group."""
+    """Return the full table in which each cell holds the value of its group."""
     for axis, groups in enumerate(pools):
         if groups is not None:
             table = table.take(groups, axis=axis)
@@ -425,7 +422,7 @@ def unpool(table: NDArray[np.float64], pools: Pools) -> NDArray[np.float64]:
 
 @lru_cache(maxsize=256)
 def _runs(groups: tuple[int, ...]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Values in the order of their groups, and where each group begins."""
+    """Return the indices of values sorted by group, and the position at which each group begins."""
     order = np.argsort(groups, kind="stable")
     return order, np.searchsorted(np.array(groups)[order], np.arange(max(groups) + 1))
 
@@ -435,7 +432,7 @@ def _along(values: NDArray[np.float64], axis: int, like: NDArray[np.float64]) ->
 
 
 def pooled_alone(pools: Sequence[tuple[int, ...] | None], shape: Sequence[int]) -> NDArray[np.bool_]:
-    """Which cells of the whole table were counted by themselves."""
+    """Return whether each cell of the full table was counted individually."""
     alone = np.ones(tuple(shape), dtype=np.bool_)
     for axis, groups in enumerate(pools):
         if groups is not None:

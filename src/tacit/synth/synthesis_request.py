@@ -1,10 +1,10 @@
 """Requests for synthetic tables: what was stated, checked for its kind, and as JSON for the ledger.
 
-*Rules that an owner declares*, from public knowledge, change the model, and no count.
+*Rules that an owner declares*, from public knowledge, change the model but no measurement.
 
 * impossible: combinations of values that no row has.
-* only if: a column has a value only where others have some; elsewhere it is NULL.
-* determined: a column is a function of another. It is not measured, and costs nothing.
+* only if: a column has a value only where other columns have certain values; elsewhere it is NULL.
+* determined: a column is a function of another column. It is not measured, and free.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from tacit.synth.graphical_model import GraphicalModel, JunctionTree, model_cell
 from tacit.synth.marginal_counts import MarginalCounts
 from tacit.synth.table_synthesis import LARGEST_MODEL, MINUTES, Method
 
-#: Cells of a rule about impossible combinations.
+#: Largest number of cells of a rule about impossible combinations.
 _MOST_IMPOSSIBLE: Final = 100_000
-#: Values of a determined column that has bounds.
+#: Largest number of values of a determined column that has bounds.
 _MOST_DETERMINED: Final = 10_000
-#: Tables of rules that can be met sum to 1; of others to nothing.
+#: Probability tables of satisfiable rules sum to 1, of contradictory rules to 0; this threshold separates them.
 _LEAST_SHARE: Final = 0.5
 
 Cells = dict[tuple[str, ...], NDArray[np.bool_]]
@@ -41,13 +41,13 @@ Cells = dict[tuple[str, ...], NDArray[np.bool_]]
 
 @dataclass(frozen=True)
 class DeterminedColumn:
-    """A column that follows from another.
+    """A column that is a function of another column.
 
     Args:
-        name: of the column.
-        by: the column that it follows from.
-        values: that it can have.
-        places: for each place of the other column, the place of its value.
+        name: name of the column.
+        by: name of the column that determines it.
+        values: values of the determined column.
+        places: for each value of ``by``, the index of the determined value.
     """
 
     name: str
@@ -56,7 +56,7 @@ class DeterminedColumn:
     places: tuple[int, ...]
 
     def added_to(self, model: GraphicalModel) -> GraphicalModel:
-        """The model with the column, in which every row has the value that follows."""
+        """Return the model with this column added, in which every row has the determined value."""
         never = np.full((len(self.places), len(self.values)), -np.inf)
         never[np.arange(len(self.places)), list(self.places)] = 0.0
         sizes = {**model.sizes, self.name: len(self.values)}
@@ -65,12 +65,12 @@ class DeterminedColumn:
 
 @dataclass(frozen=True)
 class DeclaredRules:
-    """Rules of a request, as they were typed.
+    """Rules of a request, as stated.
 
     Args:
-        impossible: combinations of values, each a value or a list of values by column.
-        determined: for each column that follows from another, that column and the value for each of its values.
-        only_if: for each column that has a value only under a condition, the condition: values by column.
+        impossible: combinations, each a mapping from column to a value or a list of values.
+        determined: for each determined column, a mapping from the determining column to {its value: determined value}.
+        only_if: for each conditional column, the condition: a mapping from column to values.
     """
 
     impossible: tuple[Mapping[str, Any], ...] = ()
@@ -81,10 +81,10 @@ class DeclaredRules:
     def of(
         cls, impossible: Sequence[Mapping[str, Any]], determined: Mapping[str, Any], only_if: Mapping[str, Any]
     ) -> DeclaredRules:
-        """Rules from what was typed.
+        """Validate rules as stated in a request.
 
         Raises:
-            InputError: something is of another kind.
+            InputError: an argument has another type.
         """
         if isinstance(impossible, str | Mapping) or not all(isinstance(each, Mapping) for each in impossible):
             raise InputError("impossible", "must be a list of values by columns")
@@ -118,7 +118,7 @@ class DeclaredRules:
         )
 
     def to_plain(self) -> dict[str, Any]:
-        """The rules as JSON; those that are not stated are left out, but impossible ones."""
+        """Return the rules as JSON; rules that are not stated are left out, except ``impossible``."""
         told: dict[str, Any] = {"impossible": [dict(each) for each in self.impossible]}
         if self.determined:
             told["determined"] = {
@@ -129,14 +129,14 @@ class DeclaredRules:
         return told
 
     def check(self, tables: Sequence[Collection[str]], determined: Collection[str]) -> None:
-        """Refuse rules about columns that no table has; a rule that is passed over would be believed to hold.
+        """Refuse rules about unknown columns; users would assume that an ignored rule holds.
 
         Args:
-            tables: columns of each table that are counted.
-            determined: columns that were found to follow from others.
+            tables: counted columns of each table.
+            determined: names of the determined columns found in the tables.
 
         Raises:
-            InputError: there is such a rule.
+            InputError: a rule names a column that no table has, or columns of two tables.
         """
         for name in self.determined:
             if name not in determined:
@@ -149,12 +149,12 @@ class DeclaredRules:
                 raise InputError(rule, f"{', '.join(sorted(names)):.200} must be columns of one table: {listed}")
 
     def cells(self, counts: MarginalCounts, bins: Mapping[str, ColumnBins], *, skip: bool = False) -> Cells:
-        """Cells that cannot be, by columns.
+        """Return the impossible cells of all rules, by columns.
 
         Args:
-            counts: the columns.
-            bins: of those that are in bins.
-            skip: pass over rules about columns that are not here; another table has them.
+            counts: the counted columns with their values.
+            bins: bins of the columns that have them.
+            skip: whether to ignore rules about columns of the other of two tables.
         """
         found: Cells = {}
         for rule in self.impossible:
@@ -173,7 +173,7 @@ class DeclaredRules:
                 raise InputError("only_if", f"{name:.63} and its condition must be columns of the table")
             missing = self._places("only_if", name, None, counts, bins)
             present = [place for place in range(counts.sizes[name]) if place not in missing]
-            # Where one part of the condition does not hold, no value may stand.
+            # Where one part of the condition does not hold, only NULL is possible.
             for other, wanted in condition.items():
                 allowed = self._places("only_if", other, wanted, counts, bins)
                 outside = [place for place in range(counts.sizes[other]) if place not in allowed]
@@ -186,7 +186,7 @@ class DeclaredRules:
 
     @staticmethod
     def _check_together(found: Cells, counts: MarginalCounts) -> None:
-        """Refuse rules that leave no row, or that tie too many columns together for any model."""
+        """Refuse rules that contradict one another, or that join too many columns into one clique for any model."""
         if (cells := model_cells(counts.sizes, list(found))) > LARGEST_MODEL:
             raise InputError(
                 "impossible", f"all rules together tie columns with {cells:,} combinations, more than {LARGEST_MODEL:,}"
@@ -207,7 +207,7 @@ class DeclaredRules:
 
     @staticmethod
     def _places(rule: str, name: str, wanted: Any, counts: MarginalCounts, bins: Mapping[str, ColumnBins]) -> list[int]:
-        """Places of the values that a rule names."""
+        """Return the indices of the values that a rule names."""
         found = []
         for each in wanted if isinstance(wanted, list) else [wanted]:
             if name in bins:
@@ -228,7 +228,7 @@ class DeclaredRules:
     def columns(
         self, table: Table, counts: MarginalCounts, bins: Mapping[str, ColumnBins]
     ) -> tuple[DeterminedColumn, ...]:
-        """Columns of a table that follow from others."""
+        """Return the determined columns of a table."""
         found = []
         for name, told in self.determined.items():
             column = table.find(name)
@@ -271,12 +271,12 @@ def _alike(value: Any, other: Any) -> bool:
 
 
 def _key(value: Any) -> str:
-    """A value as the text that JSON has for it as a key."""
+    """Return the text of a value as a key of a JSON object."""
     return "NULL" if value is None else str(_plain("determined", value))
 
 
 def _plain(rule: str, value: Any) -> Any:
-    """A value, or a list of some, as JSON and the ledger have it: dates and numbers with a point as text."""
+    """Return a value or a list of values as JSON: dates and non-integer numbers as text."""
     match value:
         case None | bool() | int() | str():
             return value
@@ -294,18 +294,19 @@ def _plain(rule: str, value: Any) -> Any:
 class SynthesisOptions(TypedDict, total=False):
     """Options of a synthetic table.
 
-    * ``epsilon``, ``delta``, ``rho``, ``mu``: the price; ``max_rows``: the most rows of one person that count.
-    * ``marginals``: for ``"marginals"`` the sets of columns to measure; for ``"aim"`` those whose error matters, by
-      default all pairs. Beside rows of two tables a column of persons is called ``patients_sex``.
-    * ``minutes``: for ``"aim"``, about how long fits may take. Only the number itself matters: it says how large the
-      model may grow, whatever the machine and the data.
+    * ``epsilon``, ``delta``, ``rho``, ``mu``: the cost; ``max_rows``: the most rows of one person that count.
+    * ``marginals``: for ``"marginals"`` the sets of columns to measure; for ``"aim"`` the sets whose error is to be
+      small, by default all pairs. In the second of two tables, the column ``sex`` of ``patients`` is ``patients_sex``.
+    * ``minutes``: for ``"aim"``, approximate time that fits may take. It is converted to a bound on the size of the
+      model, independent of the machine and the data.
     * ``impossible``: combinations of values that no row of the synthetic table may have, such as ``[{"sex": "m",
       "pregnant": True}]``; a list of values stands for each of them. All rules must be public knowledge.
     * ``determined``: columns that follow from another, such as ``{"region": {"zip": {"1000": "north"}}}``. They are not
       measured.
-    * ``only_if``: columns that are NULL but under a condition, such as ``{"pregnant": {"sex": "f"}}``.
-    * ``quantiles``: columns whose bins begin at private quantiles, for a tenth of the price, in place of equal bins.
-    * ``nulls``: columns with bounds, or booleans, of which NULL is a value; rows with NULL in others are left out.
+    * ``only_if``: columns that are NULL except under a condition, such as ``{"pregnant": {"sex": "f"}}``.
+    * ``quantiles``: columns whose bins begin at private quantiles, for a tenth of the cost, instead of equal bins.
+    * ``nulls``: columns with bounds, or booleans, in which NULL counts as a value; rows with NULL in other such columns
+      are left out.
     """
 
     epsilon: Any
@@ -322,7 +323,7 @@ class SynthesisOptions(TypedDict, total=False):
     nulls: Sequence[str]
 
 
-#: Options that are no price.
+#: Options of :class:`SynthesisOptions` other than cost and ``max_rows``.
 _SHAPES: Final = ("marginals", "minutes", "impossible", "determined", "only_if", "quantiles", "nulls")
 
 
@@ -332,10 +333,10 @@ def request_of(
     method: Method,
     options: Mapping[str, Any],
 ) -> SynthesisRequest:
-    """The request of :class:`SynthesisOptions`, and of other options of queries, which are refused later.
+    """Return the request for :class:`SynthesisOptions`; other options of queries are kept here and refused later.
 
     Raises:
-        InputError: something is of another kind.
+        InputError: an argument has another type.
     """
     shapes = {name: options[name] for name in _SHAPES if name in options}
     priced = {name: value for name, value in options.items() if name not in _SHAPES}
@@ -344,17 +345,17 @@ def request_of(
 
 @dataclass(frozen=True)
 class SynthesisRequest:
-    """Everything that a request for a synthetic table states, but how many rows to draw.
+    """Request for a synthetic table, without the number of rows to draw.
 
     Args:
-        tables: the table, or a SELECT of rows; or a table of persons and one of their rows. With columns, or None.
-        options: the price.
-        method: which marginals are measured.
-        marginals: sets of columns.
+        tables: sources with their columns (None for all): a table or SELECT; or a table of persons and one of rows.
+        options: cost and ``max_rows``.
+        method: method that chooses the marginals.
+        marginals: sets of columns; see :class:`.SynthesisOptions`.
         minutes: see :class:`.SynthesisPlan`.
-        rules: that the owner declares.
-        quantiles: columns whose bins are found privately.
-        nulls: columns of which NULL is a value.
+        rules: rules that the owner declares.
+        quantiles: columns with quantile bins.
+        nulls: columns in which NULL counts as a value.
     """
 
     tables: tuple[tuple[str, tuple[str, ...] | None], ...]
@@ -374,10 +375,10 @@ class SynthesisRequest:
         determined: Mapping[str, Any] | None = None, only_if: Mapping[str, Any] | None = None,
         quantiles: Sequence[str] = (), nulls: Sequence[str] = (),
     ) -> SynthesisRequest:  # fmt: skip
-        """A request from what was typed.
+        """Validate a request as stated.
 
         Raises:
-            InputError: something is of another kind.
+            InputError: an argument has another type.
         """
         for name, value in (("quantiles", quantiles), ("nulls", nulls), ("columns", columns)):
             if isinstance(value, str):
@@ -405,16 +406,15 @@ class SynthesisRequest:
 
     @property
     def is_star(self) -> bool:
-        """Whether there are two tables."""
         return len(self.tables) == 2
 
     @property
     def label(self) -> str:
-        """The tables in words."""
+        """Names of the sources, joined by ``and``."""
         return " and ".join(name for name, _ in self.tables)
 
     def to_plain(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The request as JSON, with which the ledger alone draws the table again."""
+        """Return the request as JSON, from which the table can be drawn again with the ledger alone."""
         (source, columns), *more = self.tables
         told: dict[str, Any] = {
             "source": source, "columns": None if columns is None else list(columns), "method": self.method,
@@ -429,7 +429,7 @@ class SynthesisRequest:
 
     @classmethod
     def from_plain(cls, told: Mapping[str, Any]) -> SynthesisRequest:
-        """The request that :meth:`to_plain` wrote."""
+        """Read the request that :meth:`to_plain` wrote."""
         stated = {name: told[name] for name in _SHAPES if name in told}
         source = dict(told["tables"]) if "tables" in told else told["source"]
         return cls.of(

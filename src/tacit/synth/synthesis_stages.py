@@ -1,9 +1,9 @@
 """Stages of a synthetic table: which rows are counted in which bins, what is measured of them, and in which order.
 
-A plain table is one stage. Bins by quantiles are measured in a stage before it. Two tables of which one has a row for
-each person (patients) and the other several (visits) are two stages: the table of persons with the number of rows that
-each has in the other, then the other table beside the columns of its person. A later stage may depend on what earlier
-ones have released, and on nothing else of them.
+A single table is one stage. Quantile bins are measured in a stage before it. Two tables, one with a row for each person
+(patients) and one with several rows per person (visits), are two stages: the table of persons with each person's number
+of rows in the second table, then the second table joined with the columns of the row's person. A later stage depends on
+earlier stages through their releases alone.
 
 Rows of two tables are read by SQL that our own parser resolves and that never reaches an engine.
 """
@@ -36,20 +36,20 @@ from tacit.synth.marginal_counts import CountingContext, MarginalCounts, PublicC
 from tacit.synth.synthesis_request import DeterminedColumn, SynthesisRequest
 from tacit.synth.table_synthesis import QUANTILES, Method, SynthesisPlan, Transcript, fitted
 
-#: Columns that are counted, each with the SQL that numbers its values.
+#: Columns to count, each as a pair of its name and the SQL expression that maps its values to bin numbers.
 Listed = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
 class StarNames:
-    """Names of two tables, the columns by which they are joined, and how many rows of a person count.
+    """Two tables of one population, the columns that join them, and the bound on rows per person.
 
     Args:
-        persons: the table with a row for each person.
-        rows: the table with several.
-        person: the column of persons by which they are joined.
-        owner: the column of rows by which they are joined.
-        most: the most rows of a person.
+        persons: the table with one row for each person.
+        rows: the table with several rows per person.
+        person: join column of ``persons``.
+        owner: join column of ``rows``.
+        most: the most rows of one person that count.
     """
 
     persons: Table
@@ -60,7 +60,7 @@ class StarNames:
 
     @property
     def number(self) -> str:
-        """The column of persons that says how many rows they have in the other table."""
+        """Name of the added column of ``persons`` that holds their number of rows in the second table."""
         taken = {column.name.lower() for column in (*self.persons.columns, *self.rows.columns)}
         name = f"number_of_{self.rows.name.lower()}"
         while name in taken:
@@ -68,7 +68,7 @@ class StarNames:
         return name
 
     def outer(self, column: str) -> str:
-        """The name of a column of persons beside rows of the other table."""
+        """Return the name that a column of ``persons`` has when joined to ``rows``."""
         name = f"{self.persons.name.lower()}_{column}"
         taken = {each.name.lower() for each in self.rows.columns}
         while name in taken:
@@ -77,7 +77,7 @@ class StarNames:
 
 
 def numbers_sql(star: StarNames, rows: Listed, columns: Mapping[str, PublicColumn]) -> str:
-    """The number of rows of each person, of those that count, up to the most."""
+    """Return SQL for the number of listed rows of each person (``u``, ``n``), at most ``star.most``."""
     return (
         f'SELECT "{star.owner}" AS u, LEAST(COUNT(*), {star.most}) AS n FROM "{star.rows.name}" '  # noqa: S608
         f'WHERE {_kept(rows, columns)} GROUP BY "{star.owner}"'
@@ -85,7 +85,7 @@ def numbers_sql(star: StarNames, rows: Listed, columns: Mapping[str, PublicColum
 
 
 def persons_sql(star: StarNames, persons: Listed, numbers: str) -> str:
-    """One row for each person, with the number of rows in the other table; columns are read of ``p``."""
+    """Return SQL for one row per person with its number of rows in the second table; ``persons`` has alias ``p``."""
     listed = [f'{read} AS "{name}"' for name, read in persons]
     listed.append(f'COALESCE(k.n, 0) AS "{star.number}"')
     return (
@@ -95,8 +95,8 @@ def persons_sql(star: StarNames, persons: Listed, numbers: str) -> str:
 
 
 def rows_sql(star: StarNames, persons: Listed, rows: Listed, numbers: str) -> str:
-    """Rows of the other table beside their person and the number of the person's rows."""
-    # Bins are found before the join, once for each row of a table.
+    """Return SQL for the rows of the second table, joined with their person and the person's number of rows."""
+    # Bins are computed before the join, once for each row of a table.
     listed = [f'p."{name}" AS "{star.outer(name)}"' for name, _ in persons]
     listed.append(f'k.n AS "{star.number}"')
     of_rows = ", ".join([f'"{star.owner}"', *(f'{read} AS "{name}"' for name, read in rows)])
@@ -111,13 +111,13 @@ def rows_sql(star: StarNames, persons: Listed, rows: Listed, numbers: str) -> st
 
 
 def _kept(rows: Listed, columns: Mapping[str, PublicColumn]) -> str:
-    """SQL: whether all values of a row are on the public lists of their columns."""
+    """Return an SQL condition: all values of a row are on the public lists of their columns."""
     read = dict(rows)
     return " AND ".join(_is_listed(read[name], column) for name, column in columns.items())
 
 
 def _is_listed(read: str, column: PublicColumn) -> str:
-    """SQL: whether a value is on the public list of a column."""
+    """Return an SQL condition: a value is on the public list of a column."""
     listed = [value for value in column.values if value is not None]
     parts = [f"({read}) IN ({', '.join(map(_constant, listed))})"] if listed else []
     if column.type.kind is Kind.BOOLEAN and len(listed) == 2:
@@ -128,7 +128,7 @@ def _is_listed(read: str, column: PublicColumn) -> str:
 
 
 def _constant(value: Any) -> str:
-    """A value as SQL."""
+    """Return a value as an SQL literal."""
     match value:
         case bool():
             return "TRUE" if value else "FALSE"
@@ -143,20 +143,20 @@ def _constant(value: Any) -> str:
 
 
 _HEEDED: Final = ("epsilon", "delta", "rho", "mu", "max_rows")
-#: Share of the price for where bins begin, of those that have bins by quantiles.
+#: Share of the cost spent on the edges of quantile bins, where columns have them.
 QUANTILE_SHARE: Final = Fraction(1, 10)
-#: Share of the price that finds values of texts that are not declared.
+#: Share of the cost that finds the values of text columns without declared categories.
 VALUE_SHARE: Final = Fraction(1, 10)
-#: Values of one text that are found at most, the most frequent ones, and of all texts together; longer ones are not
-#: made, because every value stands in the statement that counts.
+#: Largest number of values found for one text column (the most frequent), and for all text columns together; longer
+#: values are left out. They are bounded because the counting SQL statement lists every value.
 _MOST_VALUES: Final = 63
 _ALL_VALUES: Final = 480
 _LONGEST_VALUE: Final = 60
-#: Share of what is left that the table of persons has; rows of the other count several times for a person.
+#: Share of the remaining cost for the table of persons; in the second table, several rows of a person count.
 _PERSONS_SHARE: Final = Fraction(1, 3)
-#: The most rows of one person in the second of two tables; their number is a column.
+#: Largest bound on the rows of one person in the second of two tables; their number is a column.
 _MOST_CHILDREN: Final = 200
-#: Cells that columns of persons may have together in the model of the other table.
+#: Largest number of cells of the persons' columns in the model of the second table.
 _OUTER_CELLS: Final = 100_000
 
 
@@ -165,13 +165,13 @@ class SynthesisStage:
     """One table that is counted and measured.
 
     Args:
-        name: of the table or of its bins, in words.
-        counts: the rows that count.
-        plan: what is measured of them.
-        bins: of columns that are put into bins.
-        impossible: combinations that no row of the model has.
-        determined: columns that follow from others and are not measured.
-        star: names of two tables, where this is the second.
+        name: name of the source, or ``bins of`` the table.
+        counts: exact counts of the table's rows.
+        plan: method, columns and cost of the measurements.
+        bins: bins of the columns that have them, by column.
+        impossible: combinations of values that have probability 0 in the model.
+        determined: columns that are functions of other columns and are not measured.
+        star: the two tables, where this stage is the second of them; else None.
     """
 
     name: str
@@ -185,19 +185,19 @@ class SynthesisStage:
 
 @dataclass(frozen=True)
 class FittedStage:
-    """A stage and what was released in it."""
+    """A stage and its releases."""
 
     stage: SynthesisStage
     transcript: Transcript
 
     @cached_property
     def measured_model(self) -> GraphicalModel:
-        """The model of columns that were measured."""
+        """Graphical model of the measured columns."""
         return fitted(self.stage.plan, self.transcript, self.stage.impossible)
 
     @cached_property
     def model(self) -> GraphicalModel:
-        """The model of what was measured, and of columns that follow from it."""
+        """Graphical model of the measured columns and of those determined by them."""
         model = self.measured_model
         for each in self.stage.determined:
             model = each.added_to(model)
@@ -211,12 +211,12 @@ class FittedStage:
 
 
 class SynthesisStages:
-    """All stages of a request: the first at once, later ones with what was released before.
+    """All stages of a request; a stage after the first is made from the releases of those before it.
 
     Args:
         context: metadata and engine.
-        request: what is asked for.
-        found: values of texts that were found privately, by column; None before the charge.
+        request: tables, columns, method and options.
+        found: values of text columns that were found privately, by column; None before the charge.
     """
 
     def __init__(
@@ -225,7 +225,7 @@ class SynthesisStages:
         self.request = request
         self._context = context
         self._found = found
-        #: Queries that find the values of texts of which nothing is declared, by column.
+        #: Queries that find the values of text columns without declared categories, by column.
         self.selections: dict[str, Plan] = {}
         self._tables = [_known_table(context, name) for name, _ in request.tables if is_name(name)]
         if len(self._tables) < len(request.tables) and (request.quantiles or request.nulls or request.rules.determined):
@@ -240,7 +240,7 @@ class SynthesisStages:
         whole_price, self.noise, self.guarantee = count_price(self.terms, self.relation, own)
         part = VALUE_SHARE * whole_price if self._open else Fraction(0)
         self.price = whole_price - part
-        #: ρ and δ that find values.
+        #: Cost (ρ and δ) of finding values of text columns.
         self.selection_cost = part, own
         for name in self._open:
             self.selections[name] = self._selection(name, part / len(self._open), own / len(self._open), probe.rows)
@@ -249,7 +249,7 @@ class SynthesisStages:
             self._check_listed(kind)
         self._kinds = [("bins", number) for number, grid in enumerate(self._grids) if grid]
         self._kinds += [("table", number) for number in range(len(request.tables))]
-        # Refused now, or not at all: later bins are no more than these.
+        # Refusals occur here, before the charge: the bins of later stages are at most as many as these.
         self._first = [self._stage(place, None) for place in range(len(self._kinds))]
         whole = [s for (kind, _), s in zip(self._kinds, self._first, strict=True) if kind == "table"]
         request.rules.check([list(s.counts.sizes) for s in whole], [d.name for s in whole for d in s.determined])
@@ -261,33 +261,32 @@ class SynthesisStages:
         return len(self._kinds)
 
     def stage(self, number: int, before: Sequence[FittedStage]) -> SynthesisStage:
-        """A stage, given those before it."""
+        """Return the stage with this number, given the fitted stages before it."""
         return self._first[number] if not before else self._stage(number, before)
 
     @property
     def columns(self) -> list[str]:
-        """Columns of all tables that are counted."""
+        """Counted columns of all tables."""
         return [name for (kind, _), stage in zip(self._kinds, self._first, strict=True) if kind == "table"
                 for name in stage.plan.own]  # fmt: skip
 
     @property
     def bounding(self) -> str:
-        """Words about how much of one unit counts."""
+        """Description of the contribution bounds of one unit."""
         if self.star is None:
             return self._first[-1].counts.bounding
         persons, rows = (stage.counts.bounding for stage in self._first[-2:])
         return f"{self.star.persons.name}: {persons}; {self.star.rows.name}: {rows}"
 
     def tables(self) -> tuple[str, ...]:
-        """Tables that are read."""
         return tuple(dict.fromkeys(name for stage in self._first for name in stage.counts.tables()))
 
     @property
     def text(self) -> str:
-        """Canonical text of the rows and of what is measured of them."""
+        """Canonical text of the counted rows and of the measurements, which identifies a repeat."""
         told = [self._told(stage) for stage in self._first]
         rules = self.request.rules
-        # Choices of a run and the model follow from rules too, so that with others it is another table.
+        # Selections and the model depend on the rules too, so that other rules make another table.
         stated = [rules.to_plain()] if rules.impossible or rules.determined or rules.only_if else []
         return canonical([*told[0], *stated] if len(told) == 1 else [*told, *stated])
 
@@ -300,7 +299,7 @@ class SynthesisStages:
     # -- one stage
 
     def _stage(self, place: int, before: Sequence[FittedStage] | None) -> SynthesisStage:
-        """A stage; before the charge (None) with the most bins that there can be."""
+        """Return a stage; before the charge (``before`` is None) with the largest possible number of bins."""
         kind, number = self._kinds[place]
         if kind == "bins":
             grids = self._grids[number]
@@ -314,7 +313,7 @@ class SynthesisStages:
         bins = {name: each for name, each in self._bins(number, found).items() if name in counts.columns}
         outer, given = self._outer(counts, before) if number else ((), ())
         sets = self._sets(counts, others=bool(self.star))
-        # Where no set is listed for one of two tables, its columns are measured by themselves.
+        # Where no set is listed for one of two tables, its columns are measured individually.
         method: Method = self.request.method
         if self.star and method == "marginals" and not sets:
             method = "independent"
@@ -330,7 +329,7 @@ class SynthesisStages:
         return SynthesisStage(self.request.tables[number][0], counts, plan, bins, impossible, determined, star)
 
     def _price(self, place: int) -> Fraction:
-        """The part of the price that a stage has, from public numbers alone."""
+        """Return the cost of a stage, computed from public numbers alone."""
         counted = [len(self._grids[number]) for kind, number in self._kinds if kind == "bins"]
         spent = QUANTILE_SHARE * self.price if counted else Fraction(0)
         if place < len(counted):
@@ -354,7 +353,7 @@ class SynthesisStages:
 
     @cached_property
     def _all_names(self) -> tuple[set[str], set[str]]:
-        """Columns of persons, and those beside rows of the other table."""
+        """Columns counted of the persons' table, and columns counted of the second table joined with it."""
         persons, rows = self._counts(0, {}), self._counts(1, {})
         return set(persons.sizes), set(rows.sizes)
 
@@ -365,10 +364,10 @@ class SynthesisStages:
             return set()
         return {star.number, *(star.outer(name) for name in self._counts(0, {}).sizes if name != star.number)}
 
-    # -- texts of which nothing is declared
+    # -- text columns without declared categories
 
     def _open_texts(self) -> tuple[str, ...]:
-        """Texts of the one table whose values can be found privately: the account has a δ for it."""
+        """Return the text columns of a single table whose values can be found privately; needs an account with a δ."""
         if self.star is not None or not self._tables:
             return ()
         table, columns = self._tables[0], self.request.tables[0][1]
@@ -385,12 +384,12 @@ class SynthesisStages:
         skipped = set(self.request.rules.determined)
         others = wanted if wanted is not None else {each.name.lower() for each in _countable(table, ())}
         if not value_delta(terms) or not others - {*names, *skipped}:
-            # Of texts alone nothing may be found, and then there would be no table to charge for.
+            # If all columns are texts, possibly no value is found, and the charge would buy an empty table.
             return ()
         return tuple(name for name in names if name not in skipped and (wanted is None or name in wanted))
 
     def _selection(self, name: str, rho: Fraction, delta: Fraction, rows: int) -> Plan:
-        """The query that finds the most frequent values of a text; whoever has ``rows`` rows counts with all."""
+        """Return the query for the most frequent values of a text column; up to ``rows`` rows of a unit count."""
         table = self._tables[0]
         column = _quoted(next(each.name for each in table.columns if each.name.lower() == name))
         sql = (
@@ -411,7 +410,7 @@ class SynthesisStages:
 
     @property
     def found(self) -> dict[str, tuple[str, ...]]:
-        """Values that were found, by column; none for a column of which no value is frequent enough."""
+        """Values found privately, by column; empty for a column without a value that is frequent enough."""
         if self._found is None:
             return {}
         most = self._most_values
@@ -421,7 +420,7 @@ class SynthesisStages:
         }
 
     def _values(self, name: str) -> tuple[str, ...]:
-        """Values of an open text; before the charge as many as there can be, so that refusals are known."""
+        """Return the values of an undeclared text column; before the charge the largest possible number of values."""
         if self._found is None:
             return tuple(f"{number:0{_LONGEST_VALUE}}" for number in range(self._most_values))
         return self.found[name]
@@ -429,7 +428,7 @@ class SynthesisStages:
     # -- rows
 
     def _counts(self, number: int, found: Mapping[tuple[int, str], ColumnBins]) -> MarginalCounts:
-        """The rows of a table, in bins."""
+        """Return the counts of a table's rows, with its columns in bins."""
         source, columns = self.request.tables[number]
         stated = Request.of("", self.request.options).stated_rows
         star = self.star
@@ -457,7 +456,7 @@ class SynthesisStages:
         return numbers_sql(star, self._listed(1, found), self._rows_alone(found).columns)
 
     def _rows_alone(self, found: Mapping[tuple[int, str], ColumnBins]) -> MarginalCounts:
-        """Rows of the second of two tables by themselves."""
+        """Return the counts of the second of two tables, without the columns of the persons' table."""
         source = self.request.tables[1][0]
         listed = [f'{read} AS "{name}"' for name, read in self._listed(1, found)]
         most = None if self.star is None else self.star.most
@@ -465,7 +464,7 @@ class SynthesisStages:
         return countable_rows(self._context, text, max_rows=most, numbers=self._numbers_of(1, found))
 
     def _grid_counts(self, number: int, grids: Mapping[str, EqualBins]) -> MarginalCounts:
-        """Rows of a table by columns whose quantiles are measured, on fine grids."""
+        """Return the counts of a table by the columns whose quantiles are measured, on fine grids."""
         table = self._tables[number]
         names = {column.name.lower(): column.name for column in table.columns}
         listed = [f'{grid.expression(_quoted(names[key]))} AS "{key}"' for key, grid in grids.items()]
@@ -477,7 +476,7 @@ class SynthesisStages:
     def _listed(
         self, number: int, found: Mapping[tuple[int, str], ColumnBins], prefix: str = ""
     ) -> list[tuple[str, str]]:
-        """Columns of a table that are counted, each with the SQL that numbers its values."""
+        """Return the counted columns of a table, each with the SQL expression for its bin numbers."""
         made, bins = [], self._bins(number, found)
         for column in self._wanted(number):
             own, read = bins.get(column.name.lower()), f"{prefix}{_quoted(column.name)}"
@@ -485,11 +484,11 @@ class SynthesisStages:
         return made
 
     def _numbers_of(self, number: int, found: Mapping[tuple[int, str], ColumnBins]) -> dict[str, range]:
-        """Numbers that stand for the values of columns in bins."""
+        """Return the bin numbers of each column in bins."""
         return {name: bins.numbers for name, bins in self._bins(number, found).items()}
 
     def _wanted(self, number: int) -> list[Column]:
-        """Columns of a table that are counted."""
+        """Return the counted columns of a table, or refuse unknown names."""
         (source, columns), table = self.request.tables[number], self._tables[number]
         known = {column.name.lower(): column for column in table.columns}
         keys = set() if self.star is None else {self.star.person, self.star.owner}
@@ -506,7 +505,7 @@ class SynthesisStages:
         return left
 
     def left_out(self, number: int) -> tuple[str, ...]:
-        """Columns of a table that were not named and of which nothing is declared, so that they are not made."""
+        """Return the columns of a table that are not synthesised: not requested, and without categories or bounds."""
         if number >= len(self._tables) or self.request.tables[number][1] is not None:
             return ()
         table = self._tables[number]
@@ -516,7 +515,7 @@ class SynthesisStages:
         return tuple(c.name for c in table.columns if c.name not in made | keys and c.name.lower() not in sought)
 
     def _bins(self, number: int, found: Mapping[tuple[int, str], ColumnBins]) -> dict[str, ColumnBins]:
-        """Bins of the columns of a table: those that were measured, or equal ones."""
+        """Return the bins of a table's columns: those measured as quantiles, else equal bins."""
         if number >= len(self._tables):
             return {}
         made: dict[str, ColumnBins] = {}
@@ -555,7 +554,7 @@ class SynthesisStages:
                 raise InputError(kind, f"{name[:63]!r} is no column with bounds that is synthesised{hint}")
 
     def _most_bins(self) -> dict[tuple[int, str], ColumnBins]:
-        """As many bins by quantiles as there can be, so that work and refusals are known before the charge."""
+        """Return the most quantile bins possible, so that work and refusals are known before the charge."""
         return {
             (number, name): QuantileBins.on(grid, edges_of(np.ones(len(grid.starts))), nulls=name in self.request.nulls)
             for number, grids in enumerate(self._grids)
@@ -563,7 +562,7 @@ class SynthesisStages:
         }
 
     def _found_bins(self, before: Sequence[FittedStage]) -> dict[tuple[int, str], ColumnBins]:
-        """Bins by quantiles, from what was released."""
+        """Return quantile bins from the noisy counts released in earlier stages."""
         found: dict[tuple[int, str], ColumnBins] = {}
         for (kind, number), done in zip(self._kinds, before, strict=False):
             for each in done.transcript.measured if kind == "bins" else ():
@@ -573,12 +572,12 @@ class SynthesisStages:
                 found[number, name] = QuantileBins.on(grid, tuple(cells), nulls=name in self.request.nulls)
         return found
 
-    # -- persons beside their rows
+    # -- rows joined with their persons
 
     def _outer(
         self, counts: MarginalCounts, before: Sequence[FittedStage] | None
     ) -> tuple[tuple[str, ...], tuple[NoisyMarginal, ...]]:
-        """Columns of persons, and what is known of them in the other table, where each counts once for every row."""
+        """Return the persons' columns in the second table and their noisy marginals, weighted by number of rows."""
         star = self.star
         if star is None:
             return (), ()
@@ -587,7 +586,7 @@ class SynthesisStages:
 
 
 def _seen_by_rows(persons: FittedStage, star: StarNames, sizes: Mapping[str, int]) -> list[NoisyMarginal]:
-    """Marginals of persons, each counted as often as it has rows: from the model of persons, so for nothing."""
+    """Return marginals of persons weighted by their number of rows, from the model of persons and so at no cost."""
     model = persons.measured_model
     times, number = np.arange(star.most + 1.0), star.number
     names = [name for name in persons.stage.plan.sizes if name != number]

@@ -3,18 +3,18 @@
 ============= ====================================================================================================
 method        measures
 ============= ====================================================================================================
-independent   every column by itself
-marginals     every column by itself, and the sets of columns that the owner lists
-mst           every column, then the pairs of a spanning tree chosen privately for what single columns do not explain
-aim           every column, then round by round the marginal that the model so far explains worst, chosen privately
-quantiles     every column by itself on a fine grid, for the edges of bins
+independent   each column individually
+marginals     each column individually, and the sets of columns that the request lists
+mst           each column, then the pairs of a maximum spanning tree, chosen privately by distance from independence
+aim           each column, then round by round the marginal with the largest error under the model, chosen privately
+quantiles     each column individually on a fine grid, for the edges of quantile bins
 ============= ====================================================================================================
 
 Selections are by the exponential mechanism on integer scores, measurements by Gaussian or Laplace noise on integer
-counts. All of it, adaptively chosen or not, stays within the ρ, μ² or ε of the budget: a measurement that would exceed
-it is not made. How many rounds there are, and how large the model may grow, follows from the price, public sizes and
-released numbers. Where noise would hide what pairs tell, more or all of the price measures columns by themselves, so
-that no table is worse than independent columns but by chance.
+counts. All of them, adaptively chosen or not, stay within the ρ, μ² or ε of the budget: a measurement that would exceed
+it is not made. The number of rounds, and the largest size of the model, are functions of the cost, public sizes and
+released numbers. Where the noise of pairs would exceed their correlations, more or all of the cost measures single
+columns, so that a table is worse than one of independent columns only by chance.
 
 Proof: ``table_synthesis.proof.md``.
 """
@@ -49,57 +49,57 @@ from tacit.synth.strategy import IdentityStrategy, IntegerStrategy, PooledStrate
 
 Method = Literal["aim", "mst", "independent", "marginals"]
 METHODS: Final = ("aim", "mst", "independent", "marginals")
-#: The method of a measurement that comes before a table's: where bins begin.
+#: The method of the stage before a table's own, which measures the edges of quantile bins.
 QUANTILES: Final = "quantiles"
 Columns = tuple[str, ...]
-#: Scores are counted in steps of this part of a row.
+#: Scores are integers in units of 1/16 of a row.
 _STEPS: Final = 16
-#: Cells that a model may have with any method; one of AIM is smaller.
+#: Largest number of cells of a model with any method; the limit of AIM is smaller.
 LARGEST_MODEL: Final = 10_000_000
-#: Minutes that AIM plans for, where no other number is stated.
+#: Default number of minutes that AIM plans for.
 MINUTES: Final = 10
-#: Steps of a fit in each round, and of the last fit; every step reads all cells of a model about twice.
+#: Gradient steps of the fit in each round, and of the last fit; every step reads all cells of a model about twice.
 _ROUND_STEPS: Final = 60
 _LAST_STEPS: Final = 1_000
-#: Cells that such steps pass in a minute on one ordinary core: a public number, whatever the machine.
+#: Cells that these steps process per minute on one ordinary core: a public constant, independent of the machine.
 _CELLS_A_MINUTE: Final = 400_000_000
-#: Rounds for each column that minutes are planned for.
+#: Rounds per column assumed when minutes are converted to a model size.
 _PLANNED_ROUNDS: Final = 4
-#: Rounds for each column that a whole budget is planned for; rounds grow where little is left to learn.
+#: Rounds per column that a whole budget is planned for; fewer are made where rounds get more budget.
 _ROUNDS: Final = 16
-#: Share of a round's price that chooses, by the power with which precision grows with a price.
+#: Share of a round's cost spent on the selection, by the power of the cost with which precision grows.
 _SELECTION: Final = {1: Fraction(1, 10), 2: Fraction(1, 3)}
-#: Share of rows that noise moves in a pair of columns, above which more of the price goes to columns by themselves, and
-#: above which all of it does: pairs would tell less than their noise hides.
+#: Share of rows that noise moves in a pair of columns: above the first, more of the cost goes to single columns; above
+#: the second, all of it does, because the noise of pairs would exceed their correlations.
 _LITTLE: Final = 0.05
 _MUCH: Final = 0.2
-#: Parts of a price for each column, of which no measurement has less than one.
+#: No measurement costs less than price / (128 · number of columns).
 _PARTS: Final = 128
-#: Part of a price that roundings may leave.
+#: Share of the cost that may remain unspent because of rounding.
 _ROUNDING: Final = Fraction(1, 10**6)
-#: Share of the price after which what was released is kept, in case that the run dies.
+#: Share of the cost after which the releases so far are stored, in case the process dies.
 _PART: Final = Fraction(1, 10)
-#: Values that are expected fewer times than this many standard deviations of the noise are counted together.
+#: Values with an expected count below this number of standard deviations of the noise are counted together.
 _RARE: Final = 2
-#: Least share of the price that columns by themselves have.
+#: Least share of the cost spent on single columns.
 _FIRST: Final = Fraction(1, 4)
 
 
 @dataclass(frozen=True)
 class SynthesisPlan:
-    """Everything that decides the measurements of a synthetic table, but the data.
+    """Parameters that determine the measurements of a synthetic table, apart from the data.
 
     Args:
-        method: which marginals are measured.
+        method: method that chooses the marginals.
         sizes: number of values of each column.
-        price: of all measurements and selections together, in the currency of the noise.
+        price: cost of all measurements and selections together, in the currency of the noise (ρ, μ² or ε).
         rows: the most rows of one unit that count.
-        relation: which databases are neighbours.
-        sets: of ``marginals`` those to measure; of ``aim`` those whose error matters.
-        minutes: of ``aim``, how large the model may grow, as the time that fits of that size take.
-        outer: columns of another table, about which nothing is measured but together with those of this one.
-        given: noisy marginals of outer columns, made of what was released about the other table.
-        tied: sets of columns that declared rules are about; the model has them beside those that are measured.
+        relation: neighbouring relation of databases.
+        sets: for ``marginals`` the sets of columns to measure; for ``aim`` the sets whose error is to be small.
+        minutes: for ``aim``, bound on the size of the model, stated as the time that fits of that size take.
+        outer: columns of the persons' table, which are measured only in marginals with columns of this table.
+        given: noisy marginals of the outer columns, computed from releases about the persons' table.
+        tied: sets of columns in one declared rule; each becomes a clique of the model, like the measured sets.
         noise: the kind of noise.
     """
 
@@ -137,18 +137,18 @@ class SynthesisPlan:
 
     @property
     def own(self) -> tuple[str, ...]:
-        """Columns of the table itself."""
+        """Columns of the table itself, without the outer columns."""
         return tuple(name for name in self.sizes if name not in self.outer)
 
     @property
     def pairs(self) -> tuple[Columns, ...]:
-        """All pairs with a column of the table itself."""
+        """All pairs of columns, of which at least one is the table's own."""
         own = set(self.own)
         return tuple(pair for pair in itertools.combinations(self.sizes, 2) if own & set(pair))
 
     @property
     def candidates(self) -> tuple[Columns, ...]:
-        """Marginals that may be measured: their exact counts are computed, whichever are chosen."""
+        """Marginals that may be measured: exact counts of all of them are computed, whichever are chosen."""
         singles = [(name,) for name in self.own]
         if self.method in ("independent", QUANTILES):
             return tuple(singles)
@@ -166,10 +166,10 @@ class SynthesisPlan:
         return tuple(dict.fromkeys([*singles, *sorted(below, key=lambda names: (len(names), names))]))
 
     def check_price(self) -> None:
-        """Refuse a price of which a part buys noise too large to compute with, before anything is charged.
+        """Refuse a cost so small that the noise of a measurement is too large to compute with; nothing is charged.
 
         Raises:
-            InputError: the price is too small.
+            InputError: the cost is too small.
         """
         part = self.price / (_PARTS * max(len(self.sizes), len(self.sets)))
         moved = 2 * self.rows
@@ -177,39 +177,39 @@ class SynthesisPlan:
         self.noise.selection_epsilon(part / _ROUNDS)
 
     def cells(self, names: Columns) -> int:
-        """Number of combinations."""
+        """Return the number of combinations of values of these columns."""
         return math.prod(self.sizes[name] for name in names)
 
     @property
     def largest_model(self) -> int:
-        """Cells that the model of ``aim`` may have: from the minutes and the number of columns alone."""
+        """Largest number of cells of the model of ``aim``, a function of the minutes and the number of columns."""
         steps = _PLANNED_ROUNDS * len(self.sizes) * _ROUND_STEPS + _LAST_STEPS
         return self.minutes * _CELLS_A_MINUTE // steps
 
 
 @dataclass(frozen=True, eq=False)
 class MeasuredMarginal:
-    """A marginal that was measured: what was released, and by which mechanism."""
+    """A measured marginal: the noisy counts and the mechanism that released them."""
 
     measurement: CountMeasurement
     noisy: NDArray[np.int64]
 
     @property
     def marginal(self) -> NoisyMarginal:
-        """The noisy counts."""
+        """The noisy counts, divided by the scale of the measurement."""
         made = self.measurement
         return NoisyMarginal(made.columns, self.noisy / made.scale, math.sqrt(made.sigma2), self.pools, made.noise)
 
     @property
     def pools(self) -> Pools:
-        """For each axis the groups of values that were counted together; empty where there are none."""
+        """For each axis, the group of each value where rare values were counted together; empty without groups."""
         found = tuple(s.groups if isinstance(s, PooledStrategy) else None for s in self.measurement.strategies)
         return found if any(found) else ()
 
 
 @dataclass(frozen=True)
 class ChosenMarginal:
-    """A selection: of how many candidates, at which ε, and the columns that were chosen."""
+    """A selection by the exponential mechanism: number of candidates, ε, and the chosen columns."""
 
     candidates: int
     epsilon: Fraction
@@ -218,18 +218,17 @@ class ChosenMarginal:
 
 @dataclass
 class Transcript:
-    """Everything that is released about a table, in order."""
+    """All measurements and selections released about a table, in order."""
 
     measured: list[MeasuredMarginal] = field(default_factory=list)
     chosen: list[ChosenMarginal] = field(default_factory=list)
 
     @property
     def marginals(self) -> list[NoisyMarginal]:
-        """The noisy marginals."""
         return [each.marginal for each in self.measured]
 
     def event(self, relation: Relation) -> ComposedEvent:
-        """All releases, as accountants read them."""
+        """Return the composition of all releases as a privacy event."""
         events: list[Event] = [each.measurement.event for each in self.measured]
         events += [Exponential(epsilon=c.epsilon, sensitivity=1, relation=relation).event for c in self.chosen]
         return ComposedEvent(tuple(events), relation=relation)
@@ -243,14 +242,14 @@ def measure_table(
     known: Sequence[Transcript] = (),
     keep: Callable[[Transcript], None] | None = None,
 ) -> Transcript:
-    """Select and measure within the budget of a plan; the only function here that sees exact counts.
+    """Select and measure marginals within the budget of a plan; the only function here that sees exact counts.
 
     Args:
-        plan: what is measured, at which price.
-        source: the exact counts.
-        progress: told in words about what was released and kept; where nothing is kept, about the price alone.
-        known: parts that an earlier run under the same charge has released and kept: they are not released again.
-        keep: keeps a part for good. What was released after the last part is known to no person if the run dies.
+        plan: method, columns and cost.
+        source: returns the exact counts of a marginal.
+        progress: called with a sentence about each release; without ``keep``, chosen columns are not named.
+        known: transcripts that an earlier run under the same charge stored: they are not released again.
+        keep: stores a transcript durably. If the process dies, releases after the last stored one were seen by nobody.
     """
     run = _Run(plan, source, progress or (lambda _: None), keep)
     run.replay(known)
@@ -264,7 +263,7 @@ def measure_table(
 
 
 class _Run:
-    """One run under a budget, which no sequence of releases can exceed."""
+    """One run of a method under a budget, which no sequence of releases can exceed."""
 
     def __init__(
         self,
@@ -281,10 +280,10 @@ class _Run:
         self._open = Transcript()
         self.transcript = Transcript()
 
-    # -- parts that are kept
+    # -- transcripts that are stored
 
     def replay(self, parts: Sequence[Transcript]) -> None:
-        """Begin where an earlier run has kept its last part."""
+        """Continue after the last transcript that an earlier run stored, with its cost counted as spent."""
         for part in parts:
             for chosen in part.chosen:
                 self._spend(self._plan.noise.selection_price(chosen.epsilon))
@@ -295,14 +294,14 @@ class _Run:
         self._kept = self._left
 
     def keep(self) -> None:
-        """Keep what was released since the last part, and tell about it."""
+        """Store the releases since the last stored transcript, and report them to ``progress``."""
         if self._open.measured:
             if self._keep is not None:
                 self._keep(self._open)
             spent = f"{float(1 - self._left / self._plan.price):.0%} of the cost is spent"
             for each in self._open.measured:
                 names = each.measurement.columns
-                # A choice that is not kept is made again by the next run, if this one dies; it must not be seen twice.
+                # A choice that is not stored is drawn again if this process dies; two draws must not be seen.
                 shown = self._keep is not None or not self.transcript.chosen or len(names) == 1
                 self._progress(f"measured {', '.join(names) if shown else f'{len(names)} columns'}: {spent}")
             self._open, self._kept = Transcript(), self._left
@@ -325,7 +324,7 @@ class _Run:
         return made
 
     def _choose(self, scores: Mapping[Columns, int], moved: int, price: Fraction) -> Columns:
-        """One candidate by the exponential mechanism; one unit moves each score by at most ``moved``."""
+        """Choose a candidate by the exponential mechanism; scores have sensitivity ``moved``."""
         epsilon = self._plan.noise.selection_epsilon(price)
         self._spend(self._plan.noise.selection_price(epsilon))
         mechanism = Exponential(epsilon=epsilon, sensitivity=moved, relation=self._plan.relation)
@@ -337,7 +336,7 @@ class _Run:
         return found
 
     def _distance(self, names: Columns, expected: NDArray[np.float64], pools: Pools = ()) -> int:
-        """The l1 distance of exact counts from public ones, in steps; an integer that one row moves by _STEPS."""
+        """Return the l1 distance of exact from expected counts, an integer in 1/16 rows; one row moves it by _STEPS."""
         public = np.rint(_STEPS * np.clip(pool(expected, pools), -1e12, 1e12)).astype(np.int64)
         counts = self._source(names)
         for axis, strategy in enumerate(_strategies(self._plan, names, pools)):
@@ -345,29 +344,29 @@ class _Run:
         return int(np.abs(_STEPS * counts - public).sum())
 
     def _stddev(self, price: Fraction) -> float:
-        """Standard deviation of the noise on each count of a measurement at a price."""
+        """Return the standard deviation of the noise on each count of a measurement with this cost."""
         moved = self._plan.rows * (1 if self._plan.relation is ADD_REMOVE or self._plan.noise.norm == 2 else 2)
         return math.sqrt(self._plan.noise.variance(price, moved, moved**2))
 
     def _pools(self, singles: Mapping[str, NDArray[np.float64]], price: Fraction) -> dict[str, tuple[int, ...] | None]:
-        """Values of each column that are expected to be too rare for the noise of a measurement at a price."""
+        """Group the values of each column whose expected counts are small against the noise of a measurement."""
         least = _RARE * self._stddev(price)
         return {name: rare_pool(expected, least) for name, expected in singles.items()}
 
     @property
     def _moved(self) -> int:
-        """Steps by which one unit moves a distance."""
+        """Sensitivity of :meth:`_distance` to one unit, in 1/16 rows."""
         return _STEPS * self._plan.rows * (1 if self._plan.relation is ADD_REMOVE else 2)
 
     @property
     def _known(self) -> list[NoisyMarginal]:
-        """Noisy marginals that were measured, here or before."""
+        """Noisy marginals measured so far, in this stage or before."""
         return [*self._plan.given, *self.transcript.marginals]
 
     # -- methods
 
     def independent(self) -> None:
-        """Every column by itself."""
+        """Measure each column individually, at equal cost."""
         names = [(name,) for name in self._plan.own]
         done = {each.measurement.columns for each in self.transcript.measured}
         for each, price in zip(names, divide(self._plan.price, np.ones(len(names))), strict=True):
@@ -375,14 +374,14 @@ class _Run:
                 self._measure(each, price)
 
     def listed(self) -> None:
-        """Every column, and the sets that are listed, each set with the price of three columns."""
+        """Measure each column and the listed sets, a set at the cost of three columns."""
         names = self._plan.candidates
         claims = [1.0 if len(each) == 1 else 3.0 for each in names]
         for each, price in zip(names, divide(self._left, claims), strict=True):
             self._measure(each, price)
 
     def spanning_tree(self) -> None:
-        """A third for columns, a third for choosing pairs, a third for measuring them."""
+        """Spend a third of the cost on single columns, a third on choosing pairs and a third on measuring them."""
         sizes, whole, outer = self._plan.sizes, self._left, self._plan.outer
         singles = [(name,) for name in self._plan.own]
         edges = len(self._plan.own) - (not outer)
@@ -396,7 +395,7 @@ class _Run:
             pair: self._distance(pair, np.multiply.outer(model[pair[0]], model[pair[1]]) / model_total(model))
             for pair in self._plan.pairs
         }
-        # Columns that rows are drawn given hang together already.
+        # The outer columns, given which rows are drawn, are connected already.
         groups = {name: outer[0] if name in outer else name for name in sizes}
         share = whole / 3 / edges
         pairs: list[Columns] = []
@@ -421,7 +420,7 @@ class _Run:
             self._measure(pair, price, _of(pools, pair))
 
     def adaptive(self) -> None:
-        """Round by round the marginal that is explained worst, until the budget is spent."""
+        """Choose and measure in each round the marginal with the largest error, until the budget is spent (AIM)."""
         plan, whole = self._plan, self._plan.price
         if not plan.pairs:
             self.independent()
@@ -441,7 +440,7 @@ class _Run:
         open_sets = {names: self._weight(names) for names in plan.candidates}
         heaviest = max(open_sets.values())
         model = self._rough()
-        # A last round leaves nothing but what rounding left.
+        # Without budget beyond rounding there is no round; the last round spends all that remains.
         last = self._left <= whole * _ROUNDING
         while not last:
             last = self._left < 2 * (measure + select)
@@ -467,27 +466,27 @@ class _Run:
                 measure, select = plan.noise.halved(measure), plan.noise.halved(select)
 
     def _apart(self) -> float:
-        """The share of rows, about, that noise moves in a pair of columns if all of the price measures single ones."""
+        """Estimate the share of rows that noise would move in a pair of columns, at the cost of a single column."""
         plan = self._plan
         each = plan.noise.mean_size * self._stddev(plan.price / len(plan.own))
         cells = 2 * sum(plan.sizes[name] for name in plan.own) / len(plan.own)
         return each * cells / 2 / max(estimated_total(self._known), 1.0)
 
     def _more_of_columns(self, *, whole: bool = False) -> bool:
-        """Measure columns by themselves again, where noise would hide what pairs tell beside them.
+        """Measure single columns again, where the noise of pairs would exceed their correlations.
 
-        The share of what is left that this takes follows from the number of rows that was released, and public sizes.
+        The share of the remaining budget that this spends is a function of released counts and public sizes.
 
         Args:
-            whole: all of it, or nothing.
+            whole: spend either all of the remaining budget or nothing.
 
         Returns:
-            whether nothing is left.
+            whether the budget is spent.
         """
         own = self._plan.own
         again = self.transcript.measured[len(own) :]
         if again:
-            # An earlier run under the same charge has begun with it.
+            # An earlier run under the same charge has begun these measurements.
             for name in own[len(again) :]:
                 self._measure((name,), again[0].measurement.price)
             return self._left <= self._plan.price * _ROUNDING
@@ -501,16 +500,16 @@ class _Run:
         return hundredths == 100
 
     def _rough(self, start: GraphicalModel | None = None) -> GraphicalModel:
-        """A model that is good enough for the next choice."""
+        """Fit a model coarsely, for the next selection."""
         return fit_model(self._plan.sizes, self._known, iterations=_ROUND_STEPS, close=1e-3, start=start)
 
     def _weight(self, names: Columns) -> int:
-        """Number of columns that a marginal shares with those whose error matters, counted over all of them."""
+        """Return the weight of a marginal in AIM: Σ |names ∩ s| over the sets s whose error is to be small."""
         sets = self._plan.sets or self._plan.pairs
         return sum(len(set(names) & set(each)) for each in sets)
 
     def _small_enough(self, open_sets: Mapping[Columns, int]) -> dict[Columns, int]:
-        """Candidates that keep the model within its size, which grows with the part of the price that is spent."""
+        """Return the candidates that keep the model within its size limit, which grows with the budget spent."""
         most = self._plan.largest_model * (1 - self._left / self._plan.price)
         cliques = [*(each.columns for each in self._known), *self._plan.tied]
         allowed = {
@@ -525,7 +524,7 @@ class _Run:
 
 
 def counted(plan: SynthesisPlan, names: Columns, price: Fraction, pools: Pools = ()) -> CountMeasurement:
-    """The measurement of a marginal at a price."""
+    """Return the mechanism that measures a marginal at a cost."""
     strategies = _strategies(plan, names, pools)
     if plan.method == QUANTILES:
         strategies = tuple(grid_strategy(plan.sizes[name]) for name in names)
@@ -544,18 +543,18 @@ def _outputs(strategies: Sequence[IntegerStrategy]) -> int:
 
 
 def _of(pools: Mapping[str, tuple[int, ...] | None], names: Columns) -> Pools:
-    """The pools of a marginal; a column by itself has none, so that every value is measured somewhere."""
+    """Return the groups of rare values of a marginal; a single column has none, so that each value is measured once."""
     found = tuple(pools[name] for name in names)
     return found if len(names) > 1 and any(found) else ()
 
 
 def choose(mechanism: Exponential, raw_scores: Sequence[int]) -> int:
-    """The place of the chosen score; record-and-replay takes hold here."""
+    """Return the index of the chosen score; record-and-replay hooks in here."""
     return int(mechanism.release(list(raw_scores)))
 
 
 def fit_independent(sizes: Mapping[str, int], measured: Sequence[NoisyMarginal]) -> dict[str, NDArray[np.float64]]:
-    """Counts of each column, not negative, all with one total."""
+    """Return nonnegative counts of each column, all with the same total."""
     total = estimated_total(measured)
     found = {}
     for each in measured:
@@ -566,12 +565,12 @@ def fit_independent(sizes: Mapping[str, int], measured: Sequence[NoisyMarginal])
 
 
 def model_total(model: Mapping[str, NDArray[np.float64]]) -> float:
-    """Number of rows of an independent model."""
+    """Return the number of rows of an independent model, at least 1."""
     return max(1.0, float(next(iter(model.values())).sum()))
 
 
 def fitted(plan: SynthesisPlan, transcript: Transcript, impossible: Impossible | None = None) -> GraphicalModel:
-    """The model of everything that was measured, without combinations that are declared impossible."""
+    """Fit the graphical model to all measured marginals; combinations declared impossible have probability 0."""
     known = [*plan.given, *transcript.marginals]
     return fit_model(plan.sizes, known, iterations=_LAST_STEPS, impossible=impossible)
 

@@ -13,8 +13,8 @@ ranges       every interval of values                                     n (n +
 matrix       rows of small integers over the cross product of columns     as stated
 ============ ============================================================ =====================
 
-The queries of a product are all combinations of one query of each factor. A workload names columns and holds no values
-of them; the sizes come from the table that it is asked of.
+The queries of a product are all combinations of one query of each factor. A workload names columns and holds no values;
+the numbers of values come from the table that is queried.
 
 *As plain lists and texts*, for JSON and TOML, one entry for each part::
 
@@ -44,21 +44,21 @@ from tacit.core.numbers import with_noun
 
 FactorKind = Literal["each", "total", "prefixes", "ranges", "matrix"]
 Objective = Literal["total", "maximum"]
-#: Marginals of one workload, subsets not counted.
+#: Largest number of marginals of one workload, subsets not counted.
 _MOST_MARGINALS: Final = 20_000
-#: Size of an entry of a stated matrix, and number of its entries.
+#: Largest absolute value of an entry of a stated matrix, and largest number of entries.
 _LARGEST_ENTRY: Final = 1_000
 _MOST_ENTRIES: Final = 4_000_000
 
 
 @dataclass(frozen=True)
 class Factor:
-    """Queries over the values of one column, or over the cross product of several where a matrix states them.
+    """Queries over the values of one column; for a matrix also over the cross product of several columns.
 
     Args:
-        columns: one name, or several for a matrix.
-        kind: which queries.
-        rows: of a matrix: one row of integers for each query, the last column varying fastest.
+        columns: name of the column; one or more names for a matrix.
+        kind: kind of the queries.
+        rows: for a matrix, one row of integers for each query, the last column varying fastest.
     """
 
     columns: tuple[str, ...]
@@ -66,13 +66,13 @@ class Factor:
     rows: tuple[tuple[int, ...], ...] = ()
 
     def count(self, size: int) -> int:
-        """Number of queries over ``size`` values."""
+        """Return the number of queries over ``size`` values."""
         return {"each": size, "total": 1, "prefixes": size, "ranges": size * (size + 1) // 2}.get(
             self.kind, len(self.rows)
         )
 
     def gram(self, size: int) -> NDArray[np.float64]:
-        """WᵀW of the query matrix W: everything about the queries that decides their total variance."""
+        """Return WᵀW of the query matrix W, which determines the total variance of the queries."""
         place = np.arange(size)
         if self.kind == "each":
             return np.eye(size)
@@ -87,7 +87,7 @@ class Factor:
         return np.asarray(rows.T @ rows)
 
     def matrix(self, size: int) -> NDArray[np.float64]:
-        """The query matrix itself; of ranges, those that begin at the first value first."""
+        """Return the query matrix W; ranges are ordered by their first value."""
         if self.kind == "ranges":
             places = [(low, high) for low in range(size) for high in range(low, size)]
             rows = np.zeros((len(places), size))
@@ -100,18 +100,17 @@ class Factor:
 
     @property
     def text(self) -> str:
-        """Canonical text."""
         rows = f" {self.rows!r}" if self.rows else ""
         return f"{self.kind}({', '.join(self.columns)}){rows}"
 
 
 @dataclass(frozen=True)
 class MarginalPart:
-    """Counts for every combination of values of some columns, for each of several sets of columns.
+    """Set of marginals: counts for every combination of values of each set of columns.
 
     Args:
-        sets: the columns of each marginal, each set sorted; the empty set is the number of all rows.
-        objective: which variance the noise makes as small as possible: the sum over all cells, or the largest.
+        sets: columns of each marginal, sorted; the empty set is the number of all rows.
+        objective: variance to minimise: the sum over all cells, or the largest.
     """
 
     sets: tuple[tuple[str, ...], ...]
@@ -119,22 +118,19 @@ class MarginalPart:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """All columns, sorted."""
         return tuple(sorted({name for names in self.sets for name in names}))
 
     def count(self, sizes: Mapping[str, int]) -> int:
-        """Number of queries."""
         return sum(math.prod(sizes[name] for name in names) for names in self.sets)
 
     @property
     def text(self) -> str:
-        """Canonical text."""
         return f"marginals {self.objective} {self.sets!r}"
 
 
 @dataclass(frozen=True)
 class ProductPart:
-    """All combinations of one query of each factor; factors have no column in common."""
+    """Product of factors: all combinations of one query of each factor; factors have no column in common."""
 
     factors: tuple[Factor, ...]
 
@@ -144,12 +140,10 @@ class ProductPart:
         return tuple(name for factor in self.factors for name in factor.columns)
 
     def count(self, sizes: Mapping[str, int]) -> int:
-        """Number of queries."""
         return math.prod(f.count(math.prod(sizes[name] for name in f.columns)) for f in self.factors)
 
     @property
     def text(self) -> str:
-        """Canonical text."""
         return "product " + " x ".join(factor.text for factor in self.factors)
 
 
@@ -175,12 +169,12 @@ class Workload:
         ways: int | None = None,
         objective: Objective = "total",
     ) -> Workload:
-        """Marginals: with ``ways`` all sets of that many of the columns, without it the sets that are listed.
+        """Return marginals: with ``ways`` those of all subsets of that size, without it those of the listed sets.
 
         Args:
             columns: names of columns; without ``ways``, lists of names, one for each marginal.
-            ways: how many columns each marginal has.
-            objective: ``"total"`` makes the sum of all variances as small as possible, ``"maximum"`` the largest.
+            ways: number of columns of each marginal.
+            objective: ``"total"`` minimises the sum of all variances, ``"maximum"`` the largest variance.
         """
         if objective not in ("total", "maximum"):
             raise InputError("objective", f"must be 'total' or 'maximum', got {objective!r}")
@@ -203,31 +197,31 @@ class Workload:
 
     @classmethod
     def each(cls, column: str) -> Workload:
-        """One count for each value of a column: a factor of products."""
+        """Return one count for each value of a column; may be a factor of a product."""
         return cls._single(column, "each")
 
     @classmethod
     def total(cls, column: str) -> Workload:
-        """One count of all values of a column: a factor of products."""
+        """Return one count of all values of a column; may be a factor of a product."""
         return cls._single(column, "total")
 
     @classmethod
     def prefixes(cls, column: str) -> Workload:
-        """Cumulative counts of an ordered column: rows with at most each of its values."""
+        """Return the cumulative counts of an ordered column: for each value v, rows with a value <= v."""
         return cls._single(column, "prefixes")
 
     @classmethod
     def ranges(cls, column: str) -> Workload:
-        """Counts of every interval of the values of an ordered column."""
+        """Return the counts of all intervals of values of an ordered column."""
         return cls._single(column, "ranges")
 
     @classmethod
     def matrix(cls, columns: str | Sequence[str], rows: Iterable[Sequence[int]]) -> Workload:
-        """Queries that a matrix states: one row of small integers for each, over the values of ``columns``.
+        """Return queries stated by a matrix: one row of small integers for each query, over the values of ``columns``.
 
         Args:
             columns: a name, or several; their cross product is numbered with the last column varying fastest.
-            rows: one for each query; 1 counts a cell, 0 leaves it out.
+            rows: weights of the cells in each query: 1 counts a cell, 0 leaves it out.
         """
         names = _names([columns] if isinstance(columns, str) else columns)
         return cls((ProductPart((Factor(names, "matrix", _rows(rows)),)),))
@@ -237,7 +231,7 @@ class Workload:
         return cls((ProductPart((Factor(_names([column]), kind),)),))
 
     def __add__(self, other: Workload) -> Workload:
-        """Both workloads together; marginals of the same objective become one part and share their noise."""
+        """Return the union of two workloads; marginals of the same objective become one part and share their noise."""
         if not isinstance(other, Workload):
             return NotImplemented
         parts: list[WorkloadPart] = []
@@ -252,22 +246,22 @@ class Workload:
         return Workload(tuple(parts))
 
     def __mul__(self, other: Workload) -> Workload:
-        """All combinations of a query of one and a query of the other, over different columns."""
+        """Return the product: all combinations of a query of each workload, over different columns."""
         if not isinstance(other, Workload):
             return NotImplemented
         return Workload(tuple(_product(left, right) for left in self.parts for right in other.parts))
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns that the queries read, each once."""
+        """Names of the columns that the queries read, each once."""
         return tuple(dict.fromkeys(name for part in self.parts for name in part.columns))
 
     def count(self, sizes: Mapping[str, int]) -> int:
-        """Number of queries, for columns of these sizes."""
+        """Return the number of queries, for columns with these numbers of values."""
         return sum(part.count(sizes) for part in self.parts)
 
     def renamed(self, names: Mapping[str, str]) -> Workload:
-        """The same queries of columns of other names."""
+        """Return the same queries with columns renamed."""
         parts: list[WorkloadPart] = []
         for part in self.parts:
             if isinstance(part, MarginalPart):
@@ -345,7 +339,7 @@ def _rows(rows: Iterable[Sequence[Any]]) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(int(entry) for entry in row) for row in listed)
 
 
-#: Parts of one workload that are written out.
+#: Largest number of parts of a workload in plain form.
 _MOST_PARTS: Final = 1_000
 _SINGLES: Final = {
     "each": Workload.each, "total": Workload.total, "prefixes": Workload.prefixes, "ranges": Workload.ranges,
@@ -353,10 +347,10 @@ _SINGLES: Final = {
 
 
 def workload_from_plain(told: object) -> Workload:
-    """The workload that plain lists and texts describe.
+    """Read a workload from plain lists and texts.
 
     Raises:
-        InputError: they describe none; says which entry, and what to write instead.
+        InputError: an entry is invalid; the message names it and a valid form.
 
     >>> str(workload_from_plain([{"marginals": ["a", "b"], "ways": 1}, {"prefixes": "a"}]))
     '2 marginals of 1 column; prefixes of a'
@@ -368,7 +362,7 @@ def workload_from_plain(told: object) -> Workload:
 
 
 def workload_to_plain(workload: Workload) -> list[dict[str, Any]]:
-    """Plain lists and texts that :func:`workload_from_plain` reads."""
+    """Return the plain lists and texts that :func:`workload_from_plain` reads."""
     found: list[dict[str, Any]] = []
     for part in workload.parts:
         if isinstance(part, MarginalPart):

@@ -3,9 +3,9 @@
 Everything here is post-processing. The answers are unbiased least-squares estimates, so that a total equals the sum of
 its parts; they may be negative or fractional.
 
-*Whole numbers* (:class:`WholeCounts`): a model is fitted to all of them, weighted by their noise,
-and so many rows are drawn from it as the estimates sum up to, as evenly as whole numbers allow. These counts are not
-unbiased, small ones above all, and have no intervals of their own.
+*Whole numbers* (:class:`WholeCounts`): a model is fitted to all answers, weighted by their noise, and the estimated
+number of rows is drawn from it, as evenly as whole numbers allow. These counts are biased, above all small counts, and
+have no intervals.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tacit.synth.graphical_model import ExpandedShares, NoisyMarginal, fit_model
 from tacit.synth.workload import Factor
 from tacit.synth.workload_plan import MarginalPlan, ProductPlan, WorkloadPlan
 
-#: Counts of one chart; more cannot be read.
+#: Largest number of counts of a chart that is still readable.
 _MOST_SHOWN: Final = 150
 _COLOUR: Final = "#4c78a8"
 _INK: Final = "#222"
@@ -40,15 +40,15 @@ _INK: Final = "#222"
 def count_chart(
     table: Any, columns: Sequence[str], *, count: str, model: str = "", title: str, path: str | Path | None = None
 ) -> Any:
-    """An Altair chart of an Arrow table of counts; saved when ``path`` is given.
+    """Return an Altair chart of an Arrow table of counts; saved to ``path`` if given.
 
     Args:
-        table: columns of values, ``count`` with ``low`` and ``high``, and perhaps ``model``.
-        columns: of values; their combinations are the groups.
-        count: name of the noisy counts, NULL where there are none.
-        model: name of the counts of a model, drawn as bars; empty for none.
-        title: above the chart.
-        path: of a file to write, ``.svg``, ``.png``, ``.html`` or ``.json``.
+        table: columns of values, a column of noisy counts with ``low`` and ``high``, and optionally a model's counts.
+        columns: names of the columns of values; their combinations are the groups.
+        count: name of the column of noisy counts, NULL where there are none.
+        model: name of the column of a model's counts, drawn as bars; empty for none.
+        title: title above the chart.
+        path: path of a file to write, ``.svg``, ``.png``, ``.html`` or ``.json``.
 
     Raises:
         InputError: there are too many counts for a chart.
@@ -88,14 +88,14 @@ def _label(value: Any) -> str:
     return "NULL" if value is None else visible(str(value))
 
 
-#: Queries that are listed in one table.
+#: Largest number of queries listed in one table.
 _MOST_LISTED: Final = 2_000_000
 Values = Mapping[str, Sequence[Hashable]]
 
 
 @dataclass(frozen=True)
 class CountEstimate:
-    """An estimated count: its value, its standard deviation over the noise, and an interval."""
+    """An estimated count with its standard deviation over the noise and its interval."""
 
     value: float
     stddev: float
@@ -111,11 +111,11 @@ class QueryTable:
     """Answers to the queries of one marginal or one product.
 
     Args:
-        columns: names of the parts of a query.
-        labels: for each column the label of each of its queries: a value, or for an interval its ends.
-        values: the answers; the shape is the number of labels of each column.
-        variances: of the answers, in the same shape.
-        factor: half-width of an interval over the standard deviation.
+        columns: name of each axis: a column, or several joined by ×.
+        labels: for each axis the labels of its queries: a value, or for an interval its ends.
+        values: answers, one axis for each entry of ``columns``.
+        variances: variances of the answers, in the same shape.
+        factor: ratio of an interval's half-width to the standard deviation.
     """
 
     columns: tuple[str, ...]
@@ -128,13 +128,13 @@ class QueryTable:
         return self.values.size
 
     def rows(self) -> Iterator[tuple[tuple[Any, ...], CountEstimate]]:
-        """Each query's labels and its estimate."""
+        """Yield the labels and the estimate of each query."""
         flat = zip(itertools.product(*self.labels), self.values.ravel(), self.variances.ravel(), strict=True)
         for labels, value, variance in flat:
             yield labels, _estimate(float(value), float(variance), self.factor)
 
     def to_arrow(self) -> Any:
-        """Columns of labels, ``count``, ``stddev``, ``low`` and ``high``; labels of intervals are text."""
+        """Return an Arrow table: labels (text for intervals), ``count``, ``stddev``, ``low`` and ``high``."""
         pa = load_arrow()
 
         if len(self) > _MOST_LISTED:
@@ -151,7 +151,7 @@ class QueryTable:
         return pa.table(made)
 
     def plot(self, path: str | Path | None = None) -> Any:
-        """A point with its interval for each answer, as an Altair chart; saved when ``path`` is given."""
+        """Return an Altair chart with a point and an interval for each answer; saved to ``path`` if given."""
         title = "answers with intervals, each by itself"
         return count_chart(self.to_arrow(), self.columns, count="count", title=title, path=path)
 
@@ -160,10 +160,10 @@ class WorkloadEstimates:
     """Estimates of all queries of a workload.
 
     Args:
-        plan: by which the integers were measured.
-        values: of each column, in order.
-        noisy: the integers of each measurement, in the order of the plan.
-        confidence: of the intervals.
+        plan: plan of the measurements.
+        values: values of each column, in order.
+        noisy: noisy integers of each measurement, in the order of the plan.
+        confidence: confidence of the intervals.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class WorkloadEstimates:
             )
 
     def marginal(self, *columns: str) -> QueryTable:
-        """Counts for every combination of values of some columns: a marginal of the workload, or a smaller one."""
+        """Return counts for every combination of values of columns: a marginal of the workload or a margin of one."""
         names = tuple(sorted(columns))
         for part in self._parts:
             if isinstance(part, _Marginals) and part.covers(names):
@@ -194,7 +194,7 @@ class WorkloadEstimates:
         raise InputError("columns", f"{', '.join(columns)} is in no marginal of the workload")
 
     def tables(self) -> Iterator[QueryTable]:
-        """One table for each marginal and each product, in order."""
+        """Yield one table for each marginal and each product, in order."""
         for part in self._parts:
             if isinstance(part, _Marginals):
                 for names in part.plan.part.sets:
@@ -203,10 +203,10 @@ class WorkloadEstimates:
                 yield part.table(self.values, self._factor)
 
     def count(self, **conditions: Any) -> CountEstimate:
-        """The number of rows that meet conditions on columns, one product of conditions as the workload has them.
+        """Estimate the number of rows that meet a conjunction of conditions on columns that the workload covers.
 
         Args:
-            conditions: by column a value, a list of values, or a pair (low, high) as a tuple for all values between.
+            conditions: for each column a value, a list of values, or a tuple (low, high) for all values between.
 
         Raises:
             InputError: a column or value is unknown, or no part of the workload has these columns.
@@ -220,12 +220,12 @@ class WorkloadEstimates:
         return _estimate(value, variance, self._factor)
 
     def whole_numbers(self) -> WholeCounts:
-        """Counts of one made-up table near all answers: whole numbers, not negative, which add up; free.
+        """Return counts of one synthetic table close to all answers: nonnegative whole numbers that add up; free.
 
-        They are post-processing: not unbiased, and without intervals.
+        They are post-processing: biased, and without intervals.
 
         Raises:
-            InputError: such a table would be too large.
+            InputError: the table would be too large.
         """
         measured = [each for part in self._parts for each in part.noisy()]
         return whole_counts(self.values, measured, self._checked_weights, lambda names: any(
@@ -255,13 +255,13 @@ class WorkloadEstimates:
 
 @dataclass(frozen=True, eq=False)
 class _Marginals:
-    """Estimated residuals."""
+    """Estimated residuals of a part of marginals."""
 
     plan: MarginalPlan
     residuals: Mapping[tuple[str, ...], NDArray[np.float64]]
 
     def noisy(self) -> list[NoisyMarginal]:
-        """The marginals of the workload, with the deviation of each cell."""
+        """Return the estimated marginals of the workload, with the standard deviation of each cell."""
         found = []
         for names in self.plan.part.sets:
             values, variance = self.marginal(names)
@@ -269,7 +269,7 @@ class _Marginals:
         return found
 
     def covers(self, names: tuple[str, ...]) -> bool:
-        """Whether some marginal of the workload has these columns."""
+        """Return whether a marginal of the workload, or a margin of one, has these columns."""
         return names in self._covered
 
     @cached_property
@@ -282,7 +282,7 @@ class _Marginals:
         )
 
     def marginal(self, names: tuple[str, ...]) -> tuple[NDArray[np.float64], float]:
-        """The cells of a marginal and the variance of each."""
+        """Return the cells of a marginal and the variance of a cell."""
         sizes = self.plan.sizes
         values = np.zeros(tuple(sizes[name] for name in names))
         for below, residual in self.residuals.items():
@@ -293,7 +293,7 @@ class _Marginals:
         return values, self.plan.cell_variance(names)
 
     def count(self, weights: Mapping[str, NDArray[np.float64]]) -> tuple[float, float] | None:
-        """Value and variance of the query with weights along each column."""
+        """Return value and variance of the query with these weights along each column; None if it is not covered."""
         names = tuple(sorted(weights))
         if not self.covers(names):
             return None
@@ -313,13 +313,13 @@ class _Marginals:
 
 @dataclass(frozen=True, eq=False)
 class _Product:
-    """Estimated counts of a product, one axis for each factor that is not a total."""
+    """Estimated counts of a product part, one axis for each factor that is not a total."""
 
     plan: ProductPlan
     counts: NDArray[np.float64]
 
     def noisy(self) -> list[NoisyMarginal]:
-        """The counts behind the queries, with the mean deviation of a cell."""
+        """Return the estimated counts of cells, with the root mean variance of a cell."""
         names = tuple(name for each, _ in self.plan.factors for name in each.columns)
         shape = tuple(self.plan.sizes[name] for name in names)
         spread = [float(np.diagonal(strategy.covariance).mean()) for _, strategy in self.plan.factors]
@@ -327,11 +327,11 @@ class _Product:
         return [NoisyMarginal(names, self.counts.reshape(shape), stddev)]
 
     def covers(self, names: tuple[str, ...]) -> bool:
-        """Whether the product has these columns."""
+        """Return whether the product has all of these columns."""
         return set(names) <= {name for each, _ in self.plan.factors for name in each.columns}
 
     def table(self, values: Values, factor: float) -> QueryTable:
-        """The answers to all combinations."""
+        """Return the answers to all combinations of queries."""
         if self.plan.count > _MOST_LISTED:
             raise InputError("workload", f"has more than {_MOST_LISTED:,} queries to list; ask for some with count(…)")
         answers, variances = self.counts, np.array(self.plan.measurement.sigma2)
@@ -343,7 +343,7 @@ class _Product:
         return QueryTable(columns, labels, answers, variances, factor)
 
     def count(self, weights: Mapping[str, NDArray[np.float64]]) -> tuple[float, float] | None:
-        """Value and variance of the query with weights along each column; a column without a weight counts whole."""
+        """Return value and variance of the query with these weights; a column without weights counts with weight 1."""
         measured = {name for each, _ in self.plan.factors for name in each.columns}
         if not set(weights) <= measured:
             return None
@@ -396,19 +396,19 @@ NOTE: Final = (
     "Counts of one made-up table that was fitted to the answers: whole numbers, not negative, which add up. They are "
     "post-processing, not unbiased, and have no intervals; those of the answers hold for the truth."
 )
-#: Cells of the model, and rows of the table.
+#: Largest number of cells of the model, and of rows of the table.
 _MOST_CELLS: Final = 10_000_000
 _MOST_ROWS: Final = 10_000_000
 
 
 class WholeCounts:
-    """Counts of one table of whole numbers near the answers to a workload.
+    """Whole-number counts of one synthetic table close to the answers to a workload.
 
     Args:
-        values: of each column, in order.
-        places: of each column, the place of its value in every row.
-        weights: 0 or 1 for each value of a column that a condition names; refuses what the workload does not have.
-        covers: whether the workload has some columns together.
+        values: values of each column, in order.
+        places: for each column, the index of its value in every row.
+        weights: returns 0 or 1 for each value of the columns in conditions; refuses conditions outside the workload.
+        covers: returns whether the workload has given columns in one part.
     """
 
     note = NOTE
@@ -427,7 +427,7 @@ class WholeCounts:
         self.rows = len(next(iter(places.values())))
 
     def count(self, **conditions: Any) -> int:
-        """The number of rows that meet conditions, which are those of :meth:`.WorkloadEstimates.count`."""
+        """Return the number of rows that meet conditions, stated as in :meth:`.WorkloadEstimates.count`."""
         weights = self._weights(conditions)
         kept = np.ones(self.rows, dtype=np.bool_)
         for name, each in weights.items():
@@ -435,7 +435,7 @@ class WholeCounts:
         return int(kept.sum())
 
     def marginal(self, *columns: str) -> Any:
-        """Counts of every combination of values of some columns that the workload has together, as an Arrow table."""
+        """Return counts of every combination of values of columns in one part of the workload, as an Arrow table."""
         pa = load_arrow()
         names = tuple(sorted(columns))
         if not names or not self._covers(names):
@@ -459,13 +459,13 @@ def whole_counts(
     weights: Callable[[Mapping[str, Any]], Mapping[str, NDArray[np.float64]]],
     covers: Callable[[tuple[str, ...]], bool],
 ) -> WholeCounts:
-    """Counts of one table near some estimated marginals; the same for every process.
+    """Return counts of one synthetic table close to estimated marginals; the same in every process.
 
     Args:
-        values: of each column.
-        measured: the estimates.
+        values: values of each column.
+        measured: estimated marginals.
         weights: see :class:`WholeCounts`.
-        covers: likewise.
+        covers: see :class:`WholeCounts`.
 
     Raises:
         InputError: there is no column, or the model or the table would be too large.
@@ -488,7 +488,7 @@ def whole_counts(
 
 
 def _in_order(noisy: NoisyMarginal, names: list[str]) -> NoisyMarginal:
-    """A marginal with its columns in an order that all have."""
+    """Return a marginal with its columns in the order of ``names``."""
     order = sorted(range(len(noisy.columns)), key=lambda at: names.index(noisy.columns[at]))
     columns = tuple(noisy.columns[at] for at in order)
     return NoisyMarginal(columns, noisy.counts.transpose(order), noisy.stddev)

@@ -2,23 +2,23 @@
 
 *Marginals* are measured in the residual basis. For a set of columns A the residual is the part of the marginal on A
 that no smaller marginal determines; residuals of different sets are orthogonal, and a marginal is the sum of the
-residuals of its subsets, each spread evenly over the columns it lacks. It is measured by n·I - J along every axis. With
-price ρ_A a residual gets a variance v_A ∝ p_A/ρ_A, where p_A = Π (n-1)/n, so that
+residuals of its subsets, each spread evenly over the columns it lacks. A residual is measured by n·I - J along every
+axis. With cost ρ_A a residual gets a variance v_A ∝ p_A/ρ_A, where p_A = Π (n-1)/n, so that
 
 * the sum of variances Σ c_A v_A is least for ρ_A ∝ √(p_A c_A), which no Gaussian mechanism on any strategy can beat;
 * the largest variance is least for the c_A of the worst mixture of marginals, found by multiplicative weights. Every
   mixture also gives a lower bound, so the iteration knows how far it is from the optimum.
 
-With Laplace noise, which follows l1, residuals are expensive: one row moves all cells of one. There marginals are
-measured as they are, those asked for and some smaller or larger ones, with the shares of the price that make the sum of
-variances small; what several of them tell about a residual is averaged, each by its precision.
+With Laplace noise, calibrated to l1 sensitivity, residuals are expensive: one row changes all cells of a residual. So
+marginals themselves are measured, those of the workload and some smaller or larger ones, with shares of the cost that
+make the sum of variances small; estimates of a residual from several marginals are averaged, weighted by precision.
 
 *Products* are measured once, by the product of a near-optimal strategy for each factor (:mod:`tacit.synth.strategy`).
 
-The parts of a workload share the price in proportion to the roots of their total variances (cube roots for Laplace
+The parts of a workload share the cost in proportion to the roots of their total variances (cube roots for Laplace
 noise), which makes the sum least.
 
-*Shares of the price.* Residuals with Gaussian noise have shares in closed form, or by multiplicative weights where the
+*Shares of the cost.* Residuals with Gaussian noise have shares in closed form, or by multiplicative weights where the
 largest variance is to be small. Marginals with Laplace noise have shares by multiplicative steps. Both are functions of
 public sizes, and a bad division costs accuracy alone.
 """
@@ -44,20 +44,20 @@ from tacit.synth.strategy import LARGEST_FACTOR, CentredStrategy, IdentityStrate
 from tacit.synth.workload import Factor, MarginalPart, ProductPart, Workload
 
 Columns = tuple[str, ...]
-#: Distance from its lower bound at which the largest variance is good enough.
+#: Relative distance from its lower bound at which the search for the least largest variance ends.
 _CLOSE: Final = 0.005
 _ITERATIONS: Final = 2_000
-#: Steps towards the best shares of levels, and for the largest variance how often they are taken.
+#: Steps of the search for the shares of levels, and its number of runs where the largest variance is minimised.
 _LEVEL_STEPS: Final = 300
 _MIXTURES: Final = 40
 #: A level with less than this share of the largest is not measured, unless a marginal needs it.
 _LEAST_SHARE: Final = 1e-3
-#: Cells that the table of all columns together may have to be one of the levels.
+#: Largest number of cells with which the marginal on all columns is considered as a level.
 _WHOLE: Final = 100_000
 
 
 class _Variances:
-    """Variances of marginals as sums over residuals: which residual enters which marginal, and how much."""
+    """Linear map (sparse matrix) from the variances of residuals to the cell variances of marginals."""
 
     def __init__(self, part: MarginalPart, residuals: Sequence[Columns], sizes: Mapping[str, int]) -> None:
         place = {names: index for index, names in enumerate(residuals)}
@@ -72,18 +72,18 @@ class _Variances:
         self.residuals = len(residuals)
 
     def needed(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """By which factor each residual enters a weighted sum of variances of marginals."""
+        """Return the coefficient of each residual's variance in a weighted sum of the marginals' variances."""
         return np.bincount(self.columns, weights[self.rows] * self.values, minlength=self.residuals).astype(np.float64)
 
     def reached(self, noise: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The variance of a cell of each marginal, for variances of residuals."""
+        """Return the cell variance of each marginal, for the given variances of residuals."""
         return np.bincount(self.rows, self.values * noise[self.columns], minlength=len(self.cells)).astype(np.float64)
 
 
 def residual_claims(
     part: MarginalPart, residuals: Sequence[Columns], costs: NDArray[np.float64], sizes: Mapping[str, int]
 ) -> NDArray[np.float64]:
-    """In which proportion residuals with Gaussian noise share the price."""
+    """Return the proportions in which residuals with Gaussian noise share the cost."""
     variances = _Variances(part, residuals, sizes)
 
     def claims(weights: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -101,7 +101,7 @@ def residual_claims(
 def _worst_mixture(
     variances: _Variances, noise: Callable[[NDArray[np.float64]], NDArray[np.float64]], steps: int
 ) -> NDArray[np.float64]:
-    """Weights of marginals for which the least weighted sum of variances is about the least largest variance."""
+    """Return weights of marginals for which minimising the weighted sum of variances minimises the largest variance."""
     count = len(variances.cells)
     weights = np.full(count, 1.0 / count)
     for step in range(steps):
@@ -115,7 +115,7 @@ def _worst_mixture(
 
 
 class _Levels:
-    """Marginals that may be measured with Laplace noise, and what each tells about every residual."""
+    """Marginals (levels) that may be measured with Laplace noise, and their precision about each residual."""
 
     def __init__(self, levels: Sequence[Columns], residuals: Sequence[Columns], sizes: Mapping[str, int]) -> None:
         self.levels = list(levels)
@@ -132,12 +132,12 @@ class _Levels:
         self.residuals = len(residuals)
 
     def noise(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Variance of each residual, for precisions that are the squares of shares."""
+        """Return the variance of each residual, where the precision of a level is the square of its share."""
         seen = np.bincount(self.residual, self.gain * shares[self.level] ** 2, minlength=self.residuals)
         return np.asarray(1 / np.maximum(seen, 1e-300))
 
     def best(self, needed: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Multiplicative steps: at the optimum every level that has a share gains as much from a little more of it."""
+        """Improve shares by multiplicative steps; at the optimum all levels with a share have equal marginal gain."""
         for _ in range(_LEVEL_STEPS):
             pull = needed * self.noise(shares) ** 2
             gains = np.bincount(self.level, self.gain * pull[self.residual], minlength=len(self.levels)) * shares
@@ -153,7 +153,7 @@ class _Levels:
 
 
 def level_shares(part: MarginalPart, residuals: Sequence[Columns], sizes: Mapping[str, int]) -> dict[Columns, Fraction]:
-    """Marginals to measure with Laplace noise and the share of the price of each; they add up to 1."""
+    """Return the marginals to measure with Laplace noise, each with its share of the cost; shares add up to 1."""
     variances = _Variances(part, residuals, sizes)
     asked = list(dict.fromkeys(tuple(name for name in names if sizes[name] > 1) for names in part.sets))
     every = tuple(sorted({name for names in asked for name in names}))
@@ -186,9 +186,9 @@ def level_shares(part: MarginalPart, residuals: Sequence[Columns], sizes: Mappin
     return dict(zip(kept, parts, strict=True))
 
 
-#: Noisy integers of one workload, which a ledger keeps.
+#: Largest number of noisy integers of one workload, which a ledger stores.
 MOST_INTEGERS: Final = 2_500_000
-#: Work on strategies of one workload: some twelve seconds for each of the largest, also for an analyst who only asks.
+#: Bound on the optimisation of strategies of one workload: about 12 s for each of the largest, also for a mere quote.
 _MOST_OPTIMISED: Final = 4 * LARGEST_FACTOR**3
 
 
@@ -198,8 +198,8 @@ class MarginalPlan:
 
     Args:
         part: the marginals.
-        sizes: of the columns.
-        measurements: one for each residual, by its columns.
+        sizes: number of values of each column.
+        measurements: measurement of each residual, by its columns.
     """
 
     part: MarginalPart
@@ -208,14 +208,14 @@ class MarginalPlan:
 
     @cached_property
     def variances(self) -> dict[Columns, float]:
-        """σ_A² of each residual, in counts: a centred cell has σ_A²·p_A."""
+        """σ_A² of each residual, in squared counts: a centred cell has variance σ_A²·p_A."""
         return {
             names: m.sigma2 / math.prod(self.sizes[name] for name in names) ** 2
             for names, m in self.measurements.items()
         }
 
     def residuals(self, solved: Mapping[Columns, NDArray[np.float64]]) -> Mapping[Columns, NDArray[np.float64]]:
-        """Estimates of the residuals, from what was solved of each measurement."""
+        """Return estimates of the residuals from the least-squares solution of each measurement."""
         return solved
 
     def cell_variance(self, names: Columns) -> float:
@@ -233,22 +233,20 @@ class MarginalPlan:
 
     @property
     def largest_variance(self) -> float:
-        """The largest variance of a query."""
         return max(self.cell_variance(names) for names in self.part.sets)
 
     @property
     def count(self) -> int:
-        """Number of queries."""
         return self.part.count(self.sizes)
 
 
 @dataclass(frozen=True)
 class LevelPlan(MarginalPlan):
-    """Marginals that are measured as they are, each a level of which the residuals are sums."""
+    """Plan that measures marginals themselves (levels); residuals are computed from their sums."""
 
     @cached_property
     def _precisions(self) -> dict[Columns, dict[Columns, float]]:
-        """For each residual what every level that has its columns tells about it: 1 over the variance of a sum."""
+        """Precision (1/variance of the summed cell) about each residual from every level that contains its columns."""
         found: dict[Columns, dict[Columns, float]] = {names: {} for names in _residuals(self.part, self.sizes)}
         known = {frozenset(names): names for names in found}
         # By levels, which have few subsets: there may be as many residuals as levels, and tens of thousands of both.
@@ -262,11 +260,11 @@ class LevelPlan(MarginalPlan):
 
     @cached_property
     def variances(self) -> dict[Columns, float]:
-        """As for residuals that are measured: a centred cell has this times p_A."""
+        """σ_A² of each residual, as for measured residuals: a centred cell has variance σ_A²·p_A."""
         return {names: 1 / math.fsum(told.values()) for names, told in self._precisions.items()}
 
     def residuals(self, solved: Mapping[Columns, NDArray[np.float64]]) -> Mapping[Columns, NDArray[np.float64]]:
-        """The means of what the levels tell, by their precisions: summed over other columns, then centred."""
+        """Return the residuals: levels summed onto their columns, averaged by precision, then centred."""
         made = {}
         for names, told in self._precisions.items():
             total, whole = np.zeros(tuple(self.sizes[name] for name in names)), math.fsum(told.values())
@@ -281,12 +279,12 @@ class LevelPlan(MarginalPlan):
 
 @dataclass(frozen=True)
 class ProductPlan:
-    """One measurement of a product of strategies.
+    """Plan that measures a product of factors once, by the product of their strategies.
 
     Args:
         part: the factors.
-        sizes: of the columns.
-        measurement: of the factors that are not totals.
+        sizes: number of values of each column.
+        measurement: measurement of the factors that are not totals.
     """
 
     part: ProductPart
@@ -295,18 +293,18 @@ class ProductPlan:
 
     @property
     def measurements(self) -> Mapping[Columns, CountMeasurement]:
-        """The one measurement, by its columns."""
+        """Mapping with the single measurement, by its columns."""
         return {self.measurement.columns: self.measurement}
 
     @cached_property
     def factors(self) -> tuple[tuple[Factor, IntegerStrategy], ...]:
-        """The factors that are measured, each with its strategy."""
+        """Factors that are not totals, each with its strategy."""
         measured = [factor for factor in self.part.factors if factor.kind != "total"]
         return tuple(zip(measured, self.measurement.strategies, strict=True))
 
     @cached_property
     def factor_variances(self) -> tuple[NDArray[np.float64], ...]:
-        """For each factor the variances of its queries, for noise of variance 1."""
+        """Variances of the queries of each factor, for noise of variance 1."""
         return tuple(query_variances(factor, strategy.covariance) for factor, strategy in self.factors)
 
     @property
@@ -316,12 +314,10 @@ class ProductPlan:
 
     @property
     def largest_variance(self) -> float:
-        """The largest variance of a query."""
         return self.measurement.sigma2 * math.prod(float(part.max()) for part in self.factor_variances)
 
     @property
     def count(self) -> int:
-        """Number of queries."""
         return self.part.count(self.sizes)
 
 
@@ -330,12 +326,12 @@ PartPlan = MarginalPlan | ProductPlan
 
 @dataclass(frozen=True)
 class WorkloadPlan:
-    """Measurements of a workload and the errors of its answers; a function of public sizes and the price.
+    """Measurements of a workload and the errors of its answers; a function of public sizes and the cost.
 
     Args:
         workload: the queries.
-        parts: a plan for each part.
-        price: of all measurements together, in the currency of the noise.
+        parts: plan of each part of the workload.
+        price: cost of all measurements together, in the currency of the noise (ρ, μ² or ε).
         noise: the kind of noise.
     """
 
@@ -346,12 +342,10 @@ class WorkloadPlan:
 
     @property
     def measurements(self) -> tuple[CountMeasurement, ...]:
-        """All measurements, in order."""
         return tuple(m for part in self.parts for m in part.measurements.values())
 
     @property
     def count(self) -> int:
-        """Number of queries."""
         return sum(part.count for part in self.parts)
 
     @cached_property
@@ -365,7 +359,7 @@ class WorkloadPlan:
         return math.sqrt(max(part.largest_variance for part in self.parts))
 
     def factor(self, confidence: Number) -> float:
-        """Half-width of an interval over the standard deviation."""
+        """Return the ratio of an interval's half-width to the standard deviation."""
         return self.noise.factor(confidence, min(float_down(m.variance) for m in self.measurements))
 
 
@@ -378,14 +372,14 @@ def plan_workload(
     relation: Relation = ADD_REMOVE,
     noise: CountNoise = DISCRETE_GAUSSIAN,
 ) -> WorkloadPlan:
-    """The plan of a workload at a price; reads no data.
+    """Plan the measurements of a workload at a cost; reads no data.
 
     Args:
         workload: the queries.
         sizes: number of values of each column.
-        price: of everything, in the currency of the noise.
+        price: cost of all measurements together, in the currency of the noise (ρ, μ² or ε).
         rows: the most rows of one unit that count.
-        relation: which databases are neighbours.
+        relation: neighbouring relation of databases.
         noise: the kind of noise.
 
     Raises:
@@ -415,14 +409,14 @@ def plan_workload(
 
 
 def _optimisation(workload: Workload, sizes: Mapping[str, int]) -> int:
-    """Steps that the strategies of all factors take, about: the cube of their values."""
+    """Estimate the work of optimising the strategies of all factors: Σ (number of values)³."""
     factors = {f for part in workload.parts if isinstance(part, ProductPart) for f in part.factors}
     optimised = [f for f in factors if f.kind not in ("each", "total")]
     return sum(min(math.prod(sizes[name] for name in f.columns), LARGEST_FACTOR) ** 3 for f in optimised)
 
 
 def _at_price(plan: PartPlan, price: Fraction) -> PartPlan:
-    """A plan that was made for a price of 1, at another one."""
+    """Return a plan made for a cost of 1, scaled to ``price``."""
 
     def priced(m: CountMeasurement) -> CountMeasurement:
         return replace(m, price=m.price * price)
@@ -468,7 +462,7 @@ def _plan_part(
 
 
 def _residuals(part: MarginalPart, sizes: Mapping[str, int]) -> list[Columns]:
-    """Subsets of the marginals whose residual is not 0: no column in them has a single value."""
+    """Return the subsets of the marginals' columns with a nonzero residual: those without single-valued columns."""
     found = {below for names in part.sets for below in subsets(names)}
     kept = [names for names in found if all(sizes[name] > 1 for name in names)]
     return sorted(kept, key=lambda names: (len(names), names))
@@ -476,7 +470,7 @@ def _residuals(part: MarginalPart, sizes: Mapping[str, int]) -> list[Columns]:
 
 def _integers(part: MarginalPart | ProductPart, sizes: Mapping[str, int]) -> int:
     if isinstance(part, MarginalPart):
-        # Every marginal alone, before subsets are listed: a marginal of many columns has too many of both.
+        # Check each marginal's size before its subsets are listed: many columns have too many cells and subsets.
         largest = max(cell_count(names, sizes) for names in part.sets)
         if largest > MOST_INTEGERS:
             return largest
@@ -485,7 +479,7 @@ def _integers(part: MarginalPart | ProductPart, sizes: Mapping[str, int]) -> int
 
 
 def query_variances(factor: Factor, covariance: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Variances of the queries of a factor, for counts with a covariance."""
+    """Return the variances of the queries of a factor, for counts with this covariance matrix."""
     if factor.kind == "each":
         return covariance.diagonal().copy()
     if factor.kind == "matrix":
