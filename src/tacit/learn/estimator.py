@@ -258,8 +258,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Return the features as floats. A fit accepts any values and any number of rows; predictions need one row.
 
         scikit-learn checks the names and the number of columns on an empty table, because its messages quote values and
-        numbers of rows. With ``reset`` all learned attributes are deleted, unless ``learning``: then the call may add to
-        them.
+        numbers of rows. ``reset`` deletes all learned attributes, unless ``learning`` lets the call add to them.
         """
         if reset and not learning:
             self._forget()
@@ -485,7 +484,7 @@ class ScoringClassifier(Classifier):
     """Base class of classifiers that publish their scores."""
 
     def decision_function(self, X: Any) -> Floats:
-        """Return scores: for two classes one number per row, positive for the second; otherwise one per row and class."""
+        """Return scores: one number per row for two classes (positive for the second), otherwise one per class."""
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
@@ -539,7 +538,7 @@ class Weighted(BoundedEstimator):
     max_weight: Number | None = None
 
     def _shares(self, sample_weight: Any, rows: int) -> Integers | None:
-        """Return the weight of each row relative to ``max_weight``, in whole numbers of 1/``SHARES``; None if unweighted."""
+        """Return the weight of each row over ``max_weight``, in steps of 1/``SHARES``; None if unweighted."""
         self._check_weights()
         if sample_weight is None:
             return None
@@ -573,7 +572,7 @@ class Weighted(BoundedEstimator):
             self._class_shares(classes)
 
     def _class_shares(self, classes: Any) -> Integers | None:
-        """Return the weight of each class relative to the largest, in whole numbers of 1/``SHARES``; None if unweighted."""
+        """Return the weight of each class over the largest, in steps of 1/``SHARES``; None if unweighted."""
         weight: Mapping[Any, Number] | None = getattr(self, "class_weight", None)
         if weight is None:
             return None
