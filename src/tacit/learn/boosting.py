@@ -177,7 +177,7 @@ class Forest:
     confident: bool = False
 
     def phases(self) -> list[Phase]:
-        """Return the releases: a row is in one bin of each column, and adds its residual and a count to one leaf per tree."""
+        """Return the releases: a row is in one bin of each column, and in one leaf of each tree."""
         bins = (self.columns + len(self.nominal) * (self.classes - 1)) * FEATURE_BINS
         leaf = self.clip**2 + ROW**2
         return [
@@ -204,7 +204,7 @@ class Histograms:
     target: Floats
 
     def ranks(self, feature: int, nominal: tuple[int, ...]) -> Integers | None:
-        """Return ranks of a feature's categories: by the rate of a random class, or a random order; None for numbers."""
+        """Return ranks of a feature's categories, by the rate of a random class or at random; None for numbers."""
         if feature not in nominal:
             return None
         rates = self.rates.get(feature)
@@ -378,7 +378,7 @@ def _grow(
         rows = np.maximum(noisy[:, -1:] * (WHOLE / ROW), 0.0)
         values = -STEP * best_values(noisy[:, :-1], rows, loss.curvature, sigma)
         chances.learn(features, values, rows, loss.curvature, sigma)
-        # Leaf values are rounded to integer steps, so that scores are exact sums.
+        # Leaf values are rounded to integer steps, so that scores are exact sums, the same for every order of rows.
         whole = np.rint(np.clip(values, -_LARGEST_SCORE, _LARGEST_SCORE) * GRID)
         trees.append(DecisionTree(questions, whole / GRID))
         scored.add(trees[-1], whole.astype(np.int64))
