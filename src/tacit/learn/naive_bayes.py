@@ -62,7 +62,7 @@ class GaussianNB(ProbabilityClassifier, PartialSums):
         """Add more rows; each call is charged the full cost of the estimator.
 
         The model is that of all rows so far. ``guarantee_`` is the composition of all calls, for a person with a row in
-        each; ``call_guarantee_`` holds where each person's rows are in one call. ``price_of_calls`` gives the cost before.
+        each; ``call_guarantee_`` holds where each person's rows are in one call. ``price_of_calls`` states the cost.
 
         Args:
             X: rows of this call.

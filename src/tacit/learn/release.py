@@ -211,7 +211,7 @@ def phase_event(phase: Phase, sigma2: Fraction, relation: Relation) -> Event:
     summed = SampledSumEvent(phase.rate, sigma2, Fraction(phase.l2_squared), phase.dimension, relation=relation)
     noise: Event = summed.unsampled
     if phase.rate < 1:
-        # Under add-remove the two events are equivalent; files of earlier versions hold this one.
+        # Under add-remove the two events are equivalent, and earlier versions know only this one.
         noise = PoissonSampledEvent(phase.rate, noise) if relation is ADD_REMOVE else summed
     return noise if phase.count == 1 else RepeatedEvent(noise, phase.count, relation=relation)
 
