@@ -101,9 +101,9 @@ class FiniteMechanism:
     """Mechanism given by a table: for every database, the probability of every output.
 
     Args:
-        table: database -> {output: probability}. Under a ``relation`` a database is a sequence of rows (a tuple, or text
-            whose letters are the rows); pairs ``(histogram, distribution)`` are accepted too. Probabilities are exact,
-            or ``(low, high)`` if they are irrational.
+        table: database -> {output: probability}. Under a ``relation`` a database is a sequence of rows (a tuple, or
+            text whose letters are the rows); pairs ``(histogram, distribution)`` are accepted too. Probabilities are
+            exact, or ``(low, high)`` if they are irrational.
         relation: relation that defines which databases of the table are neighbours.
         pairs: instead of a relation, the pairs of neighbours; both directions are always compared.
     """
@@ -223,7 +223,7 @@ class FiniteMechanism:
         return Enclosure.largest(renyi_divergence(p, q, alpha=alpha) for p, q in self._laws())
 
     def postprocess(self, function: Callable[[Any], Distribution | Hashable]) -> FiniteMechanism:
-        """Return the mechanism followed by ``function`` of its output, which returns an output or {output: probability}."""
+        """Return the mechanism followed by ``function``, which maps an output to an output or {output: probability}."""
         table: dict[Hashable, Distribution] = {}
         for database, outputs in self._table.items():
             mixed: dict[Hashable, tuple[Fraction, Fraction]] = {}
@@ -527,7 +527,7 @@ def composition_bounds(*, ratio: Number, rounds: int, delta: Number, step_delta:
 
 
 def optimal_pair(*, ratio: Number, rounds: int) -> tuple[list[Fraction], list[Fraction]]:
-    """Return the dominating pair of k-fold composition: the law of the number of lies in k randomized responses, by bit."""
+    """Return the two laws of the optimal bound: the number of ones in k randomized responses, for bit 0 and bit 1."""
     odds, k = exact(ratio, "ratio"), check_count(rounds, "rounds", minimum=0, maximum=MOST_ROUNDS)
     weights = [comb(k, lies) * odds ** (k - lies) for lies in range(k + 1)]
     left = [Fraction(weight) / (1 + odds) ** k for weight in weights]

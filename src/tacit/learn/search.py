@@ -120,7 +120,7 @@ class PrivateSearch(PrivateEstimator):
         return self
 
     def _rows(self, X: Any, values: NDArray[np.float64]) -> Any:
-        """Return rows in a form that candidates accept: a data frame, floats, or objects where categories may be text."""
+        """Return rows in a form that candidates accept: a data frame, floats, or objects if categories may be text."""
         if is_frame(X) or all(getattr(each, "categories", None) is None for each in self.candidates):
             return X if is_frame(X) else values
         found = np.empty(values.shape, dtype=object)
@@ -140,7 +140,7 @@ class PrivateSearch(PrivateEstimator):
             vars(self.best_estimator_).pop(name, None)
 
     def _run_until_stopped(self, train: Any, learned: Any, shown: Any, truths: list[Any]) -> Any:
-        """Fit random candidates until a coin says stop; return the model with the best noisy score, the first of ties."""
+        """Fit random candidates until a coin says stop; return the first model with the best noisy score."""
         stop = Coin(exact_probability(cast("Number", self.stopping), "stopping", one=True))
         judged = _one_by_one(shown, truths, np.arange(len(truths)))
         best: tuple[int, int, Any] | None = None
@@ -162,7 +162,7 @@ class PrivateSearch(PrivateEstimator):
         return points / exact_positive(self.epsilon, "epsilon")
 
     def _stopping_price(self, prices: Sequence[FitPrice], relation: Relation) -> FitPrice:
-        """Return the cost with random stopping: (3ε, δ′), ε being the largest of the candidates' ε and that of a score."""
+        """Return the cost of random stopping, (3ε, δ′), where ε is the largest of the fits' ε and that of a score."""
         chance = exact_probability(cast("Number", self.stopping), "stopping", one=True)
         epsilon = max(exact_positive(self.epsilon, "epsilon"), *(Fraction(each.guarantee.epsilon) for each in prices))
         delta = max(Fraction(getattr(each.guarantee, "delta", 0) or 0) for each in prices)
