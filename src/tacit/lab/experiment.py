@@ -415,7 +415,7 @@ class Views:
         return self.left[key] > factor * self.right[key]
 
     def bounds(self, *, delta: Number) -> CompositionBounds:
-        """Return basic, advanced, zCDP and optimal composition bounds for as many releases of the worst mechanism used."""
+        """Return composition bounds (basic to optimal) for as many releases of the worst mechanism used."""
         if not self.step_ratio.is_finite:
             raise AccountingError("a round has no finite epsilon; compute the views with exact(step_delta=…)")
         return composition_bounds(

@@ -116,7 +116,7 @@ class Aggregator:
 
         Args:
             reports: one or several :class:`.Report`; or bytes, a version followed by any number of payloads; or an
-                array of integers, for protocols whose reports are integers; or an array with one row of bytes per report.
+                array of integers, for protocols whose reports are integers; or an array of bytes, one row per report.
 
         Raises:
             InputError: some report cannot come from a client; no report was added.

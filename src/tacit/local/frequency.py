@@ -535,7 +535,7 @@ class HadamardResponse(IntegerProtocol, FrequencyProtocol):
         signed, totals = self._signs(counts)
         mean = signed / n
         shares = mean / lean
-        # Given the true categories, a report from this category has an expected sign of ``lean``, any other report of 0.
+        # Given the true categories, a report from this category has an expected sign of ``lean``, any other one of 0.
         coins = totals / n - np.clip(shares, 0.0, 1.0) * lean**2
         errors = np.sqrt(np.maximum(coins, 0.0) / n) / lean
         variance = totals / n - mean**2

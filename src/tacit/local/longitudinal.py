@@ -100,8 +100,8 @@ class ClientAccount:
     Attributes:
         reports: number of reports made.
         values: number of values with a permanent response, over all attributes.
-        epsilon: total ε for the values, if the times of changes are known: the sum over permanent responses of the least
-            of ``permanent``, the ε of one report if there was only one, and the sum of its instantaneous losses.
+        epsilon: total ε for the values, if the times of changes are known: the sum over permanent responses of the
+            least of ``permanent``, the ε of one report if there was only one, and the sum of instantaneous losses.
         changes: total ε for the values and the times of changes: the sum of the instantaneous losses of all reports.
     """
 

@@ -1,8 +1,7 @@
 """Amplification by shuffling: the privacy of one report among n in random order.
 
 A report among many from unknown senders reveals less about its sender than one report alone. The bound is that of
-hiding among clones (the privacy blanket), evaluated numerically instead of by a closed formula; see
-``shuffle.proof.md``.
+hiding among clones, evaluated numerically instead of by a closed formula; see ``shuffle.proof.md``.
 """
 
 from __future__ import annotations
@@ -85,9 +84,9 @@ def _pair(protocol: LocalProtocol | RandomizedResponse | Number, n: int) -> tupl
 class _ClonePair:
     """Dominating pair of shuffled reports: distributions of the numbers of reports of two kinds.
 
-    The sender's report is of the first kind with probability ``own``, of the second with ``other``, otherwise of neither,
-    which is revealed; under the sender's alternative value the two kinds are exchanged. Each of the n - 1 remaining
-    reports is a clone with probability ``clone``, and then of either kind with probability ½.
+    The sender's report is of the first kind with probability ``own``, of the second with ``other``, otherwise of
+    neither, which is revealed; under the sender's alternative value the two kinds are exchanged. Each of the n - 1
+    remaining reports is a clone with probability ``clone``, and then of either kind with probability ½.
     """
 
     def __init__(self, own: float, other: float, clone: float, n: int) -> None:
@@ -104,9 +103,9 @@ class _ClonePair:
         """Return an upper bound on the hockey-stick divergence at ``epsilon``.
 
         Given c clones, the number i of reports of the first kind has probability own·B(i-1) + other·B(i) under the first
-        value, where B is the binomial law of c fair coins. Its ratio to the probability under the second value grows with
-        i, because B(i-1) : B(i) = i : (c + 1 - i); so the divergence is a difference of tails, from the first i on at
-        which the ratio exceeds e^ε.
+        value, where B is the binomial law of c fair coins. Its ratio to the probability under the second value grows
+        with i, because B(i-1) : B(i) = i : (c + 1 - i); so the divergence is a difference of tails, from the first i on
+        at which the ratio exceeds e^ε.
         """
         c, own, other, odds = self._clones, self.own, self.other, math.exp(epsilon)
         cut = np.floor((c + 1) * (odds * own - other) / ((own - other) * (1 + odds)))
