@@ -314,7 +314,7 @@ class BinnedRegressor(BoundedTarget, BinnedEstimator):
 
 
 def middle_and_spread(counts: Floats) -> tuple[float, float]:
-    """Return mean and standard deviation (at least 0.02) of a target scaled to [-1, 1], from numbers of rows per bin."""
+    """Return mean and standard deviation (at least 0.02) of a target scaled to [-1, 1], from counts per bin."""
     bins = len(counts)
     middles = (np.arange(bins) + 0.5) * 2 / bins - 1
     shares = counts / float(counts.sum()) if counts.any() else np.full(bins, 1 / bins)

@@ -174,7 +174,7 @@ class LocalMean(IntegerProtocol):
         )
 
     def estimate(self, counts: Counts, n: int, *, confidence: float) -> MeanOfReports:
-        """Return the unbiased mean; the interval is Clopper-Pearson for pure rounding, otherwise empirical Bernstein."""
+        """Return the unbiased mean; its interval is Clopper-Pearson for rounding alone, else empirical Bernstein."""
         mean = float(counts @ self._values / n)
         variance = float(counts @ (self._values - mean) ** 2) / max(n - 1, 1)
         tail = (1 - confidence) / 2
