@@ -124,7 +124,7 @@ def ceil_sqrt(values: Integers) -> Integers:
 
 
 def scale_rows(rows: Integers, norm: int, *, smallest: int = 0) -> Integers:
-    """Return row · norm / max(‖row‖, smallest), rounded towards zero, for each row.
+    """Return each row times norm/max(‖row‖, smallest), rounded towards zero.
 
     No result has a norm above ``norm``: the divisor is at least the row's norm, and rounding towards zero shortens.
     With ``smallest`` = 0 every row is scaled to ``norm``; a row of zeros is unchanged.
@@ -139,7 +139,7 @@ def join_bias(rows: Integers, bias: int) -> Integers:
 
 
 def beside_bias(bias: int, norm: int = UNIT) -> int:
-    """Return the largest norm of a row's features, ⌊√(norm² - bias²)⌋, so that with the bias it is at most ``norm``."""
+    """Return ⌊√(norm² - bias²)⌋, the largest norm of features with which a row with bias is at most ``norm``."""
     return math.isqrt(norm * norm - bias * bias)
 
 

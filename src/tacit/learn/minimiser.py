@@ -84,7 +84,7 @@ class Problem:
     def minimise(self) -> Floats:
         """Return a point at which the gradient has norm at most :data:`GAP`.
 
-        This is Newton's method, each step solved by conjugate gradients and halved until the norm of the gradient falls.
+        This is Newton's method, each step solved by conjugate gradients and halved until the gradient's norm falls.
         If no step length lowers it, F is minimised along the step, or along the gradient; that converges for every
         strongly convex F with Lipschitz gradients. If the rounds run out, the best point so far is returned, within
         ‖∇F‖/Λ of the minimiser: an error would reveal an exact fact about the rows.

@@ -174,7 +174,7 @@ class GradientFit:
         return (self.columns + 1) * self.outputs
 
     def noise(self, sigma2: Fraction) -> float:
-        """Return the standard deviation of the averaged gradients' noise, for a residual of one and rows of norm one."""
+        """Return the noise of the average gradient, where a residual of one times a row of norm UNIT counts 1."""
         return math.sqrt(float_nearest(sigma2) / self.steps) / (WHOLE * UNIT * float_nearest(self.rate))
 
     def on_whitened(
@@ -209,7 +209,7 @@ class GradientFit:
     def _descent(
         self, rows: float, square: float, length: float, penalty: NDArray[np.float64], sigma2: Fraction
     ) -> Descent:
-        """Return the descent for ``rows`` rows with at most this mean square in any direction and this typical length."""
+        """Return the descent for ``rows`` rows of this typical length, with at most this mean square per direction."""
         noise = self.noise(sigma2)
         # The bound keeps steps from overshooting, and the noise of all steps together small in a logit.
         drowned = noise * self.steps * length / (_DROWNED if self.outputs == 1 else _DROWNED / math.sqrt(2))
@@ -327,8 +327,8 @@ def plan_objective(
         row_map = RowMap(data.box)
         weights, kept = made.release(data.table(row_map(data.values))), 1.0
         if rows is not None:
-            # The linear term moves the minimiser by σ over the objective's second derivative, which for rows of norm one
-            # is about curvature·rows/width in any direction. This is post-processing, so an approximation suffices.
+            # The linear term moves the minimiser by σ over the objective's second derivative, for rows of norm one
+            # about curvature·rows/width in any direction. This is post-processing, so an approximation suffices.
             bend = float_nearest(made.regularization + loss.curvature * rows / width)
             weights, kept = shrunk(weights, (float_nearest(made.sigma) / bend) ** 2)
         return Linear.of_rows(weights, row_map, kept)

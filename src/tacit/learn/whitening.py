@@ -128,7 +128,7 @@ class AffineMap:
         return cast("NDArray[np.float64]", finished.astype(np.float64))
 
     def unmapped(self, weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return coefficients of values in [-1, 1], and constants, given weights of mapped rows; one column per output."""
+        """Return coefficients of values in [-1, 1], one column per output, and constants, given mapped rows' weights."""
         slopes = self.matrix.T @ weights[:-1] * (FINE / 2.0**self.shift / UNIT)
         return slopes, weights[-1] * (self.constant / UNIT) - (self.center / FINE) @ slopes
 
@@ -213,8 +213,8 @@ def shrink_to_noise(mean: NDArray[np.float64], noise: float, *, common: bool = F
     Args:
         mean: noisy vector.
         noise: standard deviation of the noise of each entry.
-        common: whether to shrink the entries towards their mean, and that towards zero (Lindley), if there are enough of
-            them. Bounds of amounts lie far above most values, so that all entries are often equally far from zero;
+        common: whether to shrink the entries towards their mean, and that towards zero (Lindley), if there are enough
+            of them. Bounds of amounts lie far above most values, so that all entries are often equally far from zero;
             their mean has less noise than any entry.
     """
     if not common or mean.size < _MANY:

@@ -102,7 +102,7 @@ class _ClonePair:
     def delta(self, epsilon: float) -> float:
         """Return an upper bound on the hockey-stick divergence at ``epsilon``.
 
-        Given c clones, the number i of reports of the first kind has probability own·B(i-1) + other·B(i) under the first
+        Given c clones, i reports are of the first kind with probability own·B(i-1) + other·B(i) under the first
         value, where B is the binomial law of c fair coins. Its ratio to the probability under the second value grows
         with i, because B(i-1) : B(i) = i : (c + 1 - i); so the divergence is a difference of tails, from the first i on
         at which the ratio exceeds e^ε.
