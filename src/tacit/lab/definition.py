@@ -1,8 +1,8 @@
 """The definition of (ε, δ)-DP for a pair: both output laws, e^ε times one of them, and the excess mass δ.
 
 The definition requires P(S) <= e^ε·Q(S) + δ for every event S. The event that requires the largest δ is the set of
-outputs where P exceeds e^ε·Q, and that δ is the area between the two. :func:`definition` computes it, exactly for finite
-mechanisms and as an enclosure for laws of noise, and draws it.
+outputs where P exceeds e^ε·Q, and that δ is the area between the two. :func:`definition` computes it, exactly for
+finite mechanisms and as an enclosure for laws of noise, and charts it.
 
 >>> from tacit.lab.distributions import GaussianLaw
 >>> print(definition(GaussianLaw(sigma=1), 0, 1, epsilon=1))

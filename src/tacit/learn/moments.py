@@ -93,7 +93,7 @@ class FeatureSums:
 
     @property
     def _parts(self) -> tuple[int, int]:
-        """Integers for 1 and for the largest x and x²: their squares are a third of UNIT², and the rest divided equally."""
+        """Integers for 1 and for the largest |x| or x²: their squares are UNIT²/3 and UNIT²/(3·columns)."""
         return math.isqrt(UNIT * UNIT // 3), math.isqrt(UNIT * UNIT // (3 * self.columns))
 
     @property
