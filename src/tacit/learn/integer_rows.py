@@ -97,7 +97,7 @@ class Box:
         """Return each clipped value as an integer number of steps from its midpoint, between -FINE and FINE."""
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             scaled = (values - self.middle) / self.half_width
-        # A finite value whose scaling overflows is clipped like any large value; NaN and infinities become the midpoint.
+        # A finite value whose scaling overflows is clipped like a large value; NaN and infinities become the midpoint.
         scaled = np.where(np.isfinite(values), np.clip(scaled, -1.0, 1.0), 0.0)
         # No NaN should be left, but one would become a huge integer, so this is enforced.
         scaled[np.isnan(scaled)] = 0.0

@@ -128,7 +128,7 @@ class AffineMap:
         return cast("NDArray[np.float64]", finished.astype(np.float64))
 
     def unmapped(self, weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return coefficients of values in [-1, 1], one column per output, and constants, given mapped rows' weights."""
+        """Return coefficients of values in [-1, 1], one column per output, and constants, from mapped rows' weights."""
         slopes = self.matrix.T @ weights[:-1] * (FINE / 2.0**self.shift / UNIT)
         return slopes, weights[-1] * (self.constant / UNIT) - (self.center / FINE) @ slopes
 

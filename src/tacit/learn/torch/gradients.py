@@ -52,7 +52,7 @@ class Parameters:
         self.model, self.names = model, names
 
     def detached(self, *, copied: bool = True) -> dict[str, Tensor]:
-        """Return the current values, detached; as copies, unless ``copied`` is False, so that a pass cannot change them."""
+        """Return the current values, detached; by default as copies, so that a pass cannot change them."""
         return {name: _value(parameter, copied) for name, parameter in self._trained.items()}
 
     def others(self, *, copied: bool = True) -> dict[str, Tensor]:
@@ -228,7 +228,7 @@ class ExampleGradients:
         self.layout = Layout(micro_batch or 1, tight=False)
 
     def prepare(self, examples: Examples, usual: int, *, recorded: bool = False) -> None:
-        """Find layers to tap, and choose micro-batches: rows are packed tightly if their positions do not affect results.
+        """Find layers to tap and choose micro-batches: rows are packed tightly if positions do not affect results.
 
         Args:
             examples: examples that determine the form of made-up rows.

@@ -12,8 +12,8 @@ from tacit.core import extras
 #: A torch.Tensor, a torch.nn.Module and so on: names for readers.
 Tensor = Any
 
-#: Parts of PyTorch that training requires, by module. The ``has_torch_function`` checks make it possible to run the body
-#: of a Python function of PyTorch under a mode; without them random layers inside would be missed.
+#: Parts of PyTorch that training requires, by module. The ``has_torch_function`` checks make it possible to run the
+#: body of a Python function of PyTorch under a mode; without them random layers inside would be missed.
 NEEDED: Final[dict[str, tuple[str, ...]]] = {
     "torch.func": ("grad", "vmap", "functional_call"),
     "torch.overrides": ("TorchFunctionMode",),

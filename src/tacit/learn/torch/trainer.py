@@ -2,7 +2,7 @@
 
 With several processes, each sums the gradients of its rows, and the first process adds the noise, once.
 ``torch.distributed`` adds integer sums exactly, in any order, so the noisy sum has the same distribution as with one
-process that holds all rows. If a process fails, the next collective call of every other process fails, before a release.
+process that holds all rows. If a process fails, the next collective call of all remaining ones fails, before a release.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from tacit.noise import entropy
 class WeightAverage:
     """Copy of a model with an exponential moving average of its weights.
 
-    The decay of step t is the smaller of ``decay`` and (1 + t)/(10 + t), so that the initial weights are soon forgotten.
+    The decay of step t is the smaller of ``decay`` and (1 + t)/(10 + t), so that initial weights are soon forgotten.
 
     Args:
         model: the network.
@@ -127,8 +127,8 @@ Release = Callable[[Integers], NDArray[np.float64]]
 class ManyProcesses:
     """Communication of all processes of the default group of ``torch.distributed``.
 
-    Each person's rows are held by one process. The processes exchange sums before noise, so the network between them
-    must be trusted.
+    Each person's rows must be held by one process. The processes exchange sums before noise, so the network between
+    them must be trusted.
     """
 
     def __init__(self) -> None:
@@ -175,8 +175,8 @@ class PrivateTrainer:
     """Private training of a network by noisy gradients (DP-SGD), with the privacy spent so far.
 
     Each step draws a secret Poisson sample of the rows, sums their clipped gradients, adds noise once, divides by a
-    public number, and passes the result to the optimizer. The noise is calibrated so that all planned steps together are
-    (ε, δ)-DP; further steps are refused.
+    public number, and passes the result to the optimizer. The noise is calibrated so that all planned steps together
+    are (ε, δ)-DP; further steps are refused.
 
     Args:
         model: any network whose layers keep examples apart; BatchNorm is refused.
@@ -306,9 +306,9 @@ class PrivateTrainer:
         Raises:
             BudgetError: no step is left, or fewer than ``steps``.
 
-            A row on which the network or the loss raises, such as a class without an output or a word outside of the table,
-            and a row of a dataset that cannot be read, count as zero; an error would reveal that row. Try the loss on some
-            made-up rows before a long training.
+            A row on which the network or the loss raises, such as a class without an output or a word outside of the
+            table, and a row of a dataset that cannot be read, count as zero; an error would reveal that row. Try the loss
+            on some rows that are not private before a long training.
         """
         examples = Examples(data, check_count(workers, "workers", minimum=0, maximum=256))
         left = self.steps - self.taken
