@@ -312,7 +312,6 @@ class Repeat(Adversary):
         return None
 
     def choose(self, state: Any) -> Turn:  # noqa: ARG002 - the interface gives it
-        """Return the move of every round."""
         return self._move
 
     def observe(self, state: Any, output: Hashable) -> Hashable:  # noqa: ARG002 - the interface gives it
@@ -327,7 +326,6 @@ class Strategy(Adversary):
         self._choose = choose
 
     def choose(self, state: Any) -> Turn | None:
-        """Return the move that the function chooses."""
         return self._choose(state)
 
 
@@ -342,7 +340,6 @@ class RandomizedStrategy(Strategy):
         self._coins = dict(coins)
 
     def coins(self) -> Mapping[Any, Number]:
-        """Return the probability of each outcome of R."""
         return self._coins
 
 

@@ -162,7 +162,6 @@ class FiniteMechanism:
 
     @property
     def databases(self) -> tuple[Hashable, ...]:
-        """Databases of the table."""
         return tuple(self._table)
 
     @property

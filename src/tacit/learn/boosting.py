@@ -73,7 +73,6 @@ class DecisionTree:
     values: Floats
 
     def leaves(self, places: Integers) -> Integers:
-        """Return the index of each row's leaf."""
         return leaves_of(places, self.questions)
 
     def contrasts(self, features: int) -> Floats:

@@ -434,7 +434,6 @@ class Categories:
         return int.from_bytes(digest, "big") % self.size
 
     def names(self, column: str) -> list[str]:
-        """Return the names of the one-hot columns."""
         said = [f"group {place}" for place in range(self.size)] if self.listed is None else map(str, self.listed)
         return [f"{column}={each}" for each in said]
 
@@ -514,7 +513,6 @@ class Encoding:
         return cast("NDArray[np.float64]", np.hstack(found))
 
     def names(self, columns: Sequence[str]) -> list[str]:
-        """Return the names of the columns of the model."""
         sizes = dict(self.declared)
         found: list[str] = []
         for place, name in enumerate(columns):

@@ -228,7 +228,6 @@ class PrivateSearch(PrivateEstimator):
         return sum(_points(float(model.predict(row)[0]), label, width) for row, label in judged)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the predictions of the chosen model."""
         check_is_fitted(self, "best_estimator_")
         return cast("NDArray[Any]", self.best_estimator_.predict(X))
 

@@ -349,7 +349,6 @@ class UnaryEncoding(SupportProtocol):
         return bool(counts.min(initial=0) >= 0 and counts.max(initial=0) <= n)
 
     def parameters(self) -> dict[str, Any]:
-        """Return the categories and whether the encoding is optimised."""
         return super().parameters() | {"optimised": self.optimised}
 
 
@@ -442,7 +441,6 @@ class LocalHashing(IntegerProtocol, SupportProtocol):
         return found
 
     def parameters(self) -> dict[str, Any]:
-        """Return the categories and the number of buckets."""
         return super().parameters() | {"buckets": self.buckets}
 
     def _best_buckets(self) -> int:
@@ -563,7 +561,6 @@ class HadamardResponse(IntegerProtocol, FrequencyProtocol):
         return signed, np.tile(table.sum(axis=1), self.columns - 1)[: self.k]
 
     def parameters(self) -> dict[str, Any]:
-        """Return the categories and the number of blocks."""
         return super().parameters() | {"blocks": self.blocks}
 
     def _best_blocks(self) -> int:

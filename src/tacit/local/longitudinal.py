@@ -89,7 +89,6 @@ class LongitudinalResponse(ResponseProtocol):
         return self.instant(self.memorise(value, draws), draws)
 
     def parameters(self) -> dict[str, Any]:
-        """Return the categories and the ε of permanent responses."""
         return super().parameters() | {"permanent": in_words(self.permanent)}
 
 

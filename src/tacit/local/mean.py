@@ -196,7 +196,6 @@ class LocalMean(IntegerProtocol):
         )
 
     def parameters(self) -> dict[str, Any]:
-        """Return the bounds and the method."""
         return {"bounds": [in_words(each) for each in self.bounds], "method": self.method}
 
 

@@ -47,7 +47,7 @@ class GradientGrid:
 
     @property
     def longest(self) -> float:
-        """Bound on the square of a norm computed in floats: below that of the clip by more than their rounding error."""
+        """Bound on the square of a norm computed in floats: below that of the clip by more than the rounding error."""
         return float(self.steps) ** 2 * (1 - 2.0**-9)
 
 
@@ -112,8 +112,8 @@ class LayerTaps:
 
     Args:
         held: values of the parameters, by name.
-        nudges: zeros to add to the outputs of tapped layers, by the name of the weight; the loss's gradient with respect
-            to them is the layer's output gradient. None to find the calls that can be tapped.
+        nudges: zeros to add to the outputs of tapped layers, by the name of the weight; the loss's gradient with
+            respect to them is the layer's output gradient. None to find the calls that can be tapped.
     """
 
     def __init__(self, held: Mapping[str, Tensor], nudges: Mapping[str, Tensor] | None) -> None:
@@ -313,7 +313,7 @@ _READERS: dict[Any, Callable[[_Call], LayerTap | None]] = {
 _NARROW: Final = 2.0**24 * (1 - 2.0**-6)
 #: Largest number of vectors of which a bound is computed: its float32 sums are then exact to a factor of 1 ± 2⁻⁸.
 _MOST_VECTORS: Final = 1 << 16
-#: Count of numbers converted to float64 at a time, which fit the caches.
+#: Count of numbers converted to float64 at a time: that many fit the caches.
 _DOUBLED: Final = 1 << 17
 #: Largest number of parts of a batch that float32 products are computed for; with more, float64 is as fast.
 _MOST_PARTS: Final = 16
@@ -330,8 +330,8 @@ class ExactSums:
         sizes: number of coordinates of each parameter, by name and in order.
         constant: constant input of a bias: the integer for 1.
 
-    The contribution of one row has a norm of at most the grid's ``steps``; the caller calls :meth:`spill` before sums of
-    rows could exceed a float64.
+    The contribution of one row has a norm of at most the grid's ``steps``; the caller calls :meth:`spill` before sums
+    could exceed the exact range of a float64.
     """
 
     def __init__(self, sizes: Mapping[str, int], constant: int) -> None:

@@ -71,7 +71,6 @@ class Parameters:
 
     @property
     def device(self) -> Any:
-        """Device of the parameters."""
         return next(iter(self._trained.values())).device
 
     def give(self, gradient: NDArray[np.float64], unit: float) -> None:

@@ -183,13 +183,12 @@ class RecordedPass:
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def run(self, values: dict[str, Tensor], rows: tuple[Tensor, ...], keys: Tensor) -> list[Tensor]:
-        """Run the recorded operations on these rows."""
         return self._run(*values.values(), *rows, keys)
 
     def holds(self, program: tuple[Any, ...], values: Callable[[], dict[str, Tensor]]) -> bool | None:
-        """Return, at the start of a step, whether the program is unchanged; None if it changed without a changed setting.
+        """Return, at the start of a step, whether the program is unchanged; None if it changed undetected by settings.
 
-        Steps are counted, not batches, so that the time of a comparison of bits does not depend on the size of a sample.
+        Steps are counted, not batches, so that the step of a comparison of bits does not depend on the sample's size.
         """
         self._steps += 1
         if self._program != program:

@@ -127,8 +127,8 @@ Release = Callable[[Integers], NDArray[np.float64]]
 class ManyProcesses:
     """Communication of all processes of the default group of ``torch.distributed``.
 
-    Each person's rows must be held by one process. The processes exchange sums before noise, so the network between
-    them must be trusted.
+    Each person's rows must be held by one process. The processes exchange sums before noise, so the network
+    between them must be trusted.
     """
 
     def __init__(self) -> None:
@@ -138,7 +138,7 @@ class ManyProcesses:
         self._first = self._group.get_rank() == 0
 
     def agree(self, plan: str, taken: int, model: Any) -> None:
-        """Refuse processes with different plans or numbers of steps; broadcast the first process's parameters to all."""
+        """Refuse processes with different plans or numbers of steps; broadcast the first process's parameters."""
         text = hashlib.sha256(f"{plan} {taken}".encode()).digest()
         own = torch.tensor(list(text), dtype=torch.int64)
         every = [torch.zeros_like(own) for _ in range(self._group.get_world_size())]
@@ -307,8 +307,8 @@ class PrivateTrainer:
             BudgetError: no step is left, or fewer than ``steps``.
 
             A row on which the network or the loss raises, such as a class without an output or a word outside of the
-            table, and a row of a dataset that cannot be read, count as zero; an error would reveal that row. Try the loss
-            on some rows that are not private before a long training.
+            table, and a row of a dataset that cannot be read, count as zero; an error would reveal that row. Try the
+            loss on some rows that are not private before a long training.
         """
         examples = Examples(data, check_count(workers, "workers", minimum=0, maximum=256))
         left = self.steps - self.taken
@@ -328,7 +328,7 @@ class PrivateTrainer:
         return self
 
     def _looked_at(self, examples: Examples) -> ExampleGradients:
-        """Return the gradient computation, prepared on made-up rows; prepare anew if the rows' form or a mode changed."""
+        """Return the gradient computation, prepared on made-up rows, anew if the rows' form or a mode changed."""
         modes = (examples.form, *(layer.training for layer in self.model.modules()))
         if self._gradients is not None and modes == self._modes:
             return self._gradients
