@@ -8,7 +8,7 @@ finite mechanisms and as an enclosure for laws of noise, and charts it.
 >>> print(definition(GaussianLaw(sigma=1), 0, 1, epsilon=1))
 P = Gaussian(1) around 0, Q around 1, ε = 1: the worst event is x < -0.5, δ = 0.1269367375
 
-The chart is static, or has a slider for ε. Altair is imported only when a chart is made.
+The chart is static, or has a slider for ε. Altair is imported when a chart is made, so that nothing else pays for it.
 """
 
 from __future__ import annotations

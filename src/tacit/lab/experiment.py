@@ -16,19 +16,19 @@ non-adaptive adversary has one state per round, and its 2^k views shrink to a fe
 >>> views.delta(ratio=64).value
 Fraction(1600, 19683)
 
-*Loss martingale.* The privacy loss of a view v is L(v) = ln(P(v)/Q(v)) = Σ L_i, a sum over rounds. Given the previous
-rounds, the loss of an ε-DP mechanism is at most ε in absolute value and at most β = ε(e^ε - 1) in expectation; in the
+*Loss martingale.* The privacy loss of a view v is L(v) = ln(P(v)/Q(v)) = Σ L_i, a sum over rounds. Given what was seen
+before, the loss of a round by an ε-DP mechanism is at most ε in size and at most β = ε(e^ε - 1) in expectation; in the
 tight form β = ε(e^ε - 1)/(e^ε + 1). So L less its drift is a martingale with bounded steps, and Azuma's inequality says
 
     Pr[L > kβ + z·√k·ε] <= e^(-z²/2).
 
-With z = √(2 ln(1/δ')) the right side is δ', and the left side the probability of the set of bad views. The adversary
-may be adaptive: only the guarantee of each round is assumed.
+With z = √(2 ln(1/δ')) the right side is δ', and the left side the probability of the set of bad views. Nothing is
+assumed of the adversary beyond what each round promises, so adaptive ones are included.
 
-*Stopping rules.* :class:`WorstAdversary` orders moves of a menu one after the other, as long as a rule admits the
-number of orders of each move. A view matters only through its likelihood ratio and these numbers, so backward induction
-over the two finds the best of all strategies, including adaptive ones. With a valid filter as rule the worst δ is at
-most the promised one; with an invalid filter it can be larger.
+*Stopping rules.* :class:`WorstAdversary` has a menu of moves and may order any of them, in any order, as long as a rule
+admits what has been ordered. All that matters of a view is its likelihood ratio and what has been ordered, so backward
+induction over those two finds the best strategy among all, adaptive ones included. A valid filter keeps the result at
+its promise, an invalid one not.
 """
 
 from __future__ import annotations
