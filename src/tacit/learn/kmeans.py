@@ -29,7 +29,7 @@ _SEARCH: Final = Fraction(1, 3)
 _SEARCHING: Final = 2
 _CANDIDATES: Final = 4
 _MERGING: Final = 30
-#: Largest number of clusters: each centre is compared with every row.
+#: Largest number of clusters: each centre has to exceed its noise, and is compared with every row.
 _MOST_CLUSTERS: Final = 1000
 #: Largest number of distances in memory at once.
 _BLOCK: Final = 1 << 22

@@ -1,4 +1,4 @@
-"""Releases of a fit: the allocation of (ε, δ) among them, and the only functions that add noise and release.
+"""Releases of a fit: the allocation of (ε, δ) among them before data is read, and the functions that add the noise.
 
 A fit is a fixed list of phases. Each phase is one integer vector with discrete Gaussian noise, released a fixed number
 of times, possibly on secret Poisson samples. Shares state how the privacy is divided; a common factor of all noises is
@@ -78,7 +78,7 @@ def _as_floats(noisy: Integers) -> NDArray[np.float64]:
     return floats
 
 
-#: Largest ε of a fit; a larger one protects no person.
+#: Largest ε of a fit; a larger one protects no person, and would leave hardly any noise to account for.
 LARGEST_EPSILON: Final = 10_000
 
 

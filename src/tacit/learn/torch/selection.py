@@ -63,7 +63,7 @@ def select(
         raise InputError("trainers", "must all use the same relation")
     if len({id(trainer.model) for trainer in trainers}) < len(trainers):
         raise InputError("trainers", "share a model; each needs one of its own")
-    # Monotone: adding a row never lowers a candidate's number of correct predictions.
+    # Rows may favour different candidates, but adding a row never lowers a number of correct predictions: monotone.
     choice = PermuteAndFlip(epsilon=epsilon, sensitivity=1, monotone=relation is ADD_REMOVE, relation=relation)
     held = Examples(holdout)
     for trainer in trainers:
