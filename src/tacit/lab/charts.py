@@ -13,12 +13,12 @@ from tacit.core.numbers import Number
 from tacit.lab.experiment import Adversary, CompositionExperiment, Views, azuma_points
 from tacit.lab.finite import CompositionBounds, FiniteMechanism
 
-#: Colours that stay apart for colour-blind readers and in grey.
+#: Colours that colour-blind readers can distinguish, also in greyscale.
 _COLOURS = ("#4c566a", "#d08700", "#7b3294", "#0072b2", "#c0392b", "#00805a")
 
 
 def chart_experiment(adversary: Adversary, *, rounds: Sequence[int], delta: Number) -> Any:
-    """The exact ε of the adversary's view against k, beside the bounds for the worst mechanism it used."""
+    """Chart the exact ε of the adversary's view against k, with the bounds for the worst mechanism it used."""
     views = {k: CompositionExperiment(adversary, rounds=k).exact() for k in _check_rounds(rounds)}
     exact = [(float(k), view.epsilon(delta=delta).up) for k, view in views.items()]
     return chart_curves(
@@ -30,7 +30,7 @@ def chart_experiment(adversary: Adversary, *, rounds: Sequence[int], delta: Numb
 
 
 def chart_azuma(views: Views, *, zs: Iterable[Number], tight: bool = False) -> Any:
-    """Chart the exact probability that the loss of the views exceeds its drift by z√k·ε, beside Azuma's e^(-z²/2)."""
+    """Chart the exact probability that the views' loss exceeds its drift by z√k·ε, with Azuma's bound e^(-z²/2)."""
     points = [point for point in azuma_points(views, zs, tight=tight) if point.probability.high > 0]
     if len(points) < 2:
         raise InputError("zs", "must hold at least two values at which such a loss is possible at all")
@@ -47,7 +47,7 @@ def chart_azuma(views: Views, *, zs: Iterable[Number], tight: bool = False) -> A
 
 
 def chart_profile(mechanisms: Mapping[str, FiniteMechanism], *, epsilons: Iterable[Number]) -> Any:
-    """δ against ε of finite mechanisms, exactly."""
+    """Chart the exact privacy profiles δ(ε) of finite mechanisms."""
     points = list(epsilons)
     curves = {
         name: [(float(e), mechanism.delta(epsilon=e).up) for e in points] for name, mechanism in mechanisms.items()
@@ -64,7 +64,7 @@ def chart_curves(
     log: bool = False,
     label_first: bool = False,
 ) -> Any:
-    """Named curves in one chart, each labelled at its last point, or at its first with ``label_first``."""
+    """Chart named curves, each labelled at its last point, or at its first with ``label_first``."""
     alt = altair()
     values: Any = alt.Data  # it has no type hints of its own
     rows: list[dict[str, Any]] = [
@@ -106,7 +106,7 @@ def _bound_curves(bounds: Mapping[int, CompositionBounds]) -> dict[str, list[tup
 
 
 def _label_places(rows: Sequence[Mapping[str, Any]], *, log: bool, first: bool) -> list[dict[str, Any]]:
-    """One label per curve at its last (or first) point, pushed upwards until no two overlap."""
+    """Return the position of each curve's label, at its last or first point, moved up so that no two overlap."""
     ends: dict[str, Mapping[str, Any]] = {}
     for row in rows:
         if not first or row["curve"] not in ends:

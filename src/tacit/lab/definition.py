@@ -1,8 +1,8 @@
-"""The definition of (ε, δ)-DP for a pair: both output laws, e^ε times one of them, and the uncovered mass δ.
+"""The definition of (ε, δ)-DP for a pair: both output laws, e^ε times one of them, and the excess mass δ.
 
-For every event S the definition asks P(S) <= e^ε·Q(S) + δ. The event that needs the largest δ is the set of outputs
-where P exceeds e^ε·Q, and that δ is the area between the two. :func:`definition` computes it, exactly for finite
-mechanisms and as an enclosure for laws of noise, and draws it.
+The definition requires P(S) <= e^ε·Q(S) + δ for every event S. The event that requires the largest δ is the set of
+outputs where P exceeds e^ε·Q, and that δ is the area between the two. :func:`definition` computes it, exactly for
+finite mechanisms and as an enclosure for laws of noise, and charts it.
 
 >>> from tacit.lab.distributions import GaussianLaw
 >>> print(definition(GaussianLaw(sigma=1), 0, 1, epsilon=1))
@@ -42,24 +42,24 @@ from tacit.mechanisms.selection_scores import WeightedSelection
 
 _ZERO: Final = Fraction(0)
 _NEVER: Final = Enclosure(_ZERO, _ZERO)
-#: Points of a drawn density.
+#: Number of points of a drawn density.
 _POINTS: Final = 400
-#: Events with more outputs are counted and not listed.
+#: Largest number of outputs of an event that are listed in text.
 _NAMED: Final = 12
 
 
 @dataclass(frozen=True)
 class Definition:
-    """One pair of output laws at one ε.
+    """The definition of (ε, δ)-DP for one pair of output laws P and Q at one ε.
 
     Attributes:
-        left: what P is the law of.
-        right: what Q is the law of.
-        epsilon: the ε, as an enclosure where e^ε was given.
-        delta: the smallest δ with P(S) <= e^ε·Q(S) + δ for every event S.
-        event: the outputs of a finite mechanism where P exceeds e^ε·Q; the event that needs that δ.
-        between: for noise, the interval where it does, or ``None`` if there is none.
-        outputs: the outputs that are drawn, each with P and Q there.
+        left: description of P.
+        right: description of Q.
+        epsilon: ε, as an enclosure if e^ε was given.
+        delta: smallest δ with P(S) <= e^ε·Q(S) + δ for every event S.
+        event: worst event of a finite mechanism: the outputs where P exceeds e^ε·Q; ``None`` for noise.
+        between: for noise, the interval where P exceeds e^ε·Q, or ``None`` if there is none.
+        outputs: outputs of the chart, each with its weights under P and Q.
         is_density: whether P and Q are densities.
     """
 
@@ -73,12 +73,12 @@ class Definition:
     is_density: bool
 
     def holds(self, delta: Number = 0) -> bool:
-        """Whether (ε, ``delta``) is proven for this pair, in this direction."""
+        """Return whether (ε, ``delta``) is proven for this pair, in this direction."""
         return self.delta.high <= exact_probability(delta, "delta", zero=True)
 
     @property
     def words(self) -> str:
-        """The worst event, in words."""
+        """Worst event, as text."""
         if self.event is not None:
             if len(self.event) > _NAMED:
                 return f"{len(self.event):,} outputs"
@@ -97,11 +97,11 @@ class Definition:
         return f"{float_nearest(low):g} <= x {sign} {float_nearest(high):g}"
 
     def chart(self) -> Any:
-        """The picture, as an Altair chart."""
+        """Return the static Altair chart."""
         return offline(chart_definition(self))
 
     def interactive(self) -> Any:
-        """The picture with a slider for ε; in a notebook, or saved as a page."""
+        """Return the Altair chart with a slider for ε, for a notebook or a saved web page."""
         return chart_definition(self, interactive=True)
 
     def __str__(self) -> str:
@@ -119,16 +119,16 @@ def definition(
     epsilon: Number | None = None,
     ratio: Number | None = None,
 ) -> Definition:
-    """The definition for one mechanism and one pair, P on ``left`` and Q on ``right``; the other way round is another.
+    """Evaluate the definition for one mechanism and one ordered pair: P is the law on ``left``, Q on ``right``.
 
     Args:
         mechanism: a finite mechanism or randomized response with two of its databases or answers; the exponential
-            mechanism or permute-and-flip with two lists of scores; noise, or a mechanism that adds it, with the two
-            values that it is added to.
-        left: what P is about.
-        right: what Q is about; the two must be neighbours of the mechanism, and a law of noise takes any two values.
-        epsilon: the ε.
-        ratio: instead of it, e^ε as a rational; finite mechanisms are then exact.
+            mechanism or permute-and-flip with two lists of scores; noise, or a mechanism that adds noise, with the two
+            values before noise.
+        left: input of P.
+        right: input of Q; the inputs must be neighbours of the mechanism; a law of noise takes any two values.
+        epsilon: ε.
+        ratio: instead of ε, e^ε as a rational; finite mechanisms are then exact.
     """
     factor = ratio_bounds(epsilon=epsilon, ratio=ratio)
     chosen = Enclosure(exact(epsilon, "epsilon"), exact(epsilon, "epsilon")) if epsilon is not None else factor.log()
@@ -178,7 +178,7 @@ def _finite(
 
 
 def _choice(mechanism: WeightedSelection, scores: Any) -> dict[Hashable, tuple[Fraction, Fraction]]:
-    """The enclosed chance of every candidate; candidates without a name go by their place."""
+    """Return bounds on the probability of every candidate, by name or by index."""
     names = list(scores) if isinstance(scores, Mapping) else range(len(scores))
     return dict(zip(names, mechanism.probability_bounds(scores), strict=True))
 
@@ -201,10 +201,10 @@ def _noise(law: Law, left: Fraction, right: Fraction, chosen: Enclosure, factor:
 def _exceeds(
     law: Law, left: Fraction, right: Fraction, epsilon: Fraction
 ) -> tuple[Fraction | None, Fraction | None] | None:
-    """Interval where the density around ``left`` is more than e^ε times that around ``right``, or nowhere.
+    """Return the interval where the weight around ``left`` exceeds e^ε times that around ``right``, None if empty.
 
-    The likelihood ratio of a law and its shift is monotone for the symmetric ones, so the set is a half-line; an
-    exponential law has none of its probability below its own start.
+    The likelihood ratio of a symmetric law and its shift is monotone, so the set is a half-line; an exponential law
+    has no probability below its start.
     """
     gap = right - left
     if gap == 0:
@@ -226,10 +226,9 @@ def _exceeds(
 
 
 def _probability(law: Law, low: Fraction | None, high: Fraction | None, centre: Fraction) -> Enclosure:
-    """The probability of an interval under the law around ``centre``; below ``high``, and from ``low`` on or above it.
+    """Return the probability of an interval under the law around ``centre``: below ``high``, and above ``low``.
 
-    A half-line above a threshold is open, which matters to discrete laws only; one that starts where an exponential law
-    starts holds the whole of it.
+    The interval is open, which matters for discrete laws only, except that it contains ``low`` for an exponential law.
     """
     one = Enclosure(Fraction(1), Fraction(1))
     top = one if high is None else _below(law, high - centre)
@@ -246,7 +245,7 @@ def _below(law: Law, x: Fraction) -> Enclosure:
 
 
 def _places(law: Law, left: Fraction, right: Fraction) -> list[Fraction]:
-    """Range over which the laws are drawn: all but a thousandth of both."""
+    """Return the points at which the laws are drawn, over all but about a thousandth of the probability of each."""
     far = law.quantile("0.9995")
     reach = Fraction(far if isinstance(far, int) else far.high) + 1
     one_sided = isinstance(law, ExponentialLaw)
@@ -264,12 +263,12 @@ def _number(value: Enclosure) -> str:
 
 _P, _Q, _CAP, _REST = "P, the law on the left", "Q, the law on the right", "e^ε·Q", "δ: P beyond e^ε·Q"
 _FLOOR: Final = "e^-ε·Q"
-#: Colours that stay apart for colour-blind readers and in grey.
+#: Colours that colour-blind readers can distinguish, also in greyscale.
 _COLOURS: Final = {_P: "#0072b2", _Q: "#d08700", _CAP: "#4c566a", _FLOOR: "#7b3294", _REST: "#c0392b"}
 
 
 def chart_definition(picture: Definition, *, interactive: bool = False) -> Any:
-    """P between e^-ε·Q and e^ε·Q, with the worst event's excess shaded; with ``interactive``, a slider moves ε."""
+    """Chart P, e^-ε·Q and e^ε·Q, with the worst event's excess shaded; ``interactive`` adds a slider for ε."""
     alt = altair()
     rows = _rows(picture)
     start = round(min(picture.epsilon.up, 20.0), 4)
@@ -305,7 +304,7 @@ def _rows(picture: Definition) -> list[dict[str, Any]]:
         row = {"p": p.up, "q": q.up, "cap": cap, "floor": q.up / factor, "kept": min(p.up, cap), "width": 1.0}
         rows.append({"x": _place(output), **row})
     if picture.is_density:
-        # Half of the way to either side: the area under the drawn line.
+        # Widths of the trapezoidal rule: half of the distance to each neighbouring point.
         places = [row["x"] for row in rows]
         for row, before, after in zip(rows, [places[0], *places], [*places[1:], places[-1]], strict=False):
             row["width"] = (after - before) / 2
@@ -359,7 +358,7 @@ def _bars(alt: Any, data: Any, picture: Definition) -> list[Any]:
 
 
 def _delta(alt: Any, data: Any) -> Any:
-    """δ at the slider's ε, added up from what is drawn."""
+    """Return a text layer with δ at the slider's ε, summed over the drawn points."""
     return (
         data.transform_calculate(rest="max(datum.p - datum.kept, 0) * datum.width")
         .transform_aggregate(total="sum(rest)")
@@ -370,7 +369,7 @@ def _delta(alt: Any, data: Any) -> Any:
 
 
 def _named(data: Any, name: str) -> Any:
-    """The data with the layer's name in a column, which colour and legend read."""
+    """Return the chart's data with the layer's name in a column, for colour and legend."""
     return data.transform_calculate(layer=f"'{name}'")
 
 

@@ -10,10 +10,9 @@ law                       density or mass                     tail Pr[\\|X\\| >=
 :class:`DiscreteGaussianLaw`  e^(-x²/(2σ²))/Σ                 a sum                   at most σ²
 ========================= =================================== ======================= ==============================
 
-Every number is an :class:`~tacit.core.divergences.Enclosure`: two rationals that the true value provably lies between,
-which prints as one number where its first ten digits are known. Nothing here draws: releases are made by mechanisms,
-whose noise stays exact and discrete. :func:`law_of` gives the law that a mechanism draws from,
-and ``.chart()`` draws it.
+Every number is an :class:`~tacit.core.divergences.Enclosure`: two rationals between which the true value provably lies,
+printed as one number if its first ten digits are known. Laws are not sampled here: mechanisms sample their exact
+discrete noise. :func:`law_of` returns the law of a mechanism's noise, and ``.chart()`` charts a law.
 
 >>> noise = LaplaceLaw(scale=2)
 >>> print(noise.tail(6), noise.std)
@@ -63,45 +62,45 @@ __all__ = [
     "law_of",
 ]
 
-#: Digits tried, in turn, when a cdf is too close to a probability to call.
+#: Precisions tried in turn, in decimal digits, to decide whether a cdf is below a probability.
 _PRECISIONS = (40, 80, 160, 320)
 
 
 class Law(ABC):
-    """A law of noise: where it puts its probability, how heavy its tails are, how wide it is."""
+    """Probability law of noise X: density or mass, cdf, tails, quantiles and variance, as enclosures."""
 
-    #: The name that charts and sentences use.
+    #: Name of the law in charts and text.
     name: str
 
     @abstractmethod
     def weight(self, x: Number) -> Enclosure:
-        """The density of a continuous law at ``x``, the probability of ``x`` under a discrete one."""
+        """Return the density at ``x`` of a continuous law, the probability of ``x`` under a discrete law."""
 
     @abstractmethod
     def cdf(self, x: Number) -> Enclosure:
-        """Pr[X <= ``x``]."""
+        """Return Pr[X <= ``x``]."""
 
     @abstractmethod
     def tail(self, w: Number) -> Enclosure:
-        """Pr[|X| >= ``w``]: how often the noise is at least that large."""
+        """Return Pr[|X| >= ``w``]."""
 
     @abstractmethod
     def quantile(self, probability: Number) -> Enclosure | int:
-        """The smallest x with Pr[X <= x] >= ``probability``: enclosed, or an integer under a discrete law."""
+        """Return the smallest x with Pr[X <= x] >= ``probability``: an enclosure, or an integer for a discrete law."""
 
     @property
     @abstractmethod
     def variance(self) -> Enclosure:
-        """The variance of X."""
+        """Variance of X."""
 
     @property
     def std(self) -> Enclosure:
-        """The standard deviation of X."""
+        """Standard deviation of X."""
         spread = self.variance
         return Enclosure(sqrt_bounds(Fraction(spread.low))[0], sqrt_bounds(Fraction(spread.high))[1])
 
     def chart(self, **options: Any) -> Any:
-        """The law drawn, as an Altair chart; the options are those of :func:`~tacit.lab.distributions.chart_laws`."""
+        """Return an Altair chart of the law; options are those of :func:`~tacit.lab.distributions.chart_laws`."""
         return chart_laws(self, **options)
 
     def __str__(self) -> str:
@@ -112,7 +111,7 @@ class Law(ABC):
 
 
 class ContinuousLaw(Law):
-    """A law with a density. Textbooks calibrate it; on floats it is not private, so no mechanism of Tacit draws it."""
+    """Law with a density, as in textbooks. In floats its noise is not private, so no mechanism of Tacit samples it."""
 
     def density(self, x: Number) -> Enclosure:
         """The density at ``x``."""
@@ -120,18 +119,18 @@ class ContinuousLaw(Law):
 
     @abstractmethod
     def quantile(self, probability: Number) -> Enclosure:
-        """The x with Pr[X <= x] = ``probability``."""
+        """Return an enclosure of the x with Pr[X <= x] = ``probability``."""
 
 
 class DiscreteLaw(Law):
-    """A law on the integers: one that mechanisms draw from."""
+    """Law on the integers, which mechanisms sample."""
 
     def mass(self, x: Number) -> Enclosure:
-        """The probability of ``x``, which must be whole."""
+        """Return the probability of the integer ``x``."""
         return self.weight(whole(x, "x"))
 
     def quantile(self, probability: Number) -> int:
-        """The smallest integer x with Pr[X <= x] >= ``probability``."""
+        """Return the smallest integer x with Pr[X <= x] >= ``probability``."""
         wanted = exact_probability(probability, "probability")
         low, high = -1, 1
         while self._is_below(low, wanted) is False:
@@ -158,12 +157,12 @@ class DiscreteLaw(Law):
 
 
 def enclose(low: Fraction, high: Fraction) -> Enclosure:
-    """An enclosure of a probability: its ends kept within 0 and 1."""
+    """Return an enclosure of a probability, clipped to [0, 1]."""
     return Enclosure(max(low, Fraction(0)), min(high, Fraction(1)))
 
 
 def whole(x: Number, parameter: str) -> int:
-    """``x`` as an integer, or an error that says that the law lives on the integers."""
+    """Return ``x`` as an integer; refuse any other number."""
     value = exact(x, parameter)
     if value.denominator != 1:
         raise InputError(parameter, "must be a whole number: a discrete law puts its probability on the integers")
@@ -189,7 +188,7 @@ class ExponentialLaw(ContinuousLaw):
         self.name = f"Exponential({format_up(self.scale)})"
 
     def weight(self, x: Number) -> Enclosure:
-        """The density; nothing lies below 0."""
+        """Return the density at ``x``, zero below 0."""
         at = exact(x, "x")
         if at < 0:
             return Enclosure(Fraction(0), Fraction(0))
@@ -233,11 +232,11 @@ class LaplaceLaw(ContinuousLaw):
 
     @property
     def half(self) -> ExponentialLaw:
-        """The law of |X|, and of each side by itself: half of its density at |x| is the density at x."""
+        """Exponential law of |X|; half of its density at |x| is the density of X at x."""
         return ExponentialLaw(scale=self.scale)
 
     def weight(self, x: Number) -> Enclosure:
-        """The density."""
+        """Return the density at ``x``."""
         low, high = self.half.weight(abs(exact(x, "x")))
         return Enclosure(low / 2, high / 2)
 
@@ -282,7 +281,7 @@ class GaussianLaw(ContinuousLaw):
         self.name = f"Gaussian({format_up(self._sigma[1])})"
 
     def weight(self, x: Number) -> Enclosure:
-        """The density."""
+        """Return the density at ``x``."""
         low, high = exp_bounds(-(exact(x, "x") ** 2) / (2 * self.sigma2))
         root_low, root_high = (sqrt_bounds(2 * pi * self.sigma2)[i] for i, pi in enumerate(_PI))
         return Enclosure(low / root_high, high / root_low)
@@ -311,11 +310,11 @@ class GaussianLaw(ContinuousLaw):
 
 
 _ZERO: Final = Fraction(0)
-#: Smallest scale: below it the noise is 0 but for a probability of e^-1000.
+#: Smallest scale: below it the noise is 0 except with probability about e^-1000.
 _SMALLEST_SCALE: Final = Fraction(1, 1000)
-#: The range of σ² whose sums are enclosed.
+#: Smallest and largest accepted σ².
 _SIGMA2: Final = (Fraction(1, 200), Fraction(1 << 30))
-#: Largest σ² whose moments are summed term by term.
+#: Largest σ² for which the variance is summed term by term.
 _SUMMED: Final = Fraction(10_000)
 
 
@@ -334,7 +333,7 @@ class DiscreteLaplaceLaw(DiscreteLaw):
         self.name = f"Discrete Laplace({format_up(self.scale)})"
 
     def weight(self, x: Number) -> Enclosure:
-        """The mass."""
+        """Return the probability of the integer ``x``."""
         q, power = exp_bounds(-1 / self.scale), exp_bounds(-abs(whole(x, "x")) / self.scale)
         return enclose((1 - q[1]) / (1 + q[1]) * power[0], (1 - q[0]) / (1 + q[0]) * power[1])
 
@@ -343,7 +342,7 @@ class DiscreteLaplaceLaw(DiscreteLaw):
         return self._cdf_at(math.floor(exact(x, "x")), 40)
 
     def tail(self, w: Number) -> Enclosure:
-        """2·q^w/(1+q), with w rounded up to a whole number; everything at w = 0."""
+        """2·q^w/(1+q), with w rounded up to a whole number; 1 at w = 0."""
         at = math.ceil(exact_nonnegative(w, "w"))
         if at == 0:
             return Enclosure(Fraction(1), Fraction(1))
@@ -389,18 +388,18 @@ class DiscreteGaussianLaw(DiscreteLaw):
         self.name = f"Discrete Gaussian({format_up(sqrt_bounds(self.sigma2)[1])})"
 
     def weight(self, x: Number) -> Enclosure:
-        """The mass."""
+        """Return the probability of the integer ``x``."""
         low, high = exp_bounds(-Fraction(whole(x, "x") ** 2) / (2 * self.sigma2))
         return enclose(low / self._total[1], high / self._total[0])
 
     def cdf(self, x: Number) -> Enclosure:
-        """Half of the probability that is not at 0, and a sum."""
+        """Pr[X <= x], by a sum of tail masses: 1 - Pr[X > x] for x >= 0, Pr[X >= -x] below."""
         at = math.floor(exact(x, "x"))
         low, high = discrete_upper_tail_bounds(self.sigma2, abs(at) if at < 0 else at + 1)
         return enclose(low, high) if at < 0 else enclose(1 - high, 1 - low)
 
     def tail(self, w: Number) -> Enclosure:
-        """Twice the sum from w on, with w rounded up to a whole number; everything at w = 0."""
+        """Twice the sum of masses from w on, with w rounded up to a whole number; 1 at w = 0."""
         at = math.ceil(exact_nonnegative(w, "w"))
         if at == 0:
             return Enclosure(Fraction(1), Fraction(1))
@@ -409,7 +408,7 @@ class DiscreteGaussianLaw(DiscreteLaw):
 
     @property
     def variance(self) -> Enclosure:
-        """The sum of x² times its mass; never more than σ²."""
+        """Σ x²·mass(x), which is at most σ²."""
         if self.sigma2 <= _SUMMED:
             found = self._second_moment()
             return Enclosure(found.low, min(found.high, self.sigma2))
@@ -417,13 +416,13 @@ class DiscreteGaussianLaw(DiscreteLaw):
         return Enclosure(self.sigma2 * (1 - Fraction(1, 10**50)), self.sigma2)
 
     def _second_moment(self) -> Enclosure:
-        """Σ x²·mass(x), term by term up to twelve sigmas."""
+        """Return Σ x²·mass(x), by summation up to twelve standard deviations and a bound on the rest."""
         reach = math.ceil(12 * sqrt_bounds(self.sigma2)[1]) + 12
         low = high = Fraction(0)
         for x in range(1, reach + 1):
             bottom, top = exp_bounds(-Fraction(x * x) / (2 * self.sigma2))
             low, high = low + 2 * x * x * bottom, high + 2 * x * x * top
-        # From term to term the exponential falls by e^(-x/σ²) and x² grows by (1 + 1/x)²: a geometric series.
+        # The ratio of consecutive terms is at most e^(-x/σ²)·(1 + 1/x)²: the rest is bounded by a geometric series.
         ratio = exp_bounds(-Fraction(reach + 1) / self.sigma2)[1] * (1 + Fraction(1, reach + 1)) ** 2
         last = 2 * (reach + 1) ** 2 * exp_bounds(-Fraction((reach + 1) ** 2) / (2 * self.sigma2))[1]
         return Enclosure(low / self._total[1], (high + last / (1 - ratio)) / self._total[0])
@@ -436,12 +435,12 @@ def _scale(scale: Number) -> Fraction:
     return value
 
 
-#: Mechanisms, and what they draw with.
+#: Mechanisms and samplers of noise.
 Drawn = AdditiveNoise | OnGrid | LaplaceNoise | GaussianNoise | DiscreteLaplace | DiscreteGaussian
 
 
 def law_of(mechanism: Drawn) -> DiscreteLaw:
-    """The law of the noise on one integer; for floats, on one number in steps of the grid.
+    """Return the law of a mechanism's noise on one integer; for floats, in steps of the mechanism's grid.
 
     >>> from tacit.mechanisms.laplace import Laplace
     >>> law = law_of(Laplace(epsilon="0.5", l1_sensitivity=1))
@@ -463,9 +462,9 @@ _POINTS: Final = 240
 
 
 def chart_laws(*laws: Law, reach: Number | None = None, title: str | None = None) -> Any:
-    """Densities as lines and masses as bars with a dot, over ±``reach``; left out, all but a thousandth.
+    """Chart densities as lines and masses as bars with a dot, over ±``reach``, by default all but a thousandth.
 
-    A mass and a density share the axis because the cells between integers have width one.
+    Masses and densities share the axis because integers are one apart.
     """
     alt = altair()
     _check(laws)

@@ -1,12 +1,12 @@
 """The k-fold adaptive composition experiment, runnable.
 
 A secret bit b is fixed. In every round the adversary picks two neighbouring databases and a mechanism of a family M,
-from all it has seen so far, and is given the mechanism's output on database number b. Its *view* V^b is everything it
-saw, its own coins R included. The query of composition is how far the laws of V^0 and V^1 can be apart.
+depending on all outputs so far, and receives the mechanism's output on database number b. Its *view* V^b is the
+sequence of its random coins R and all outputs. Composition theorems bound the distance of the laws of V^0 and V^1.
 
 For finite mechanisms the two laws are computed exactly, round by round. Two views with the same likelihood ratio that
-leave the adversary in the same state are merged, which loses nothing: the ratio is a sufficient statistic for b. An
-adversary that does not adapt has one state per round, and its 2^k views shrink to a few. For other mechanisms
+leave the adversary in the same state are merged, which loses nothing: the ratio is a sufficient statistic for b. A
+non-adaptive adversary has one state per round, and its 2^k views shrink to a few. For any other mechanism
 :func:`tacit.audit.lower_bound` runs :meth:`CompositionExperiment.view` many times for both bits.
 
 >>> from tacit.lab.finite import randomized_response
@@ -81,26 +81,26 @@ from tacit.mechanisms.sparse_vector import SparseVector
 
 
 def probability_bounds(successes: int, trials: int, confidence: float) -> tuple[float, float]:
-    """Clopper-Pearson: each end holds with ``confidence`` on its own, whatever the true probability is."""
+    """Return Clopper-Pearson limits of a probability; each limit individually holds with ``confidence``."""
     tail = 1 - confidence
     low = float(success_limit(successes, trials, tail))
     high = 1 - float(success_limit(trials - successes, trials, tail))
-    # Limits are good to a few units in the last place; give them away.
+    # Widen by more than the rounding error of the limits.
     return max(low * (1 - 1e-12), 0.0), min(math.nextafter(high * (1 + 1e-12), 2.0), 1.0)
 
 
 class Releases(Protocol):
-    """Anything with a ``release`` method: every mechanism of Tacit, and :class:`FiniteMechanism`."""
+    """Protocol of mechanisms, objects with a ``release`` method: those of Tacit, and :class:`FiniteMechanism`."""
 
     def release(self, raw: Any, /) -> Any:
-        """One noisy answer."""
+        """Return one noisy output for the input ``raw``."""
 
 
 class Move(NamedTuple):
-    """Move of the adversary: a mechanism, and the database it sees for b = 0 and for b = 1.
+    """Move of the adversary: a mechanism, and its input database for b = 0 and for b = 1.
 
-    ``relation`` is needed where the mechanism does not say itself which inputs are neighbours, as an object of one's
-    own with a ``release`` method does not.
+    ``relation`` is required if the mechanism does not define neighbouring inputs, as a user's object with a
+    ``release`` method.
     """
 
     mechanism: Releases
@@ -109,14 +109,14 @@ class Move(NamedTuple):
     relation: Relation | str | None = None
 
 
-#: One round: one move, or several at once.
+#: One round: one move, or several in parallel.
 Turn = Move | Sequence[Move]
-#: Whether a mechanism belongs to the family that the adversary chooses from.
+#: Predicate: whether a mechanism belongs to the family that the adversary chooses from.
 Family = Callable[[Releases], bool]
 
 
 def as_turn(turn: object) -> tuple[Move, ...]:
-    """The moves of one round."""
+    """Return the moves of one round as a tuple; refuse any other object."""
     # A move is a tuple itself.
     moves = tuple(turn) if isinstance(turn, Sequence) and not isinstance(turn, Move) else (turn,)
     if not moves or not all(isinstance(move, Move) for move in moves):
@@ -125,7 +125,9 @@ def as_turn(turn: object) -> tuple[Move, ...]:
 
 
 def in_or_out(mechanism: FiniteMechanism, others: Iterable[Hashable], person: Hashable) -> Move:
-    """The person's record beside ``others`` if b = 0, ``others`` alone if b = 1, as databases of the mechanism's table.
+    """Return the move between ``others`` plus the person's record (b = 0) and ``others`` alone (b = 1).
+
+    Both are databases of the mechanism's table.
 
     >>> from tacit.lab.finite import geometric
     >>> in_or_out(geometric(ratio=2, rows=3), [0, 1], person=1)[1:3]
@@ -141,15 +143,15 @@ def in_or_out(mechanism: FiniteMechanism, others: Iterable[Hashable], person: Ha
 
 
 def private(*, epsilon: Number | None = None, ratio: Number | None = None, delta: Number = 0) -> Family:
-    """The family of all (ε, δ)-DP mechanisms, with e^ε as ``ratio`` where it is rational.
+    """Return the family of all (ε, δ)-DP mechanisms, given ε or a rational ``ratio`` = e^ε.
 
-    A finite mechanism belongs to it if its table does; another one if the guarantee that it states is at least that
-    strong. Anything without a guarantee does not belong.
+    A finite mechanism belongs to it if its table is (ε, δ)-DP; any other mechanism if its stated guarantee implies
+    (ε, δ)-DP. An object without a guarantee does not belong.
     """
     odds = ratio_bounds(epsilon=epsilon, ratio=ratio)
     most, slack = odds.log(), exact_probability(delta, "delta", zero=True)
 
-    # Kept beside its verdict, so that an id is not used again.
+    # The mechanism is kept alive with its verdict, so that its id is not reused.
     tables: dict[int, tuple[FiniteMechanism, bool]] = {}
 
     def belongs(mechanism: Releases) -> bool:
@@ -170,7 +172,7 @@ def private(*, epsilon: Number | None = None, ratio: Number | None = None, delta
 
 
 def as_family(family: Family | Iterable[Releases] | None) -> Family:
-    """A family given as a rule, as a list of its mechanisms, or not at all, which admits every mechanism."""
+    """Return the family given by a predicate or a list of mechanisms; None admits every mechanism."""
     if family is None:
         return lambda mechanism: True  # noqa: ARG005 - a rule that reads nothing
     if callable(family):
@@ -178,19 +180,19 @@ def as_family(family: Family | Iterable[Releases] | None) -> Family:
     members = list(family)
     if not members:
         raise InputError("family", "must hold at least one mechanism")
-    # By identity: two tables may be equal and two objects with a release method cannot be compared at all.
+    # By identity: two tables may be equal, and objects with a release method need not define equality.
     return lambda mechanism: any(mechanism is member for member in members)
 
 
 def check_move(move: Move, family: Family) -> None:
-    """Raise unless the move is between neighbours and its mechanism belongs to the family."""
+    """Refuse a move between databases that are not neighbours, or with a mechanism outside the family."""
     if not family(move.mechanism):
         raise InputError("move", "asks for a mechanism outside the family of the experiment; choose one of the family")
     check_neighbours(move)
 
 
 def check_neighbours(move: Move) -> None:
-    """Raise unless the two databases of the move are equal or neighbours for its mechanism."""
+    """Refuse a move whose two databases are neither equal nor neighbours for its mechanism."""
     mechanism, left, right = move.mechanism, move.left, move.right
     if move.relation is not None:
         near = is_neighbour(left, right, as_relation(move.relation)) or _same(left, right)
@@ -214,7 +216,7 @@ def check_neighbours(move: Move) -> None:
 
 
 def table_rows(move: Move) -> list[tuple[Hashable, Fraction, Fraction]]:
-    """Every output of a move on a finite mechanism, with its exact probability in world 0 and in world 1."""
+    """Return (output, probability if b = 0, probability if b = 1) for every output of a move, as exact rationals."""
     mechanism = move.mechanism
     if not isinstance(mechanism, FiniteMechanism):
         raise AccountingError("exact views need finite mechanisms; for others use tacit.audit.lower_bound")
@@ -237,7 +239,7 @@ def _within_noise(mechanism: AdditiveNoise, left: Any, right: Any) -> bool:
 
 
 def _gaps(left: Any, right: Any) -> list[Fraction]:
-    """How far each number rises from the first world to the second."""
+    """Return the difference right - left of each number."""
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         if left.keys() != right.keys():
             raise InputError("move", "scores other candidates in one world than in the other")
@@ -269,68 +271,66 @@ View = tuple[Any, ...]
 
 
 class Adversary(ABC):
-    """Chooses each round from what it has seen.
+    """Strategy that chooses the moves of each round from the previous outputs.
 
-    Its view so far is kept as a *state*; by default the whole view. An adversary that needs less says so by
-    overriding :meth:`start` and :meth:`observe`, and the exact computation becomes as small as its memory.
+    The *state* is its memory of the view so far; by default the whole view. An adversary that needs less memory
+    overrides :meth:`start` and :meth:`observe`, which makes the exact computation smaller.
     """
 
     def coins(self) -> Mapping[Any, Number] | None:
-        """The law of the adversary's random coins R, or ``None`` if it has none.
+        """Return the probabilities of the outcomes of the adversary's random coins R, or ``None`` if it has no coins.
 
-        R is drawn once and is the first entry of the view. It must not be ``None`` itself.
+        R is drawn once and is the first entry of the view. No outcome may be ``None``.
         """
         return None
 
     def start(self) -> Hashable:
-        """The state before the first round."""
+        """Return the state before the first round."""
         return ()
 
     def start_with(self, coins: Hashable) -> Hashable:
-        """The state before the first round of an adversary whose coins came up as ``coins``."""
+        """Return the state before the first round, given the outcome of the coins."""
         return (coins,)
 
     @abstractmethod
     def choose(self, state: Any) -> Turn | None:
-        """The next move, or several for one round, or ``None`` to stop."""
+        """Return the next move, or several for one round, or ``None`` to stop."""
 
     def observe(self, state: Any, output: Hashable) -> Hashable:
-        """The state after an output was seen; of a round with several moves, the tuple of their outputs."""
+        """Return the state after an output; ``output`` of a round with several moves is the tuple of their outputs."""
         return (*state, output)
 
 
 class Repeat(Adversary):
-    """Strategy that repeats one round: composition without adaptivity."""
+    """Non-adaptive adversary that repeats one round."""
 
     def __init__(self, move: Turn) -> None:
         self._move = move
 
     def start(self) -> Hashable:
-        """Return no state: nothing is remembered."""
+        """Return None: the adversary has no memory."""
         return None
 
     def choose(self, state: Any) -> Turn:  # noqa: ARG002 - the interface gives it
-        """Always the same move."""
         return self._move
 
     def observe(self, state: Any, output: Hashable) -> Hashable:  # noqa: ARG002 - the interface gives it
-        """Return no state: nothing is remembered."""
+        """Return None: the adversary has no memory."""
         return None
 
 
 class Strategy(Adversary):
-    """An adversary given by a function from the tuple of outputs so far to the next move."""
+    """Adversary given by a function from the tuple of outputs so far to the next move."""
 
     def __init__(self, choose: Callable[[View], Turn | None]) -> None:
         self._choose = choose
 
     def choose(self, state: Any) -> Turn | None:
-        """Return the choice of the function."""
         return self._choose(state)
 
 
 class RandomizedStrategy(Strategy):
-    """A strategy with coins: the function is given the tuple (R, first output, second output, …).
+    """Strategy with random coins R: the function is given the tuple (R, first output, second output, …).
 
     ``coins`` maps each outcome of R to its probability.
     """
@@ -340,12 +340,11 @@ class RandomizedStrategy(Strategy):
         self._coins = dict(coins)
 
     def coins(self) -> Mapping[Any, Number]:
-        """The law of R."""
         return self._coins
 
 
 def coin_law(adversary: Adversary) -> dict[Hashable, Fraction] | None:
-    """The exact law of the adversary's coins, checked; ``None`` if it has none."""
+    """Return the checked exact probabilities of the adversary's coins; ``None`` if it has no coins."""
     stated = adversary.coins()
     if stated is None:
         return None
@@ -355,54 +354,54 @@ def coin_law(adversary: Adversary) -> dict[Hashable, Fraction] | None:
     return {outcome: Fraction(p.low) for outcome, p in law.items() if p.low}
 
 
-#: Number of times a state's choice is asked for again, by the number of states so far; once more beyond.
+#: Repetitions of a state's choice to detect randomness, as (most states so far, repetitions); one beyond.
 _REPEATS: Final = ((4, 1000), (64, 16))
-#: Steps of exact views, each of a few whole numbers as long as the rounds before it.
+#: Largest number of steps of an exact computation; a step multiplies integers that grow with the rounds.
 _MOST_STEPS: Final = 400_000
 
 
 @dataclass(frozen=True)
 class Views:
-    """The exact laws of V^0 and V^1, merged by likelihood ratio, and what they say about privacy.
+    """Exact laws of the views V^0 and V^1, merged by likelihood ratio, and their divergences.
 
-    Every number is the worse of the two directions.
+    Every divergence is the larger of the two directions; :meth:`bad_views` is for b = 0 alone.
     """
 
     rounds: int
     left: dict[Hashable, Fraction]
     right: dict[Hashable, Fraction]
-    #: e^ε of the worst mechanism that the adversary used, at the δ of each round that was given to ``exact``.
+    #: Largest e^ε of the mechanisms that the adversary used, at the δ per round that was given to ``exact``.
     step_ratio: Enclosure
     step_delta: Fraction
-    #: Largest number of mechanisms in a view: the rounds, and more where a round has several moves.
+    #: Largest number of releases in a view: the number of rounds, or more if rounds have several moves.
     releases: int
 
     def ratio(self, *, delta: Number = 0) -> Enclosure:
-        """The smallest e^ε for which the view is (ε, δ)-DP: exact."""
+        """Return the exact smallest e^ε for which the view is (ε, δ)-DP."""
         one = Enclosure(Fraction(1), Fraction(1))
         return Enclosure.largest([one, *(max_ratio(*pair, delta=delta) for pair in self._directions())])
 
     def epsilon(self, *, delta: Number = 0) -> Enclosure:
-        """The δ-approximate max divergence of the two views; at δ = 0, their max divergence."""
+        """Return the δ-approximate max divergence of the two views; at δ = 0, their max divergence."""
         return self.ratio(delta=delta).log()
 
     def delta(self, *, epsilon: Number | None = None, ratio: Number | None = None) -> Enclosure:
-        """The privacy profile: the hockey-stick divergence of the two views."""
+        """Return the privacy profile δ(ε): the hockey-stick divergence of the two views."""
         return Enclosure.largest(hockey_stick(*pair, epsilon=epsilon, ratio=ratio) for pair in self._directions())
 
     def kl(self) -> Enclosure:
-        """The expected privacy loss."""
+        """Return the KL divergence of the two views: the expected privacy loss."""
         return Enclosure.largest(kl_divergence(*pair) for pair in self._directions())
 
     def renyi(self, alpha: Number) -> Enclosure:
-        """The Renyi divergence at order ``alpha``."""
+        """Return the Renyi divergence of the two views at order ``alpha``."""
         return Enclosure.largest(renyi_divergence(*pair, alpha=alpha) for pair in self._directions())
 
     def bad_views(self, *, epsilon: Number) -> Enclosure:
-        """The probability, under b = 0, of the set B of views whose privacy loss ln(P/Q) exceeds ``epsilon``.
+        """Return the probability, under b = 0, of the set B of views whose privacy loss ln(P/Q) exceeds ``epsilon``.
 
-        The step on which proofs of advanced composition turn: outside B no event gains more than e^ε, so the views are
-        (ε, Pr[B])-DP in this direction. It is at least δ(ε), which counts only the part of B that e^ε does not cover.
+        This is the key step in proofs of advanced composition: outside B probabilities differ by at most e^ε, so the
+        views are (ε, Pr[B])-DP in this direction. Pr[B] is at least δ(ε) = E[max(0, 1 - e^ε·Q/P)].
         """
         low, high = exp_bounds(exact_nonnegative(epsilon, "epsilon"))
         sure = sum((p for key, p in self.left.items() if self._is_above(key, high)), Fraction(0))
@@ -413,7 +412,7 @@ class Views:
         return self.left[key] > factor * self.right[key]
 
     def bounds(self, *, delta: Number) -> CompositionBounds:
-        """Bounds of basic, advanced, zCDP and optimal composition for as many rounds of the worst mechanism used."""
+        """Return composition bounds (basic to optimal) for as many releases of the worst mechanism used."""
         if not self.step_ratio.is_finite:
             raise AccountingError("a round has no finite epsilon; compute the views with exact(step_delta=…)")
         return composition_bounds(
@@ -421,7 +420,7 @@ class Views:
         )
 
     def report(self, *, delta: Number) -> str:
-        """The exact privacy of the view beside the bounds, as text."""
+        """Return a text that compares the exact privacy of the view with the composition bounds."""
         at = exact_probability(delta, "delta", zero=True)
         lines = [
             f"{self.rounds} rounds, each at most ε = {self.step_ratio.log()}, δ = {format_up(self.step_delta)}",
@@ -442,12 +441,12 @@ class Views:
 
 
 class CompositionExperiment:
-    """``rounds`` rounds between an adversary and a curator who holds the bit b.
+    """Composition experiment between an adversary and a curator who holds the secret bit b.
 
     Args:
-        adversary: chooses the moves.
-        rounds: how many rounds there are at most.
-        family: the mechanisms that the adversary may choose from: a list of them, or a rule such as
+        adversary: strategy that chooses the moves.
+        rounds: largest number of rounds.
+        family: mechanisms that the adversary may choose from: a list of them, or a predicate such as
             ``private(ratio=2)``; every mechanism if left out. A move outside it is refused.
     """
 
@@ -458,7 +457,7 @@ class CompositionExperiment:
         self._coins = coin_law(adversary)
 
     def view(self, bit: int) -> View:
-        """One run: everything that the adversary sees when the secret bit is ``bit``; its coins come first."""
+        """Run the experiment with the secret bit ``bit``; return the view: the coins, if any, then all outputs."""
         if bit not in (0, 1):
             raise InputError("bit", f"must be 0 or 1, got {bit!r}")
         seen: list[Hashable] = []
@@ -478,16 +477,16 @@ class CompositionExperiment:
 
     def _play(self, turn: Turn, bit: int) -> Any:
         moves = as_turn(turn)
-        # All are checked before any is run: a refused round shows nothing.
+        # All moves are checked before any is run: a refused round has no output.
         for move in moves:
             check_move(move, self._family)
         outputs = tuple(move.mechanism.release(move.right if bit else move.left) for move in moves)
         return outputs[0] if isinstance(turn, Move) else outputs
 
     def exact(self, *, step_delta: Number = 0) -> Views:
-        """The exact laws of the two views, for finite mechanisms with rational tables.
+        """Return the exact laws of the two views, for finite mechanisms with rational tables.
 
-        ``step_delta`` is the δ at which each round's ε is stated in the bounds; it changes no exact number.
+        ``step_delta`` is the δ at which the bounds state each round's ε; exact divergences do not depend on it.
         """
         slack = exact_probability(step_delta, "step_delta", zero=True)
         return _Exact(self.adversary, self._family, slack).run(self.rounds, self._coins)
@@ -497,7 +496,7 @@ Weights = dict[Hashable, tuple[Fraction, Fraction]]
 
 
 class _Exact:
-    """Dynamic programming over (state, likelihood ratio)."""
+    """Computation of the exact laws by dynamic programming over (state, likelihood ratio)."""
 
     def __init__(self, adversary: Adversary, family: Family, step_delta: Fraction) -> None:
         self._adversary = adversary
@@ -514,7 +513,7 @@ class _Exact:
         if coins is None:
             _add(live.setdefault(self._adversary.start(), {}), Fraction(1), Fraction(1))
         else:
-            # R is part of the view and has one law in both worlds, so it leaves every likelihood ratio alone.
+            # R has the same law for b = 0 and b = 1, so it does not change the likelihood ratio of a view.
             for outcome, p in coins.items():
                 _add(live.setdefault(self._adversary.start_with(outcome), {}), p, p)
         releases = 0
@@ -533,7 +532,7 @@ class _Exact:
         return Views(rounds, left, right, self._step, self._step_delta, max(releases, rounds))
 
     def _advance(self, state: Hashable, weights: Weights, following: dict[Hashable, Weights], ended: Weights) -> int:
-        """One round from a state; returns how many moves it held."""
+        """Play one round from a state; return its number of moves."""
         turn = self._choice(state)
         if turn is None:
             for p, q in weights.values():
@@ -556,9 +555,9 @@ class _Exact:
         return len(moves)
 
     def _choice(self, state: Hashable) -> Turn | None:
-        """The adversary's choice, asked for again to see that it is a function of the state.
+        """Return the adversary's choice; repeat it to check that it is a function of the state.
 
-        A coin that falls the other way once in a hundred times is found nearly always, one in a million hardly ever.
+        Randomness that changes one choice in a hundred is nearly always detected, one in a million hardly ever.
         """
         self._states += 1
         turn = self._adversary.choose(state)
@@ -583,14 +582,14 @@ class _Exact:
         rows = table_rows(move)
         mechanism = move.mechanism
         if isinstance(mechanism, FiniteMechanism) and id(mechanism) not in self._known:
-            # Keeping the mechanism keeps its id from being used again.
+            # A reference to the mechanism keeps its id from being reused.
             self._known[id(mechanism)] = mechanism
             self._step = Enclosure.largest([self._step, mechanism.ratio(delta=self._step_delta)])
         return rows
 
 
 def _is_same(turn: Turn | None, again: Turn | None) -> bool:
-    """Whether two choices ask for the same: equal tables count, since an adversary may build its mechanism anew."""
+    """Return whether two choices are equivalent: the same mechanisms and databases, or equal tables."""
     if turn is None or again is None:
         return turn is again
     mine, theirs = as_turn(turn), as_turn(again)
@@ -611,7 +610,7 @@ def _add(weights: dict[Hashable, tuple[Fraction, Fraction]], p: Fraction, q: Fra
 
 
 def azuma(*, steps: Iterable[Number] | None = None, ranges: Iterable[Number] | None = None, above: Number) -> Enclosure:
-    """The most that Pr[S >= t] can be for a martingale S: exp(-t²/(2Σc_i²)) by steps, exp(-2t²/Σr_i²) by ranges.
+    """Bound Pr[S >= t] for a martingale S: exp(-t²/(2Σc_i²)) by steps, exp(-2t²/Σr_i²) by ranges.
 
     Args:
         steps: c_1, …, c_k: the i-th step is at most c_i in size.
@@ -635,7 +634,7 @@ def azuma(*, steps: Iterable[Number] | None = None, ranges: Iterable[Number] | N
 def loss_threshold(
     *, rounds: int, z: Number, epsilon: Number | None = None, ratio: Number | None = None, tight: bool = False
 ) -> Enclosure:
-    """kβ + z·√k·ε: the loss that k rounds exceed with probability at most e^(-z²/2).
+    """Return kβ + z·√k·ε, the loss that k rounds exceed with probability at most e^(-z²/2).
 
     ``tight`` takes β = ε(e^ε - 1)/(e^ε + 1) instead of the lemma's ε(e^ε - 1).
 
@@ -654,7 +653,7 @@ def loss_threshold(
 
 @dataclass(frozen=True)
 class AzumaPoint:
-    """One z: the threshold, the exact probability of a larger loss, and what Azuma's inequality allows."""
+    """Loss threshold for one z, the exact probability of a larger loss, and Azuma's bound on it."""
 
     z: Fraction
     threshold: Enclosure
@@ -663,7 +662,7 @@ class AzumaPoint:
 
     @property
     def holds(self) -> bool:
-        """Whether the exact probability is proven to be within the bound."""
+        """Whether the exact probability is proven to be at most the bound."""
         return self.probability.high <= self.bound.high
 
     def __str__(self) -> str:
@@ -674,9 +673,9 @@ class AzumaPoint:
 
 
 def azuma_points(views: Views, zs: Iterable[Number], *, tight: bool = False) -> tuple[AzumaPoint, ...]:
-    """For each z, the exact probability that the loss of the views exceeds kβ + z√k·ε, beside e^(-z²/2).
+    """Return, for each z, the exact probability that the loss of the views exceeds kβ + z√k·ε, and Azuma's bound.
 
-    k is how many mechanisms the views hold, ε that of the worst mechanism used; the tight drift can be asked for.
+    k is the number of releases in a view, ε that of the worst mechanism used; ``tight`` takes the tight drift β.
     """
     step = views.step_ratio
     if not step.is_exact:
@@ -685,17 +684,17 @@ def azuma_points(views: Views, zs: Iterable[Number], *, tight: bool = False) -> 
     for value in zs:
         z = exact_nonnegative(value, "z")
         threshold = loss_threshold(rounds=views.releases, z=z, ratio=Fraction(step.high), tight=tight)
-        # A bound on the larger set: the lower end of the threshold.
+        # The lower end of the threshold gives an upper bound on the probability.
         found = views.bad_views(epsilon=max(Fraction(threshold.low), Fraction(0)))
         points.append(AzumaPoint(z, threshold, found, Enclosure(*exp_bounds(-z * z / 2))))
     return tuple(points)
 
 
 class LossStep(NamedTuple):
-    """One round of a run: what came out, its privacy loss, what was to be expected, and the sums so far.
+    """One round of a run: its output, privacy loss (in nats), conditional expected loss, and the sums so far.
 
-    ``martingale`` is the sum of losses less the sum of expected losses; it is as likely to rise as to fall, in the
-    sense that its expectation after the next round is what it is now.
+    ``martingale`` is the sum of losses less the sum of expected losses: its conditional expectation after the next
+    round is its present value.
     """
 
     output: Any
@@ -706,10 +705,10 @@ class LossStep(NamedTuple):
 
 
 def loss_path(experiment: CompositionExperiment, view: Sequence[Any]) -> list[LossStep]:
-    """The privacy loss round by round of a ``view`` that the experiment showed, for finite mechanisms.
+    """Return the privacy loss of each round of a ``view`` from the experiment, for finite mechanisms.
 
-    The loss of a round is ln(P/Q) of its output, for b = 0 against b = 1; its expectation given the past, under b = 0,
-    is the KL divergence of the two laws.
+    The loss of a round is ln(P/Q) of its output, for b = 0 against b = 1; its conditional expectation under b = 0 is
+    the KL divergence of the two laws.
     """
     adversary, outputs = experiment.adversary, list(view)
     if adversary.coins() is None:
@@ -759,7 +758,7 @@ class _State(NamedTuple):
 
 
 class WorstAdversary(Adversary):
-    """The adversary that attains the largest δ; run it in a :class:`CompositionExperiment` to see its views."""
+    """Adversary that attains the largest δ; run it in a :class:`CompositionExperiment` to see its views."""
 
     def __init__(self, menu: Sequence[Move], rule: Rule, rounds: int, ratio: Fraction) -> None:
         self._menu = tuple(menu)
@@ -771,22 +770,22 @@ class WorstAdversary(Adversary):
 
     @property
     def delta(self) -> Fraction:
-        """The δ at the ratio given that it attains when the secret bit is 0: exact."""
+        """Exact largest δ at e^ε = ratio, for b = 0 against b = 1."""
         return self._best(self.start())[0]
 
     def start(self) -> _State:
-        """Initial state: nothing seen, nothing ordered."""
+        """Return the initial state: likelihood ratio 1, no orders."""
         return _State(Fraction(1), (0,) * len(self._menu))
 
     def choose(self, state: Any) -> Move | None:
-        """The order that leads to the largest δ."""
+        """Return the move that leads to the largest δ, or None to stop."""
         if state.likelihood is None:
             return None
         choice = self._best(state)[1]
         return None if choice is None else self._menu[choice]
 
     def observe(self, state: Any, output: Hashable) -> Hashable:
-        """The likelihood ratio after the output, and one more order."""
+        """Return the state after an output: the new likelihood ratio, and one more order."""
         choice = self._best(state)[1]
         if choice is None:
             raise InputError("state", "is one in which the adversary has stopped")
@@ -795,7 +794,7 @@ class WorstAdversary(Adversary):
         return _State(state.likelihood * a / b if b else None, orders)
 
     def _best(self, state: _State) -> tuple[Fraction, int | None]:
-        """Largest E_Q[max(0, P/Q - e^ε)] from here on, per unit of Q, and the move that leads to it."""
+        """Return the largest E_Q[max(0, P/Q - e^ε)] from this state on, per unit of Q, and the move that attains it."""
         if state in self._known:
             return self._known[state]
         likelihood = state.likelihood or Fraction(0)
@@ -813,16 +812,17 @@ class WorstAdversary(Adversary):
     def _value(self, likelihood: Fraction, orders: Orders, choice: int) -> Fraction:
         value = Fraction(0)
         for _, a, b in self._rows[choice]:
-            # An output that world 1 cannot give decides everything; its whole probability counts.
+            # An output that is impossible for b = 1 counts with its whole probability.
             value += b * self._best(_State(likelihood * a / b, orders))[0] if b else likelihood * a
         return value
 
 
 def worst_adversary(menu: Sequence[Move], *, rule: Rule, rounds: int, ratio: Number) -> WorstAdversary:
-    """The adversary of at most ``rounds`` orders that maximises δ at e^ε = ``ratio``, under ``rule``.
+    """Return the adversary of at most ``rounds`` orders that maximises δ at e^ε = ``ratio``, under ``rule``.
 
-    ``rule`` says whether a tally of orders is admitted; whatever is ordered less than an admitted tally must be
-    admitted too. :func:`admitted_by` makes one of a filter, :func:`curve_fits` that of exact composition.
+    ``rule`` decides whether the numbers of orders of each move are admitted; it must be monotone: fewer orders than
+    admitted ones are admitted too. :func:`admitted_by` makes a rule of a filter, :func:`curve_fits` one of exact
+    composition.
     """
     if not menu:
         raise InputError("menu", "must hold at least one move")
@@ -830,7 +830,7 @@ def worst_adversary(menu: Sequence[Move], *, rule: Rule, rounds: int, ratio: Num
 
 
 def admitted_by(make_filter: Callable[[], Filter], charges: Sequence[Charge]) -> Rule:
-    """The rule of a filter: ``charges[i]`` is what the i-th move of the menu costs."""
+    """Return the rule of a filter; ``charges[i]`` is the charge of the i-th move of the menu."""
 
     def rule(orders: Orders) -> bool:
         budget = make_filter()
@@ -846,9 +846,9 @@ def admitted_by(make_filter: Callable[[], Filter], charges: Sequence[Charge]) ->
 
 
 def curve_fits(menu: Sequence[Move], *, ratio: Number, delta: Number) -> Rule:
-    """The "natural" rule: compose what was ordered exactly, as if it had been fixed beforehand, and compare with δ.
+    """Return the "natural" rule: compose the orders exactly, as if fixed in advance, and compare with ``delta``.
 
-    This is what stopping by a privacy loss distribution or by optimal composition amounts to. It is not valid.
+    Stopping by a privacy loss distribution or by optimal composition is this rule. It is not a valid filter.
     """
     promised = exact_probability(delta, "delta", zero=True)
 

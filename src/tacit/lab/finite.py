@@ -1,4 +1,4 @@
-"""Finite mechanisms, where every privacy query has an exact answer, and theorems checked on them.
+"""Finite mechanisms, whose privacy parameters are computed exactly, and theorems checked on them.
 
 >>> from tacit.lab.finite import randomized_response
 >>> coin = randomized_response(ratio=3)
@@ -65,26 +65,26 @@ from tacit.noise.uniform import LazyUniform
 Pair = tuple[Hashable, Hashable]
 Law = dict[Hashable, Enclosure]
 _NEVER = Enclosure(Fraction(0), Fraction(0))
-#: Digits tried, in turn, when a comparison with e^ε is too close to call.
+#: Precisions tried in turn, in decimal digits, to decide a comparison with e^ε.
 _PRECISIONS = (40, 80, 160, 320, 640, 1280)
 
 
 class ProfilePoint(NamedTuple):
-    """δ at one ε, with e^ε as the exact ``ratio``."""
+    """Point of a privacy profile: δ at one ε, given by the exact ``ratio`` = e^ε."""
 
     ratio: Fraction
     delta: Enclosure
 
     @property
     def epsilon(self) -> Enclosure:
-        """The ε itself, the logarithm of ``ratio``."""
+        """Logarithm of ``ratio``."""
         return Enclosure(self.ratio, self.ratio).log()
 
 
 class Worst(NamedTuple):
-    """The two neighbours that are easiest to tell apart, and the event that does it best.
+    """Neighbours and the event S that attain δ(ε), the largest P(S) - e^ε Q(S).
 
-    The event S maximises P(S) - e^ε Q(S), where P is the output's law on ``left`` and Q on ``right``.
+    P is the output's law on ``left``, Q on ``right``.
     """
 
     left: Hashable
@@ -98,13 +98,13 @@ class Worst(NamedTuple):
 
 
 class FiniteMechanism:
-    """A table: for every database, the probability of every output.
+    """Mechanism given by a table: for every database, the probability of every output.
 
     Args:
-        table: database -> {output: probability}. Under a ``relation`` the databases are rows (a tuple, or text whose
-            letters are the rows); pairs ``(histogram, distribution)`` do as well. Probabilities are exact, or
-            ``(low, high)`` where they are irrational.
-        relation: which databases of the table count as neighbours.
+        table: database -> {output: probability}. Under a ``relation`` a database is a sequence of rows (a tuple, or
+            text whose letters are the rows); pairs ``(histogram, distribution)`` are accepted too. Probabilities are
+            exact, or ``(low, high)`` if they are irrational.
+        relation: relation that defines which databases of the table are neighbours.
         pairs: instead of a relation, the pairs of neighbours; both directions are always compared.
     """
 
@@ -128,7 +128,7 @@ class FiniteMechanism:
 
     @classmethod
     def local(cls, table: Mapping[Any, Distribution]) -> FiniteMechanism:
-        """One person's input is the whole database, so every two inputs are neighbours."""
+        """Return a local mechanism: its input is one person's value, so any two inputs are neighbours."""
         return cls(table, pairs=[(a, b) for a in table for b in table if a != b])
 
     @classmethod
@@ -141,11 +141,11 @@ class FiniteMechanism:
         relation: Relation | str = ADD_REMOVE,
         form: str = "rows",
     ) -> FiniteMechanism:
-        """The mechanism ``function`` on every database of the given sizes over ``universe``.
+        """Return the table of ``function`` on every database of the given sizes over ``universe``.
 
-        ``form`` says what the function is given: "rows" (a tuple in the universe's order), "histogram" (record ->
-        count), or "ordered" (a tuple, where every order of the rows is a database of its own and one row at one
-        place is what changes between neighbours).
+        ``form`` is the form of the function's argument: "rows" (a tuple in the universe's order), "histogram"
+        (record -> count), or "ordered" (a tuple; databases that differ in the order of rows are distinct, and
+        neighbours differ in the row at one position).
         """
         kind, lengths = as_relation(relation), [sizes] if isinstance(sizes, int) else list(sizes)
         if form == "ordered":
@@ -162,16 +162,15 @@ class FiniteMechanism:
 
     @property
     def databases(self) -> tuple[Hashable, ...]:
-        """The databases of the table."""
         return tuple(self._table)
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
-        """Every ordered pair of neighbours."""
+        """All ordered pairs of neighbours."""
         return self._pairs
 
     def distribution(self, database: Database | Hashable) -> Law:
-        """The law of the output on one database."""
+        """Return the probability of each output on one database."""
         label: Hashable = None
         if isinstance(database, Mapping):
             wanted = as_histogram(database)
@@ -183,30 +182,30 @@ class FiniteMechanism:
         return self._table[label]
 
     def is_private(self, *, epsilon: Number | None = None, ratio: Number | None = None, delta: Number = 0) -> bool:
-        """Whether the mechanism is (ε, δ)-DP, decided exactly; ``ratio`` is e^ε."""
+        """Return whether the mechanism is (ε, δ)-DP, decided exactly; ``ratio`` is e^ε."""
         allowed = exact_probability(delta, "delta", zero=True, one=True)
         return all(self._holds(p, q, epsilon, ratio, allowed) for p, q in self._laws())
 
     def delta(self, *, epsilon: Number | None = None, ratio: Number | None = None) -> Enclosure:
-        """The privacy profile δ(ε): the smallest δ for which the mechanism is (ε, δ)-DP."""
+        """Return the privacy profile δ(ε): the smallest δ for which the mechanism is (ε, δ)-DP."""
         return self.worst(epsilon=epsilon, ratio=ratio).delta
 
     def ratio(self, *, delta: Number = 0) -> Enclosure:
-        """The e^ε of the smallest ε >= 0 for which the mechanism is (ε, δ)-DP: rational when the table is."""
+        """Return e^ε for the smallest ε >= 0 for which the mechanism is (ε, δ)-DP: rational when the table is."""
         one = Enclosure(Fraction(1), Fraction(1))
         return Enclosure.largest([one, *(max_ratio(p, q, delta=delta) for p, q in self._laws())])
 
     def epsilon(self, *, delta: Number = 0) -> Enclosure:
-        """The smallest ε for which the mechanism is (ε, δ)-DP; infinite when there is none."""
+        """Return the smallest ε for which the mechanism is (ε, δ)-DP; infinite when there is none."""
         return self.ratio(delta=delta).log()
 
     def profile(self, ratios: Iterable[Number] | None = None) -> tuple[ProfilePoint, ...]:
-        """δ at each e^ε given; if none is, at every likelihood ratio from 1 up."""
+        """Return δ at each e^ε in ``ratios``; by default at 1 and at every likelihood ratio above 1."""
         chosen = self._likelihood_ratios() if ratios is None else [Fraction(ratio_bounds(ratio=r).low) for r in ratios]
         return tuple(ProfilePoint(r, self.delta(ratio=r)) for r in sorted(chosen))
 
     def worst(self, *, epsilon: Number | None = None, ratio: Number | None = None) -> Worst:
-        """The pair of neighbours and the event that attain δ(ε)."""
+        """Return the pair of neighbours and the event that attain δ(ε)."""
         factor = ratio_bounds(epsilon=epsilon, ratio=ratio)
         found = [hockey_stick(p, q, epsilon=epsilon, ratio=ratio) for p, q in self._laws()]
         left, right = self._pairs[max(range(len(found)), key=found.__getitem__)]
@@ -215,15 +214,15 @@ class FiniteMechanism:
         return Worst(left, right, event, Enclosure.largest(found))
 
     def kl(self) -> Enclosure:
-        """The largest KL divergence of neighbours."""
+        """Return the largest KL divergence of neighbours."""
         return Enclosure.largest(kl_divergence(p, q) for p, q in self._laws())
 
     def renyi(self, alpha: Number) -> Enclosure:
-        """The largest Renyi divergence of neighbours at order ``alpha``."""
+        """Return the largest Renyi divergence of neighbours at order ``alpha``."""
         return Enclosure.largest(renyi_divergence(p, q, alpha=alpha) for p, q in self._laws())
 
     def postprocess(self, function: Callable[[Any], Distribution | Hashable]) -> FiniteMechanism:
-        """The mechanism followed by ``function`` of its output, which returns an output, or {output: probability}."""
+        """Return the mechanism followed by ``function``, which maps an output to an output or {output: probability}."""
         table: dict[Hashable, Distribution] = {}
         for database, outputs in self._table.items():
             mixed: dict[Hashable, tuple[Fraction, Fraction]] = {}
@@ -235,7 +234,7 @@ class FiniteMechanism:
         return result
 
     def release(self, database: Database | Hashable) -> Hashable:
-        """One output, drawn with exactly the probabilities of the table (which must be rational)."""
+        """Draw one output with exactly the probabilities of the table, which must be rational."""
         uniform = LazyUniform(entropy.current())
         edges = list(_cumulative(self.distribution(database)))
         while True:
@@ -257,7 +256,7 @@ class FiniteMechanism:
 
     def _laws(self) -> list[tuple[Law, Law]]:
         if not self._pairs:
-            # Nothing to compare is not the same as nothing to fear.
+            # Without pairs the mechanism would wrongly count as 0-DP.
             raise AccountingError("the table has no two neighbouring databases; add_remove needs two sizes")
         return [(self._table[left], self._table[right]) for left, right in self._pairs]
 
@@ -297,7 +296,7 @@ class FiniteMechanism:
 
 
 def group_pairs(mechanism: FiniteMechanism, k: int) -> list[Pair]:
-    """Ordered pairs of databases that are exactly ``k`` neighbouring steps apart."""
+    """Return the ordered pairs of databases that are exactly ``k`` neighbouring steps apart."""
     steps: dict[Hashable, list[Hashable]] = {}
     for left, right in mechanism.pairs:
         steps.setdefault(left, []).append(right)
@@ -369,7 +368,7 @@ def _show(database: Hashable) -> str:
 
 
 def randomized_response(*, ratio: Number, categories: Sequence[Hashable] = (0, 1), rows: int = 1) -> FiniteMechanism:
-    """Each of ``rows`` people answers truthfully with the probability that makes it exactly ln(ratio)-DP.
+    """Randomised response of each of ``rows`` people, exactly ln(ratio)-DP.
 
     The truth has probability e^ε/(e^ε+c-1) among c categories and each other answer 1/(e^ε+c-1). With several rows
     the output is the tuple of all answers, in the order of the people.
@@ -392,10 +391,10 @@ def randomized_response(*, ratio: Number, categories: Sequence[Hashable] = (0, 1
 
 
 def geometric(*, ratio: Number, rows: int, relation: Relation | str = ADD_REMOVE) -> FiniteMechanism:
-    """The count of ones among 0 to ``rows`` people, with two-sided geometric noise folded onto 0, …, rows.
+    """Count of ones among 0 to ``rows`` people, plus two-sided geometric noise, clamped to 0, …, rows.
 
-    Noise x has probability proportional to ratio^-|x|; whatever falls outside is put on the nearer end, which is
-    post-processing. The ends keep it tight: the smallest ε is exactly ln(ratio).
+    Noise x has probability proportional to ratio^-|x|; clamping is post-processing. The smallest ε is exactly
+    ln(ratio).
     """
     odds, top = _ratio(ratio), check_count(rows, "rows")
     sizes = range(top + 1) if relation in (ADD_REMOVE, "add_remove") else range(top, top + 1)
@@ -409,9 +408,9 @@ def geometric(*, ratio: Number, rows: int, relation: Relation | str = ADD_REMOVE
 
 
 def release_random_row(*, universe: Sequence[Hashable], size: int) -> FiniteMechanism:
-    """Publish one row, chosen uniformly: (0, 1/n)-DP, and one person's record is disclosed every time.
+    """Publish one row, chosen uniformly: (0, 1/n)-DP, although one person's record is always disclosed.
 
-    It is why δ has to be far below one over the number of people.
+    This is why δ has to be far below one over the number of people.
     """
     return sample_rows(universe=universe, size=size, sample=1)
 
@@ -419,8 +418,8 @@ def release_random_row(*, universe: Sequence[Hashable], size: int) -> FiniteMech
 def sample_rows(*, universe: Sequence[Hashable], size: int, sample: int) -> FiniteMechanism:
     """Publish ``sample`` rows, chosen uniformly without replacement: not ε-DP for any ε.
 
-    A record that is in one database and not in its neighbour is published with probability sample/size, and no e^ε
-    can pay for that: δ(ε) = sample/size at every ε for neighbours that differ in a record the rest does not hold.
+    A record that is in one database and not in its neighbour is published with probability sample/size in the first
+    and 0 in the second: δ(ε) = sample/size at every ε for neighbours that differ in a record that no other row equals.
     """
     count = check_count(sample, "sample", maximum=size)
 
@@ -451,7 +450,7 @@ def subsample_then_count(*, ratio: Number, rate: Number, rows: int) -> FiniteMec
 
 
 def leak(*, delta: Number) -> FiniteMechanism:
-    """One bit is published with probability δ and nothing otherwise: exactly (0, δ)-DP, the plainest use of a δ."""
+    """Publish one bit with probability δ and "nothing" otherwise: exactly (0, δ)-DP, the simplest use of δ."""
     chance = exact_probability(delta, "delta", zero=True, one=True)
     return FiniteMechanism.local({bit: {bit: chance, "nothing": 1 - chance} for bit in (0, 1)})
 
@@ -460,7 +459,7 @@ def _folded_geometric(odds: Fraction, count: int, top: int) -> dict[Hashable, Fr
     base = 1 / odds
     centre = (1 - base) / (1 + base)
     law: dict[Hashable, Fraction] = {output: centre * base ** abs(output - count) for output in range(top + 1)}
-    # P(noise <= -m) = base^m / (1 + base): all that lies at the end or beyond it.
+    # P(noise <= -m) = base^m / (1 + base): the probability at or beyond the end.
     law[0] = base**count / (1 + base)
     law[top] = base ** (top - count) / (1 + base)
     return law
@@ -473,13 +472,13 @@ def _ratio(ratio: Number) -> Fraction:
     return odds
 
 
-#: Rounds of the exact optimal bound, whose whole numbers are as long as the rounds are many.
+#: Largest number of rounds of the exact optimal bound, whose integers grow with the rounds.
 MOST_ROUNDS: Final = 1000
 
 
 @dataclass(frozen=True)
 class CompositionBounds:
-    """Upper bounds on ε at one δ, by four theorems; infinite where a theorem says nothing at that δ."""
+    """Upper bounds on ε at one δ, by four theorems; infinite where a theorem gives no bound at that δ."""
 
     rounds: int
     ratio: Fraction
@@ -491,7 +490,7 @@ class CompositionBounds:
 
     @property
     def by_name(self) -> dict[str, Extended]:
-        """The bounds on ε, from the coarsest theorem to the exact one."""
+        """Bounds on ε by theorem: basic, advanced, zCDP, optimal."""
         return {"basic": self.basic, "advanced": self.advanced, "zCDP": self.zcdp, "optimal": self.optimal}
 
     def __str__(self) -> str:
@@ -499,14 +498,15 @@ class CompositionBounds:
 
 
 def composition_bounds(*, ratio: Number, rounds: int, delta: Number, step_delta: Number = 0) -> CompositionBounds:
-    """Bounds on ``rounds`` adaptive rounds, each (ln ``ratio``, ``step_delta``)-DP, at the total ``delta``.
+    """Bound ε of ``rounds`` adaptive rounds, each (ln ``ratio``, ``step_delta``)-DP, at the total ``delta``.
 
     * basic: kε, with kδ₀ (Dwork et al. 2006);
     * advanced: √(2k ln(1/δ'))·ε + kε(e^ε-1), with kδ₀ + δ' (Dwork, Rothblum and Vadhan 2010);
     * zCDP: ρ = kε²/2 and the best Renyi order (Bun and Steinke 2016; Canonne, Kamath and Steinke 2020);
-    * optimal: no smaller ε is true of every such mechanism (Kairouz, Oh and Viswanath 2015).
+    * optimal: the smallest ε that holds for every sequence of such mechanisms (Kairouz, Oh and Viswanath 2015).
 
-    All but the second theorem's logarithm is exact, so rounds are limited; ``tacit.compose`` takes any number.
+    All logarithms are rounded up. The optimal bound is computed with exact integers, so rounds are limited;
+    ``tacit.compose`` takes any number.
     """
     odds, k = exact(ratio, "ratio"), check_count(rounds, "rounds", minimum=0, maximum=MOST_ROUNDS)
     total = exact_probability(delta, "delta", zero=True)
@@ -526,7 +526,7 @@ def composition_bounds(*, ratio: Number, rounds: int, delta: Number, step_delta:
 
 
 def optimal_pair(*, ratio: Number, rounds: int) -> tuple[list[Fraction], list[Fraction]]:
-    """The two laws that are hardest to hide: the number of true answers in k randomized responses, under each bit."""
+    """Return the two laws of the optimal bound: the number of ones in k randomized responses, for bit 0 and bit 1."""
     odds, k = exact(ratio, "ratio"), check_count(rounds, "rounds", minimum=0, maximum=MOST_ROUNDS)
     weights = [comb(k, lies) * odds ** (k - lies) for lies in range(k + 1)]
     left = [Fraction(weight) / (1 + odds) ** k for weight in weights]
@@ -541,12 +541,12 @@ def _advanced(epsilon: Fraction, odds: Fraction, k: int, spare: Fraction) -> Ext
 
 
 def _optimal(odds: Fraction, k: int, total: Fraction, each: Fraction) -> Extended:
-    # The k rounds are free of the δ₀ events with probability (1-δ₀)^k and are then k randomized responses.
+    # No δ₀ event occurs in k rounds with probability (1-δ₀)^k; the rounds are then k randomized responses.
     spare = 1 - (1 - total) / (1 - each) ** k
     if spare < 0:
         return inf
     left, right = optimal_pair(ratio=odds, rounds=k)
-    # Spending less of δ than there is errs on the safe side, and keeps the number short.
+    # Rounding δ down is conservative, and keeps the number short.
     found = max_ratio(left, right, delta=round_down(spare, 60)).high
     if isinstance(found, float):
         raise AccountingError("randomized response gives every answer with some probability")
@@ -555,7 +555,7 @@ def _optimal(odds: Fraction, k: int, total: Fraction, each: Fraction) -> Extende
 
 @dataclass(frozen=True)
 class TheoremCheck:
-    """A measured number beside the bound that a theorem puts on it."""
+    """Comparison of a measured number with a theorem's bound on it."""
 
     theorem: str
     quantity: str
@@ -564,12 +564,12 @@ class TheoremCheck:
 
     @property
     def holds(self) -> bool:
-        """Whether the measured number is proven to be within the bound."""
+        """Whether the measured number is proven to be at most the bound."""
         return self.measured.high <= self.bound.low or self.measured == self.bound
 
     @property
     def is_tight(self) -> bool:
-        """Whether the two are equal."""
+        """Whether the measured number is exact and equals the bound."""
         return self.measured == self.bound and self.measured.is_exact
 
     def __bool__(self) -> bool:
@@ -581,10 +581,10 @@ class TheoremCheck:
 
 
 def group_privacy(mechanism: FiniteMechanism, *, k: int, delta: Number = 0) -> TheoremCheck:
-    """(ε, δ) for one unit is (kε, δ(e^{kε}-1)/(e^ε-1)) for any ``k`` units at once, measured over every such pair.
+    """Check group privacy: (ε, δ) for one unit is (kε, δ(e^{kε}-1)/(e^ε-1)) for ``k`` units.
 
-    At δ = 0 the largest e^ε of databases k steps apart is compared with (e^ε)^k; otherwise the largest δ at kε,
-    where ε is the mechanism's exact one at ``delta``.
+    At δ = 0 the largest e^ε of databases k steps apart is compared with (e^ε)^k; otherwise their largest δ at kε is
+    compared with the bound, where ε is the mechanism's exact one at ``delta``.
     """
     units, slack = check_count(k, "k"), exact_probability(delta, "delta", zero=True)
     pairs = group_pairs(mechanism, units)

@@ -3,10 +3,10 @@
 The score of a row is a constant plus one number for each feature, looked up at the bin in which the value lies. A fit
 releases the numbers of rows per bin once, then rounds of weighted sums of residuals over bins.
 
-*Strategy.* A row is in one bin of a feature. A sum over many bins that is released itself is as noisy as a sum over
-one; added up from noisy bins it is noisier by the root of their number. So a fit releases weighted sums over bins, with
-weights of norm one for each bin: where noise rules, few smooth sums take all of the weight; where rows rule, each bin
-has its own. Weights follow from noisy numbers of rows alone.
+*Strategy.* A row is in one bin of a feature. A sum over many bins that is released directly is as noisy as one bin;
+added up from m noisy bins it is √m times as noisy. So a fit releases weighted sums over bins (the matrix mechanism),
+with weights of norm one for each bin: where noise dominates, a few smooth sums take all of the weight; where there are
+many rows, each bin has its own sum. Weights depend on noisy numbers of rows alone.
 
 Shapes are pulled towards straight lines as far as the noise asks for, so that no bin stands out because of noise.
 Everything that depends on rows is a sum of integers; ``additive.proof.md`` has the proof.
@@ -49,27 +49,27 @@ from tacit.learn.integer_rows import UNIT, Box, Integers, shared
 from tacit.learn.losses import GRID, WHOLE, Loss, Squared, clip_residuals
 from tacit.learn.release import Phase, Spent, check_gaussian_privacy, progress, spend
 
-#: Norm of the weights of a bin, in steps.
+#: Largest norm of the weights of a bin, in integer steps.
 STRATEGY_UNIT: Final = 1 << 7
-#: Sums of a feature: the first is over all bins alike.
+#: Number of sums of a feature; the first weights all bins equally.
 SUMS: Final = BINS + 1
-#: Sizes that differences of a shape from one bin to the next, and differences of these, are expected to have.
+#: Prior standard deviations of a shape's first and second differences from bin to bin.
 _SLOPE: Final = 0.25
 _BEND: Final = 0.03
-#: Precision of every bin of a shape beside these.
+#: Prior precision added to every bin of a shape.
 _FLAT: Final = 0.05
-#: Size that the value of a category is expected to have.
+#: Prior standard deviation of the value of a category.
 _CATEGORY: Final = 1.0
-#: Part of a bin's weight, squared, in the sum over all bins, whatever the number of features.
+#: Least squared weight of a bin in the sum over all bins, for any number of features.
 _OVERALL: Final = 0.08
-#: Fewest rows of a bin, beside an equal share of them, with which weights are found.
+#: Least number of rows of a bin when weights are computed, relative to an equal share of all rows.
 _FEWEST: Final = 0.01
-#: Part of the largest variance that every variance has at least, so that no matrix is singular.
+#: Ridge added to every variance, relative to the largest, so that no matrix is singular.
 _REGULAR: Final = 1e-9
 
 
 def prior_precision(*, nominal: bool) -> Floats:
-    """Inverse covariance of a shape before data is seen: near a straight line, or nothing in common for categories."""
+    """Return the prior precision matrix of a shape: near a straight line, or independent values for categories."""
     if nominal:
         return np.eye(BINS) / _CATEGORY**2
     slope, bend = np.diff(np.eye(BINS), axis=0), np.diff(np.eye(BINS), 2, axis=0)
@@ -78,14 +78,14 @@ def prior_precision(*, nominal: bool) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class ShapeStrategy:
-    """Weights of the sums of one feature, and how a shape follows from noisy ones.
+    """Matrix mechanism of one feature: weights of its sums, and the estimate of slopes from the noisy sums.
 
     Attributes:
         whole: the weights as integers, by sum and bin; no bin has a norm of more than :data:`STRATEGY_UNIT`.
-        overall: weight of every bin in the first sum, relative to the unit.
-        read: from noisy sums of residuals to the slope of the loss in each bin, as far as they are to be trusted.
-        bend: second derivative of the loss as it is read.
-        spread: covariance of what is read.
+        overall: weight of every bin in the first sum, relative to :data:`STRATEGY_UNIT`.
+        read: matrix from noisy sums of residuals to the slope of the loss in each bin, shrunk by the noise.
+        bend: second derivative of the loss by pairs of bins, as estimated with ``read``.
+        spread: covariance of the estimated slopes, from noise and sampling.
     """
 
     whole: Integers
@@ -96,29 +96,29 @@ class ShapeStrategy:
 
     @classmethod
     def overall_only(cls) -> ShapeStrategy:
-        """All weight in the sum over all bins: the constant is read with the least noise, and no shape."""
+        """Return the strategy that measures only the sum over all bins: the constant with the least noise, no shape."""
         whole = np.zeros((SUMS, BINS), dtype=np.int64)
         whole[0] = STRATEGY_UNIT
         nothing = np.zeros((BINS, BINS))
         return cls(whole, 1.0, np.zeros((BINS, SUMS)), nothing, nothing)
 
     def raw_sums(self, bins: Integers) -> Integers:
-        """Weighted sums of exact sums per bin, exactly; one column per output."""
+        """Return the exact integer weighted sums of exact sums per bin, one column per output."""
         return cast("Integers", self.whole @ bins)
 
 
 @dataclass(frozen=True)
 class Course:
-    """Rounds of a descent without data: how large noise alone makes a shape.
+    """Data-free model of a descent: the size of the shapes that noise alone produces.
 
     Steps are linear in the sums for a squared loss, and nearly so for others, so the average of the last half of the
     rounds is a weighted sum of all noises, with weights that follow from public numbers.
 
     Attributes:
-        rounds: how many there are.
-        momentum: of the steps.
-        sigma: of the noise of a sum in a round.
-        noise: that a strategy was made for.
+        rounds: number of rounds.
+        momentum: momentum of the steps.
+        sigma: standard deviation of the noise of a sum in one round.
+        noise: standard deviation of the averaged noise that the strategies were computed for.
     """
 
     rounds: int
@@ -127,13 +127,13 @@ class Course:
     noise: float
 
     def size(self, strategy: ShapeStrategy, inverse: Floats, pull: Floats, shares: Floats) -> float:
-        """Mean square of a shape that follows noise and sampling alone, over shares of the rows.
+        """Return the expected mean square of a shape due to noise and sampling alone, weighted by ``shares``.
 
         Args:
-            strategy: of the feature.
-            inverse: of what a slope is divided by in a step.
-            pull: precision of shapes.
-            shares: of the rows, by bin.
+            strategy: strategy of the feature.
+            inverse: inverse of the matrix that a step divides slopes by.
+            pull: prior precision of the shape.
+            shares: share of the rows in each bin.
         """
         root = np.linalg.cholesky(inverse)
         rates, axes = np.linalg.eigh(root.T @ (strategy.bend + pull) @ root)
@@ -144,7 +144,7 @@ class Course:
         first = np.arange(self.rounds)
         averaged = (total[self.rounds - first] - total[np.maximum(late - first, 0)]) / (self.rounds - late)
         moved = (averaged.T @ averaged) * (self.sigma**2 * seen @ drawn @ seen.T)
-        # What sampling moves is the same in all rounds.
+        # The error from sampling is the same in all rounds.
         moved += np.outer(averaged.sum(axis=0), averaged.sum(axis=0)) * (
             seen @ (strategy.spread - self.noise**2 * drawn) @ seen.T
         )
@@ -153,7 +153,7 @@ class Course:
         return float(shares @ np.einsum("bi,ij,bj->b", centred, moved, centred))
 
     def _answers(self, rates: Floats) -> Floats:
-        """Answers of a shape to a push in the first round, round by round, in directions that decay at these rates."""
+        """Return the impulse response by round, for a unit push in the first round and each decay rate."""
         found = [np.ones_like(rates)]
         before = np.zeros_like(rates)
         for _ in range(self.rounds - 1):
@@ -164,11 +164,11 @@ class Course:
 
 
 def believed_part(sizes: Floats, noises: Floats) -> Floats:
-    """Factors for what was found with noise: the part of its mean square that noise does not explain (James, Stein).
+    """Return James-Stein shrinkage factors max(0, 1 - noise/size) of noisy estimates.
 
     Args:
-        sizes: mean squares of what was found.
-        noises: mean squares that noise alone would have.
+        sizes: mean squares of the estimates.
+        noises: mean squares expected of noise alone.
     """
     return cast("Floats", np.maximum(1 - noises / np.maximum(sizes, 1e-300), 0.0))
 
@@ -176,23 +176,23 @@ def believed_part(sizes: Floats, noises: Floats) -> Floats:
 def strategy_of(
     counts: Floats, curvature: float, noise: float, precision: Floats, features: int, *, nominal: bool
 ) -> ShapeStrategy:
-    """The strategy that noisy numbers of rows per bin ask for.
+    """Return the strategy for one feature, computed from noisy numbers of rows per bin.
 
     Args:
-        counts: of one feature, at least zero.
-        curvature: of the loss.
-        noise: of the average of all sums, for weights of one.
-        precision: of shapes.
-        features: how many there are; all tell the overall sum.
+        counts: noisy numbers of rows per bin of the feature, at least zero.
+        curvature: largest second derivative of the loss.
+        noise: standard deviation of the noise in the averaged sums, for weights of norm one.
+        precision: prior precision of the shape.
+        features: number of features; each of them measures the overall sum.
         nominal: whether bins are categories.
     """
     share = math.sqrt(_OVERALL + 0.5 / (features + 1))
     weights = np.eye(BINS) if nominal else _smooth_weights(counts, curvature, noise, precision)
     weights = np.vstack([np.full((1, BINS), share), math.sqrt(1 - share**2) * weights])
-    # Beyond 64 bits, and of what is no number, an integer would be any, and its square in 64 bits small.
+    # Converting NaN, or a float beyond 64 bits, to an integer is undefined, and its square may overflow to a small one.
     steps = np.clip(np.nan_to_num(weights * STRATEGY_UNIT, nan=0.0), -STRATEGY_UNIT, STRATEGY_UNIT)
     whole = np.trunc(steps).astype(np.int64)
-    # By integers: floats may be a little too long.
+    # The norm is checked on integers: that of rounded floats may be a little too large.
     whole = np.where((whole**2).sum(axis=0) <= STRATEGY_UNIT**2, whole, 0)
     used, steep = whole / STRATEGY_UNIT, curvature * counts
     seen = used * steep
@@ -203,7 +203,7 @@ def strategy_of(
 
 
 def _smooth_weights(counts: Floats, curvature: float, noise: float, precision: Floats) -> Floats:
-    """Weights of norm one for each bin: directions of shapes, as much of each as equals their expected errors."""
+    """Return weights of norm one for each bin: eigenvectors of the prior, scaled to equalise their expected errors."""
     share = counts / max(float(counts.sum()), 1e-9) if counts.any() else np.full(BINS, 1 / BINS)
     steep = curvature * max(float(counts.sum()), 1.0) * np.maximum(share, _FEWEST / BINS)
     centred = np.eye(BINS) - share
@@ -216,7 +216,7 @@ def _smooth_weights(counts: Floats, curvature: float, noise: float, precision: F
 
 
 def _levelled(sizes: Floats, amount: float) -> Floats:
-    """Parts of an amount of precision that bring all directions to one level, as far as it reaches."""
+    """Divide ``amount`` of precision among directions by water-filling, given their prior variances ``sizes``."""
     floors = np.sort(1 / sizes)
     if amount > floors[-1] * 1e6:
         return np.ones(len(sizes))
@@ -225,29 +225,29 @@ def _levelled(sizes: Floats, amount: float) -> Floats:
     return cast("Floats", np.maximum(filled[count] - 1 / sizes, 0.0))
 
 
-#: Rounds of sums of residuals.
+#: Default number of released sums of residuals.
 _ROUNDS: Final = 60
 #: Part of the privacy for the numbers of rows per bin.
 _COUNTS: Final = Fraction(1, 10)
 #: Momentum of the rounds.
 _MOMENTUM: Final = 0.8
-#: Part of the features that may say the same of a row, beside what trust in their constant takes off.
+#: Share of the features whose shapes are taken to overlap, before the trust in the constant is subtracted.
 _TOGETHER: Final = 1.5
-#: Size that a constant is expected to have.
+#: Prior standard deviation of a constant.
 _CONSTANT: Final = 2.0
-#: Inertia of a bin against the noise of all rounds together.
+#: Inertia of a bin, relative to the noise of all rounds together.
 _INERTIA: Final = 0.01
-#: Shapes whose squares are less than this many times those of noise alone are said to be hidden by it.
+#: Shapes with mean squares below this multiple of those of noise alone are reported as hidden by noise.
 _HIDDEN: Final = 2.0
-#: Features whose shapes have their usual size.
+#: Number of features up to which shapes have the usual prior.
 _FEW: Final = 4
-#: Part of the rows' curvature beside which the square of the noise rules.
+#: Factor of the rows' curvature in its comparison with the squared noise.
 _CALM: Final = 0.1
-#: Standard deviation that the noise of a constant is to have at most, for a loss of curvature one.
+#: Target for the standard deviation of a constant's noise, for a loss of curvature one.
 _LEVEL_NOISE: Final = 0.07
-#: No score is larger; sums over features stay far below 2⁶³.
+#: Largest absolute value of a score, so that integer sums over features stay far below 2⁶³.
 _LARGEST_SCORE: Final = 32.0
-#: Residuals of a regression count up to this many standard deviations.
+#: Clipping bound of a regression's residuals, in standard deviations of the target.
 _REGRESSION_CLIP: Final = 2
 
 
@@ -256,10 +256,10 @@ class Shape:
     """Contribution of one feature to the score, bin by bin.
 
     Attributes:
-        feature: its name, or its place.
-        edges: of the bins, in the units of the data; one more than bins. For categories their numbers.
-        values: of each bin; one column per output.
-        lower, upper: ends of an interval of about 95 % for each, for noise and sampling together.
+        feature: name of the feature, or its index.
+        edges: edges of the bins in the units of the data, one more than bins; for categories their numbers.
+        values: contribution of each bin; one column per output.
+        lower, upper: ends of an interval of about 95 % for each value, for noise and sampling together.
     """
 
     feature: str
@@ -274,15 +274,15 @@ class _Rounds:
     """Plan of the releases of an additive fit.
 
     Attributes:
-        columns: histograms, that of a target included.
-        features: columns that have shapes.
-        outputs: scores per row.
-        clip: norm of residuals, in steps of the loss.
-        rounds: sums of residuals.
-        nominal: places of features that are categories.
-        confident: whether the size of scores is set by a last release.
-        measured: whether scores are in standard deviations of a target, so that all shapes together have a size of one
-            at most. Scores of classes have none, and are not held by it.
+        columns: number of histograms, that of a target included.
+        features: number of columns with shapes.
+        outputs: number of scores per row.
+        clip: clipping bound on the norm of residuals, in steps of the loss.
+        rounds: number of released sums of residuals.
+        nominal: indices of features that are categories.
+        confident: whether a last release rescales the scores.
+        measured: whether scores are in standard deviations of a target, so that all shapes together have a size of at
+            most one. Scores of classes have no unit, so this bound does not apply to them.
     """
 
     columns: int
@@ -295,10 +295,10 @@ class _Rounds:
     measured: bool = False
 
     def pull(self, noise: float, rows: float) -> float:
-        """Precision of shapes of so many features, relative to that of four, where noise rules.
+        """Return the factor of the prior precision for this number of features, relative to four features.
 
-        All shapes together explain no more than there is, so that each of many is expected to be smaller. Where rows
-        rule, they tell.
+        The shapes share the variance of one target, so each of many shapes is expected to be smaller. The factor tends
+        to 1 where the noise is small relative to the number of rows.
         """
         if not self.measured:
             return 1.0
@@ -306,9 +306,10 @@ class _Rounds:
         return 1 + max(self.features / _FEW - 1, 0.0) * ruled
 
     def phases(self) -> list[Phase]:
-        """Cost: a row is in one bin of each column, so it adds ``columns`` ones, or ``features`` times its residual.
+        """Return the releases of the fit.
 
-        Weights of a bin in sums of residuals have a norm of at most one unit.
+        A row is in one bin of each column, so it adds ``columns`` ones to the histograms, and its residual
+        ``features`` times to the sums, where the weights of a bin have a norm of at most one unit.
         """
         counts = Phase("bins", UNIT**2, self.columns * BINS + 1, _COUNTS)
         width = self.features * SUMS * self.outputs
@@ -328,15 +329,15 @@ class FittedShapes:
 
 
 def _descend(plan: _Rounds, loss: Loss, rows: BinnedRows, counts: Floats, sigma2: Fraction, title: str) -> FittedShapes:
-    """Rounds of noisy sums of residuals: accelerated steps on shapes that are pulled towards straight lines.
+    """Fit the shapes by accelerated gradient steps on noisy sums of residuals, with a prior for straight lines.
 
     Args:
-        plan: of the releases.
-        loss: of the model.
+        plan: plan of the releases.
+        loss: loss of the model.
         rows: bins and targets of the rows that count.
         counts: noisy numbers of rows per feature and bin, at least zero.
-        sigma2: of the noise in a sum, in steps.
-        title: for a progress bar.
+        sigma2: variance of the noise in a sum, in squared integer steps.
+        title: title of the progress bar.
     """
     sigma = math.sqrt(float_nearest(sigma2)) / (WHOLE * STRATEGY_UNIT)
     total = max(float(counts.sum(axis=1).mean()), 1.0)
@@ -349,8 +350,8 @@ def _descend(plan: _Rounds, loss: Loss, rows: BinnedRows, counts: Floats, sigma2
         for place, (each, prior) in enumerate(zip(counts, pulled, strict=True))
     ]
     level = _Level.of(loss.curvature * total, sigma / (strategies[0].overall * math.sqrt(plan.features)), rounds)
-    # Shapes of several features share what a row's residual says; half of them at once is where most tables lie. Where
-    # numbers of rows are uncertain, shapes are not centred well and all of them follow a constant.
+    # Shapes of several features fit the same residuals; in most tables about half of them overlap. Where numbers of
+    # rows are uncertain, shapes are not centred well and all of them follow a constant.
     together = max(plan.features * (_TOGETHER - level.trust), 1.0)
     inertia = (_INERTIA * sigma * math.sqrt(rounds)) * np.eye(BINS)
     inverses = [
@@ -361,7 +362,7 @@ def _descend(plan: _Rounds, loss: Loss, rows: BinnedRows, counts: Floats, sigma2
     ahead, offset = table, constants
     tables, offsets = [], []
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
-    # Sums that a constant in all residuals would have: it belongs to the constants, not to every shape.
+    # Sums that a residual of one in every row would give: subtracted, because the constant of the model takes it up.
     expected = np.stack([each.whole @ share / STRATEGY_UNIT for each, share in zip(strategies, shares, strict=True)])
     for step in progress(range(rounds), title):
         raw = raw_sums(strategies, raw_residuals(plan, loss, rows, _on_grid(ahead), _on_grid(offset)))
@@ -375,7 +376,7 @@ def _descend(plan: _Rounds, loss: Loss, rows: BinnedRows, counts: Floats, sigma2
                 for each, inverse, one, strategy, prior in zip(ahead, inverses, noisy, strategies, pulled, strict=True)
             ]
         )
-        # A constant in a shape is one of the model.
+        # Centre the shapes: their means belong to the constant of the model.
         found = found - np.einsum("fb,fbk->fk", shares, found)[:, None, :]
         moved = level.moved(offset, slope)
         ahead, table = found + _MOMENTUM * (found - table), found
@@ -385,7 +386,7 @@ def _descend(plan: _Rounds, loss: Loss, rows: BinnedRows, counts: Floats, sigma2
             offsets.append(constants)
     middle = np.mean(tables, axis=0)
     apart = middle - np.mean(tables[: (len(tables) + 1) // 2], axis=0)
-    # Half of the difference of two halves is as noisy as their average, if they are independent.
+    # If the two halves are independent, half of their difference is as noisy as their average.
     halves = np.einsum("fb,fbk->f", shares, apart**2)
     course = Course(rounds, _MOMENTUM, sigma, noise)
     noises = plan.outputs * np.array(
@@ -402,7 +403,7 @@ def _descend(plan: _Rounds, loss: Loss, rows: BinnedRows, counts: Floats, sigma2
 
 
 def _level_rounds(plan: _Rounds, noise: float) -> int:
-    """Rounds for the constants alone, after the shapes: a tenth, up to a third where noise would move them too far."""
+    """Return the number of last rounds for the constants alone: a tenth, up to a third where the noise is large."""
     if not plan.measured:
         return 0
     wanted = (noise / (_LEVEL_NOISE * math.sqrt(plan.features))) ** 2
@@ -418,14 +419,14 @@ def _settle_constants(
     sigma2: Fraction,
     rounds: int,
 ) -> FittedShapes:
-    """The constants of finished shapes: rounds in which all weight is in the sum over all bins.
+    """Refit the constants of finished shapes, in rounds that measure only the sum over all bins.
 
-    Shapes that were shrunk, or whose numbers of rows are noisy, have a mean of their own, which these take off.
+    Shapes that were shrunk, or whose numbers of rows are noisy, have a mean other than zero, which this corrects.
     """
     sigma = math.sqrt(float_nearest(sigma2)) / (WHOLE * STRATEGY_UNIT * math.sqrt(plan.features))
     overall = [ShapeStrategy.overall_only()] * plan.features
     bend, constants, aims = loss.curvature * total, found.constants, []
-    # Precision of the average of all rounds beside that of a constant before data is seen.
+    # Precision of the average of all rounds, to be compared with the prior precision of a constant.
     known = bend**2 / (bend + sigma**2 / rounds)
     for _ in range(rounds):
         raw = raw_sums(overall, raw_residuals(plan, loss, rows, _on_grid(found.table), _on_grid(constants)))
@@ -437,7 +438,7 @@ def _settle_constants(
 
 @dataclass(frozen=True)
 class _Level:
-    """Steps of the constants: second derivative of the loss, trust in its slope, and inertia."""
+    """Parameters of the constants' steps: second derivative of the loss, shrinkage of its slope, and inertia."""
 
     bend: float
     trust: float
@@ -449,18 +450,18 @@ class _Level:
         return cls(bend, bend / (bend + noise2), sigma * math.sqrt(rounds) / 2)
 
     def moved(self, offset: Floats, slope: Floats) -> Floats:
-        """Constants after a step."""
+        """Return the constants after one step."""
         pull = 1 / _CONSTANT**2
         return offset - (self.trust * slope + pull * offset) / (self.trust * (self.bend + self.inertia) + pull)
 
 
 def raw_sums(strategies: Sequence[ShapeStrategy], residuals: Integers) -> Integers:
-    """Weighted sums over bins before noise, exactly; a row adds at most clip·√features units in norm."""
+    """Return the exact weighted sums over bins before noise; a row adds at most clip·√features units in norm."""
     return np.stack([strategy.raw_sums(each) for strategy, each in zip(strategies, residuals, strict=True)])
 
 
 def raw_residuals(plan: _Rounds, loss: Loss, rows: BinnedRows, scores: Integers, constants: Integers) -> Integers:
-    """Sums of residuals per feature and bin before noise, exactly; a row adds at most clip·√features in norm."""
+    """Return exact sums of residuals per feature and bin before noise; a row adds at most clip·√features in norm."""
     places, logits = rows.places, _raw_logits(rows.places, scores, constants)
     residuals = clip_residuals(loss.residuals(logits, rows.targets), np.full(len(places), plan.clip))
     residuals = shared(residuals, rows.shares)
@@ -468,7 +469,7 @@ def raw_residuals(plan: _Rounds, loss: Loss, rows: BinnedRows, scores: Integers,
 
 
 def _raw_logits(places: Integers, scores: Integers, constants: Integers) -> Integers:
-    """Scores of rows by the bins of their features, in whole steps."""
+    """Return the scores of rows, in integer steps of 1/``GRID``, from the bins of their features."""
     logits = np.broadcast_to(constants, (len(places), len(constants))).copy()
     for feature in range(len(scores)):
         logits += scores[feature][places[:, feature]]
@@ -478,7 +479,7 @@ def _raw_logits(places: Integers, scores: Integers, constants: Integers) -> Inte
 def _made_confident(
     plan: _Rounds, loss: Loss, rows: BinnedRows, fitted: FittedShapes, sigma2: Fraction
 ) -> FittedShapes:
-    """Shapes and constants of the size that noisy slopes of the loss ask for."""
+    """Return shapes and constants rescaled by the best factor according to noisy slopes of the loss."""
     scores, constants = _on_grid(fitted.table), _on_grid(fitted.constants)
     raw = raw_slopes(loss, plan.clip, _raw_logits(rows.places, scores, constants), rows)
     scale = scale_of(raw, sigma2)
@@ -486,18 +487,18 @@ def _made_confident(
 
 
 def _on_grid(scores: Floats) -> Integers:
-    """Public scores in whole steps."""
+    """Return public scores, clipped, in integer steps of 1/``GRID``."""
     return np.rint(np.clip(scores, -_LARGEST_SCORE, _LARGEST_SCORE) * GRID).astype(np.int64)
 
 
 def _errors(strategy: ShapeStrategy, precision: Floats) -> Floats:
-    """Standard errors of a shape: noise and sampling, seen through the local curvature."""
+    """Return the standard errors of a shape's values, for noise and sampling, by the local curvature."""
     inverse = np.linalg.inv(strategy.bend / 2 + precision)
     return cast("Floats", np.sqrt(np.maximum(np.diag(inverse @ strategy.spread @ inverse), 0.0)))
 
 
 class _Additive(BinnedEstimator):
-    """Base of both additive models."""
+    """Base class of both additive models."""
 
     rounds: int = _ROUNDS
 
@@ -507,7 +508,7 @@ class _Additive(BinnedEstimator):
         return check_count(self.rounds, "rounds", minimum=2, maximum=10**4)
 
     def _cautions(self) -> tuple[str, ...]:
-        """Caution about shapes that noise alone would make as large; by released numbers."""
+        """Return a caution if noise alone would make shapes about as large, from released numbers."""
         return (NOISE_RULES,) if self._fitted.hidden else ()
 
     def _scores(self, X: Any) -> Floats:
@@ -529,7 +530,7 @@ class _Additive(BinnedEstimator):
             self.shapes_.append(Shape(name, edges[:, place], values, values - wide, values + wide))
 
     def plot_shape(self, feature: int | str, output: int = 0) -> Any:
-        """The shape of one feature with its interval, as an Altair chart."""
+        """Return an Altair chart of one feature's shape with its interval."""
         check_is_fitted(self, "shapes_")
         names = [shape.feature for shape in self.shapes_]
         if isinstance(feature, str) and feature not in names:
@@ -592,7 +593,7 @@ class AdditiveClassifier(_Additive, BinnedClassifier):
     """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AdditiveClassifier:
-        """Learn the shapes, once; another fit costs the guarantee again."""
+        """Learn the shapes; each call is charged the full cost."""
         begun = self._labelled(X, y, sample_weight, BINS)
         plan, rows, spent = begun.plan, begun.rows, begun.spent
         counts = noisy_bin_counts(rows.places, spent.of("bins"), rows.shares)
@@ -638,7 +639,7 @@ class AdditiveRegressor(_Additive, BinnedRegressor):
     """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AdditiveRegressor:
-        """Learn the shapes, once; another fit costs the guarantee again."""
+        """Learn the shapes; each call is charged the full cost."""
         box, target_box, steps = self._read_pairs(X, y)
         plan, spent = self._plan(steps.shape[1] - 1)
         shares, places = self._shares(sample_weight, len(steps)), bins_of(steps)

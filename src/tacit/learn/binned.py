@@ -1,11 +1,11 @@
-"""Binned features: what additive models and boosted trees share, from bins of values to scores of classes.
+"""Binned features, the common base of additive models and boosted trees: histograms, targets, rescaled scores.
 
-A value lies in one bin of equal width between its bounds, and a category in one of its own. Everything that depends on
-rows is a sum of integers over bins or over groups of bins; ``additive.proof.md`` has the argument.
+Numbers are divided into bins of equal width between their bounds; each category has one bin. Everything that depends on
+rows is a sum of integers over bins or over groups of bins; ``additive.proof.md`` has the proof.
 
-*Confidence.* Noise, shrinking and few rounds leave scores that are too cautious. How much, one number tells: the factor
-a at which the loss of scores a·z is least. The loss is convex in a, so its slope at a few public factors, released
-once, shows where it is zero. Which class is the likeliest stays. ``confidence.proof.md`` has the bound.
+*Confidence.* Noise, shrinkage and few rounds make scores too small. The correction is one number: the factor a at which
+the loss of scores a·z is least. The loss is convex in a, so its slopes at a few public factors, released once, locate
+its minimum. The likeliest class of a row does not change. ``confidence.proof.md`` has the bound.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from tacit.learn.release import FitPrice, Phase, Spent, check_gaussian_privacy, 
 
 Floats = NDArray[np.float64]
 
-#: Bins of a feature of an additive model, of equal width between its bounds.
+#: Number of bins of a feature of an additive model, of equal width between its bounds.
 BINS: Final = 64
-#: Of k differences of numbers of rows those beyond √(2·ln(this·k)) times their noise are believed.
+#: Of k wavelet coefficients those beyond √(2·ln(this·k)) times their noise are kept.
 _SURE: Final = 4
-#: Widths of bells, as parts of all bins.
+#: Widths of candidate bell curves, relative to the number of bins.
 _WIDTHS: Final = np.geomspace(1 / 128, 1.0, 15)
 
 
 def bins_of(steps: Integers, bins: int = BINS) -> Integers:
-    """The bin of each value given in steps between its bounds: 0 to bins - 1, by integers."""
+    """Return the bin index, 0 to bins - 1, of each value given in integer steps, by integer arithmetic."""
     return cast("Integers", np.minimum((steps + FINE) * bins // (2 * FINE), bins - 1))
 
 
 def raw_bin_sums(places: Integers, added: Integers, bins: int = BINS) -> Integers:
-    """For every column and bin the sum of what its rows add, exactly; shape (columns, bins, outputs)."""
+    """Return the exact sum of ``added`` over the rows in every bin; shape (columns, bins, outputs)."""
     total = np.zeros((places.shape[1], bins, added.shape[1]), dtype=np.int64)
     for column in range(places.shape[1]):
         np.add.at(total[column], places[:, column], added)
@@ -54,18 +54,18 @@ def raw_bin_sums(places: Integers, added: Integers, bins: int = BINS) -> Integer
 
 
 def one_row(columns: int) -> int:
-    """A row in a bin, in steps: its square times the columns is at most UNIT²."""
+    """Return the integer that a row adds to its bin of each column: its square times the columns is at most UNIT²."""
     return math.isqrt(UNIT * UNIT // columns)
 
 
 @dataclass(frozen=True)
 class CountedRow:
-    """A row in the numbers of rows, in steps; its norm is at most UNIT.
+    """Contribution of one row to the numbers of rows, in integer steps; its norm is at most UNIT.
 
     Attributes:
-        unit: what it adds to one bin of each feature.
-        times: as many units to the number of all rows.
-        target: as many units to a bin of the last column.
+        unit: integer that the row adds to one bin of each feature.
+        times: factor of ``unit`` in the total number of rows.
+        target: factor of ``unit`` in one bin of the last column.
     """
 
     unit: int
@@ -74,16 +74,16 @@ class CountedRow:
 
     @classmethod
     def of(cls, columns: int, *, target: bool) -> CountedRow:
-        """A row of so many columns, of which the last may be a target.
+        """Return the contribution of a row of ``columns`` columns, of which the last may be a target.
 
-        All scores are measured in units that the target's histogram tells, so it counts like all features together.
+        The target's histogram determines the unit of all scores, so it has as much weight as all features together.
         """
         times, heavy = max(math.isqrt(columns // 3), 1), math.isqrt(columns) if target else 1
         return cls(math.isqrt(UNIT * UNIT // (columns - 1 + heavy * heavy + times * times)), times, heavy)
 
 
 def raw_bin_counts(places: Integers, shares: Integers | None = None, *, target: bool = False) -> Integers:
-    """Numbers of rows per column and bin and, last, of all rows, in steps before noise, exactly."""
+    """Return exact numbers of rows by column and bin and, last, in total, in integer steps before noise."""
     row = CountedRow.of(places.shape[1], target=target)
     raw = raw_bin_sums(places, shared(np.full((len(places), 1), row.unit, dtype=np.int64), shares))
     total = raw[-1].sum()
@@ -94,19 +94,19 @@ def raw_bin_counts(places: Integers, shares: Integers | None = None, *, target: 
 def noisy_bin_counts(
     places: Integers, sigma2: Fraction, shares: Integers | None = None, *, target: bool = False
 ) -> Floats:
-    """Noisy numbers of rows per column and bin, none below zero; a row with a weight is a share of one.
+    """Release noisy numbers of rows by column and bin, none below zero; a weighted row counts by its share.
 
     Args:
-        places: bins of the rows.
-        sigma2: of the noise, in steps.
-        shares: of rows with weights.
+        places: bin indices of the rows, by row and column.
+        sigma2: variance of the noise, in squared integer steps.
+        shares: relative weights of the rows, if they are weighted.
         target: whether the last column is a target, which is then counted with less noise.
     """
     columns = places.shape[1]
     row = CountedRow.of(columns, target=target)
     noisy = release.release_gaussian(raw_bin_counts(places, shares, target=target), sigma2) / row.unit
     noise = math.sqrt(float_nearest(sigma2)) / row.unit
-    # One standard deviation less: rows that do not exist do more harm than rows that are missed.
+    # One standard deviation less: overestimating the number of rows does more harm than underestimating it.
     total = max((float(noisy[-1]) - noise) / row.times, 1.0)
     tables = noisy[:-1].reshape(columns, BINS)
     if not target:
@@ -117,15 +117,15 @@ def noisy_bin_counts(
 
 
 def bell_counts(noisy: Floats, noise: float, total: float) -> Floats:
-    """Numbers of rows per bin of a bell: the average of all, each as likely as noise makes it.
+    """Return the posterior mean of the numbers of rows per bin, for a bell curve of unknown position and width.
 
-    Noise that hides each bin by itself does not hide where most rows are. With a bell of any place and width before
-    data is seen, this is the mean of the numbers of rows after it.
+    Noise that hides each bin individually does not hide where most rows are. The prior is uniform over positions and
+    widths.
 
     Args:
-        noisy: numbers of rows by bin of one column.
-        noise: of each.
-        total: number of all rows.
+        noisy: noisy numbers of rows by bin of one column.
+        noise: standard deviation of the noise of each number.
+        total: total number of rows.
     """
     ends = np.arange(len(noisy) + 1.0)
     middles, widths = np.meshgrid((ends[:-1] + ends[1:]) / 2, _WIDTHS * len(noisy), indexing="ij")
@@ -138,23 +138,22 @@ def bell_counts(noisy: Floats, noise: float, total: float) -> Floats:
 
 
 def merged_counts(noisy: Floats, noise: float, total: float, guess: Floats | float = 0.0) -> Floats:
-    """Numbers of rows from noisy ones: neighbouring bins that differ by no more than noise are alike.
+    """Denoise numbers of rows by thresholding of Haar wavelets: bins that differ by no more than noise become equal.
 
-    Differences of halves, quarters and so on of a column (Haar's wavelets) are kept as far as noise hardly makes them,
-    the less the more there are; all columns have the same number of rows. Noisy numbers cut at zero would add up to
-    rows that do not exist.
+    Coefficients (differences of halves, quarters and so on of a column) are shrunk beyond a threshold that grows with
+    their number. All columns are scaled to the same total: noisy numbers clipped at zero would add up to too many rows.
 
     Args:
-        noisy: numbers of rows by column and bin.
-        noise: of each.
-        total: number of all rows.
-        guess: numbers of rows that these are compared with; the same everywhere if left out.
+        noisy: noisy numbers of rows by column and bin.
+        noise: standard deviation of the noise of each number.
+        total: total number of rows.
+        guess: numbers of rows that are subtracted before thresholding; uniform if left out.
     """
     columns, bins = noisy.shape
     means, kept = noisy - guess, []
     while means.shape[1] > 1:
         left, right = means[:, ::2], means[:, 1::2]
-        # Of means of w bins the noise is noise/√w; half of a difference of two has that over √2.
+        # The mean of w bins has noise/√w; half of the difference of two means has 1/√2 of that.
         apart = (left - right) / 2
         limit = noise / math.sqrt(2 * bins / means.shape[1]) * math.sqrt(2 * math.log(_SURE * left.shape[1]))
         kept.append(apart * np.maximum(apart**2 - limit**2, 0.0) / np.maximum(apart**2, 1e-300))
@@ -168,7 +167,7 @@ def merged_counts(noisy: Floats, noise: float, total: float, guess: Floats | flo
 
 @dataclass(frozen=True, eq=False)
 class BinnedRows:
-    """Rows that count: bins of their features, targets, and shares of those with weights."""
+    """Training rows: bin indices of their features, targets, and relative weights, if any."""
 
     places: Integers
     targets: Integers
@@ -177,7 +176,7 @@ class BinnedRows:
 
 @dataclass(frozen=True, eq=False)
 class Labelled:
-    """Beginning of a fit of classes: bounds, plan of releases, noise, loss, rows, and the event of found classes."""
+    """Prepared fit of a classifier: bounds, plan and noise of releases, loss, rows, event of discovering classes."""
 
     box: Box
     plan: Any
@@ -188,7 +187,7 @@ class Labelled:
 
 
 class BinnedEstimator(Weighted):
-    """Features in bins; a column of categories has a bin for each of them, and one for other values."""
+    """Base class of models of binned features; a categorical column has a bin per category, and one for "other"."""
 
     categories: Mapping[Any, Any] | None = None
     _one_hot = False
@@ -196,7 +195,7 @@ class BinnedEstimator(Weighted):
     _box: Box = field(init=False)
 
     def _nominal(self, columns: int, bins: int) -> tuple[int, ...]:
-        """Places of columns of categories; every category needs a bin of its own."""
+        """Return the indices of categorical columns; refuse more categories than bins."""
         if self.categories is None:
             return ()
         encoding = self._encoding(columns)
@@ -210,13 +209,13 @@ class BinnedEstimator(Weighted):
 
 
 class BinnedClassifier(ScoringClassifier, ProbabilityClassifier, BinnedEstimator):
-    """Classes from scores: one score per row for two classes, one per class otherwise."""
+    """Base class of binned classifiers: one score per row for two classes, one per class otherwise."""
 
     class_weight: Mapping[Any, Number] | None = None
 
     @abstractmethod
     def _plan(self, columns: int, classes: int, epsilon: Fraction, delta: Fraction) -> tuple[Any, Spent]:
-        """Releases of a fit, and their noise."""
+        """Return the plan of the releases of a fit, and their noise."""
 
     def price(self, columns: int) -> FitPrice:
         """See :meth:`PrivateEstimator.price`."""
@@ -226,7 +225,7 @@ class BinnedClassifier(ScoringClassifier, ProbabilityClassifier, BinnedEstimator
         return self._plan(columns, len(declared), *check_gaussian_privacy(self.epsilon, self.delta))[1].price
 
     def _labelled(self, X: Any, y: Any, sample_weight: Any, bins: int) -> Labelled:
-        """Rows that count, in bins, with the plan of a fit to them."""
+        """Read the rows, drop those without a class, and return them in bins with the plan of a fit."""
         values = self._read(X, reset=True)
         box = self._box_of(values.shape[1])
         places, privacy, chosen = self._read_classes(values, y, check_privacy(self.epsilon, self.delta))
@@ -240,7 +239,7 @@ class BinnedClassifier(ScoringClassifier, ProbabilityClassifier, BinnedEstimator
         return Labelled(box, plan, spent, loss, counted, chosen)
 
     def _keep_account(self, begun: Labelled) -> None:
-        """Guarantee of the fit, with what the classes cost."""
+        """Set the guarantee of the fit, including the cost of discovering classes."""
         self._keep(begun.spent.price)
         if begun.chosen is not None:
             self._add_discovery(begun.chosen)
@@ -248,12 +247,12 @@ class BinnedClassifier(ScoringClassifier, ProbabilityClassifier, BinnedEstimator
 
 @dataclass(frozen=True)
 class StandardTarget:
-    """A target in whole steps of 1/GRID of its standard deviation, by public numbers.
+    """Public map from a target to integer steps of 1/GRID of its standard deviation.
 
     Attributes:
         box: bounds of the target.
-        shift: middle of the target, in steps of its bounds.
-        factor: a whole factor, followed by a shift of 30 bits.
+        shift: estimated mean of the target, in integer steps of its bounds.
+        factor: integer factor, to be divided by 2³⁰.
     """
 
     box: Box
@@ -262,33 +261,33 @@ class StandardTarget:
 
     @classmethod
     def from_counts(cls, box: Box, counts: Floats) -> StandardTarget:
-        """The standardisation that numbers of rows per bin of the target ask for, cleaned of noise."""
+        """Return the standardisation by mean and standard deviation of denoised numbers of rows per bin."""
         middle, spread = middle_and_spread(counts)
         return cls(box, round(middle * FINE), max(round(GRID / (spread * FINE) * 2**30), 1))
 
     def standardised(self, steps: Integers) -> Integers:
-        """Targets in steps of their bounds, standardised by integers alone."""
+        """Standardise targets, given in integer steps of their bounds, by integer arithmetic."""
         return cast("Integers", (steps - self.shift) * self.factor >> 30)
 
     @property
     def unit(self) -> float:
-        """One standard deviation, in the units of the data."""
+        """Standard deviation of the target, in the units of the data."""
         return float(GRID * 2.0**30 / (self.factor * FINE) * float(self.box.half_width[0]))
 
     def in_units(self, scores: Floats) -> Floats:
-        """Scores in the units of the data, clipped to the bounds of the target."""
+        """Return scores converted to the units of the data, clipped to the bounds of the target."""
         start = float(self.box.middle[0]) + self.shift / FINE * float(self.box.half_width[0])
         return np.clip(start + scores * self.unit, float(self.box.low[0]), float(self.box.high[0]))
 
 
 class BinnedRegressor(BoundedTarget, BinnedEstimator):
-    """Numbers from scores in standard deviations of the target."""
+    """Base class of binned regressions, whose scores are in standard deviations of the target."""
 
     _target: StandardTarget = field(init=False)
 
     @abstractmethod
     def _plan(self, columns: int) -> tuple[Any, Spent]:
-        """Releases of a fit, and their noise."""
+        """Return the plan of the releases of a fit, and their noise."""
 
     def price(self, columns: int) -> FitPrice:
         """See :meth:`PrivateEstimator.price`."""
@@ -299,15 +298,15 @@ class BinnedRegressor(BoundedTarget, BinnedEstimator):
 
     @abstractmethod
     def _scores(self, X: Any) -> Floats:
-        """Scores of rows; one column per output."""
+        """Return the scores of rows; one column per output."""
 
     def predict(self, X: Any) -> Floats:
-        """Predictions for rows clipped to the bounds, themselves clipped to the bounds of the target."""
+        """Return predictions, clipped to the bounds of the target, for rows clipped to their bounds."""
         check_is_fitted(self, "guarantee_")
         return self._target.in_units(self._scores(X)[:, 0])
 
     def _read_pairs(self, X: Any, y: Any) -> tuple[Box, Box, Any]:
-        """Bounds of features and target, and both in steps of them, the target last."""
+        """Return the bounds of features and of target, and both as integer steps within them, the target last."""
         values = self._read(X, reset=True)
         self._check_target(y)
         box, target_box = self._boxes(values.shape[1])
@@ -315,7 +314,7 @@ class BinnedRegressor(BoundedTarget, BinnedEstimator):
 
 
 def middle_and_spread(counts: Floats) -> tuple[float, float]:
-    """Mean and standard deviation of a target between -1 and 1, from noisy numbers of rows per bin."""
+    """Return mean and standard deviation (at least 0.02) of a target scaled to [-1, 1], from counts per bin."""
     bins = len(counts)
     middles = (np.arange(bins) + 0.5) * 2 / bins - 1
     shares = counts / float(counts.sum()) if counts.any() else np.full(bins, 1 / bins)
@@ -326,33 +325,33 @@ def middle_and_spread(counts: Floats) -> tuple[float, float]:
 #: Factors at which slopes are released, in eighths.
 FACTORS: Final = (4, 6, 8, 11, 16, 23, 32)
 _EIGHTHS: Final = 3
-#: Scores count up to this far.
+#: Clipping bound on the norm of scores in the slopes.
 _REACH: Final = 4
-#: Steps beyond which scores are cut first: no square leaves 62 bits, whatever the numbers of trees and features.
+#: Clipping bound of a score in integer steps, so that squares fit 62 bits for any number of trees and features.
 _FARTHEST: Final = 1 << 24
-#: Part of the privacy, beside that of all other releases.
+#: Share of the privacy, relative to that of the remaining releases.
 _SHARE: Final = Fraction(1, 12)
-#: Below this ε all of the privacy goes to the scores themselves.
+#: Least ε with which slopes are released; below it all of the privacy goes to the scores.
 LEAST_EPSILON: Final = 3
-#: Slopes of fewer times their noise say nothing.
+#: Slopes below this multiple of their noise are taken as noise.
 _CERTAIN: Final = 2
-#: Size that the logarithm of the factor is expected to have.
+#: Prior standard deviation of the logarithm of the factor.
 _SIZE: Final = 0.5
 
 
 def confidence_phase(clip: int) -> Phase:
-    """Cost of the slopes: a row adds at most clip times the reach to each."""
+    """Return the release of the slopes; a row adds at most ``clip`` times the clipping bound of scores to each."""
     return Phase("confidence", len(FACTORS) * (clip * _REACH) ** 2, len(FACTORS), _SHARE)
 
 
 def raw_slopes(loss: Loss, clip: int, logits: Integers, rows: BinnedRows) -> Integers:
-    """Slopes of the loss at each factor before noise, exactly; a row adds at most clip·reach to each.
+    """Return the exact slope of the loss at each factor before noise; a row adds at most clip·_REACH to each.
 
     Args:
-        loss: of the model.
-        clip: norm of residuals.
-        logits: scores of the rows, in steps of the loss.
-        rows: targets and shares.
+        loss: loss of the model.
+        clip: clipping bound on the norm of residuals, in steps of the loss.
+        logits: scores of the rows, in steps of 1/GRID.
+        rows: targets and relative weights.
     """
     logits = np.clip(logits, -_FARTHEST, _FARTHEST)
     near, allowed = scale_rows(logits, _REACH * GRID, smallest=_REACH * GRID), np.full(len(logits), clip)
@@ -365,7 +364,7 @@ def raw_slopes(loss: Loss, clip: int, logits: Integers, rows: BinnedRows) -> Int
 
 
 def scale_of(raw: Integers, sigma2: Fraction) -> float:
-    """The factor at which the noisy slope is zero, pulled to one as far as noise asks for."""
+    """Release the slopes; return the factor at which the noisy slope is zero, shrunk towards one for noise."""
     noisy = release.release_gaussian(raw, sigma2) / WHOLE
     noise = math.sqrt(float_nearest(sigma2)) / WHOLE
     slopes, places = _rising(noisy), np.log(np.array(FACTORS) / 8)
@@ -380,11 +379,11 @@ def scale_of(raw: Integers, sigma2: Fraction) -> float:
 
 
 def _trust(slopes: Floats, places: Floats, at: int, noise: float) -> float:
-    """Trust in a factor: its expected size beside the noise that steepness makes of it.
+    """Return the shrinkage of the factor's logarithm: its prior variance over prior plus noise variance.
 
-    Not at all where the slope at a factor of one may be noise.
+    It is zero where the slope at a factor of one may be noise.
     """
-    # Over three intervals: slopes of neighbours that noise brought out of order are one number.
+    # The steepness is taken over three intervals: neighbouring slopes that noise put out of order were averaged.
     low, high = max(at - 1, 0), min(at + 2, len(slopes) - 1)
     steep = (slopes[high] - slopes[low]) / (places[high] - places[low])
     usual = _SIZE**2 / (_SIZE**2 + (noise / max(float(steep), 1e-9)) ** 2)
@@ -393,7 +392,7 @@ def _trust(slopes: Floats, places: Floats, at: int, noise: float) -> float:
 
 
 def _rising(values: Floats) -> Floats:
-    """The nearest sequence that never falls: averages of neighbours that are out of order."""
+    """Return the isotonic regression: the nearest increasing sequence, by averaging neighbours out of order."""
     blocks: list[tuple[float, int]] = []
     for value in values.tolist():
         blocks.append((value, 1))

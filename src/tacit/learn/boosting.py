@@ -1,10 +1,11 @@
 """Gradient-boosted trees under differential privacy: exact sums of residuals in the leaves of shallow trees.
 
-A question asks of a row: is this feature below that bin? Each tree asks the same few questions of all rows. Features
-and bins are drawn by chance, from noisy numbers of rows and from what earlier trees released, so that the structure of
-a tree costs nothing and noise enters only in its leaves. A plan fixes the releases before a row is read: numbers of
-rows per bin once, then for each tree the sums of residuals and the numbers of rows in its leaves. ``boosting.proof.md``
-has the proof.
+A question is a split: is the bin of this feature at least that bin? All nodes of a tree at one depth share the same
+split (an oblivious tree). Features and bins are drawn at random, with probabilities computed from noisy numbers of rows
+and from the released leaves of earlier trees, so that the structure of a tree is free and noise enters only in its
+leaves. A plan fixes the releases before a row is read: numbers of
+rows per bin once, then for each tree the sums of residuals and the numbers of rows in its leaves. The proof is in
+``boosting.proof.md``.
 """
 
 from __future__ import annotations
@@ -48,35 +49,34 @@ from tacit.noise.uniform import sample_below
 
 @dataclass(frozen=True, eq=False)
 class TreeQuestion:
-    """Is the bin of a feature, in an order of categories if they are such, at least this one?"""
+    """Split of all rows: is the bin of a feature (for categories its rank) at least ``first``?"""
 
     feature: int
     first: int
     ranks: Integers | None = None
 
     def asked(self, bins: Integers) -> Integers:
-        """The places of bins in the order that the question uses."""
+        """Return the ranks of bins in the order that the question uses."""
         return bins if self.ranks is None else self.ranks[bins]
 
 
 @dataclass(frozen=True, eq=False)
 class DecisionTree:
-    """A tree all of whose paths have the same length.
+    """Oblivious decision tree: all nodes at one depth ask the same question.
 
     Attributes:
-        questions: from the root on, each asked of all rows.
-        values: of the leaves, by the binary number of the answers; one column per output.
+        questions: one per depth, from the root on.
+        values: values of the leaves, indexed by the binary number of the answers; one column per output.
     """
 
     questions: tuple[TreeQuestion, ...]
     values: Floats
 
     def leaves(self, places: Integers) -> Integers:
-        """The leaf of each row."""
         return leaves_of(places, self.questions)
 
     def contrasts(self, features: int) -> Floats:
-        """By feature, how far leaves on both sides of its questions differ: mean squares, summed over levels."""
+        """Return, by feature, the mean squared difference of leaves across its questions, summed over depths."""
         found = np.zeros(features)
         for depth, question in enumerate(self.questions):
             sides = self.values.reshape(1 << depth, 2, -1)
@@ -85,25 +85,25 @@ class DecisionTree:
 
 
 def leaves_of(places: Integers, questions: tuple[TreeQuestion, ...]) -> Integers:
-    """The leaf of each row: the binary number of its answers, by integers."""
+    """Return the index of each row's leaf: the binary number of its answers, in integer arithmetic."""
     leaves = np.zeros(len(places), dtype=np.int64)
     for each in questions:
         leaves = 2 * leaves + (each.asked(places[:, each.feature]) >= each.first)
     return leaves
 
 
-#: Weight of a row in the number of rows of a leaf, beside a residual of one.
+#: Weight of a row in the number of rows of a leaf, in the integer steps of residuals.
 ROW: Final = WHOLE // 4
 
 
 def raw_leaf_sums(leaves: Integers, residuals: Integers, count: int, shares: Integers | None = None) -> Integers:
-    """For each leaf the sums of residuals and, last, of :data:`ROW` for each row, exactly.
+    """Return for each leaf the exact sums of residuals and, in the last column, :data:`ROW` times its number of rows.
 
     Args:
-        leaves: of the rows.
-        residuals: one column per output.
+        leaves: index of each row's leaf.
+        residuals: residual of each row in integer steps, one column per output.
         count: number of leaves.
-        shares: of rows with weights.
+        shares: relative weight of each row, if rows are weighted.
     """
     added = shared(np.hstack([residuals, np.full((len(residuals), 1), ROW, dtype=np.int64)]), shares)
     total = np.zeros((count, added.shape[1]), dtype=np.int64)
@@ -112,24 +112,24 @@ def raw_leaf_sums(leaves: Integers, residuals: Integers, count: int, shares: Int
 
 
 class LeafScores:
-    """Scores of rows, tree after tree."""
+    """Scores of all rows, updated with each tree."""
 
     def __init__(self, loss: Loss, clip: int, outputs: int, rows: BinnedRows) -> None:
         self._loss, self._clip, self._rows = loss, clip, rows
         self._logits = np.zeros((len(rows.places), outputs), dtype=np.int64)
 
     def raw_sums(self, questions: tuple[TreeQuestion, ...]) -> Integers:
-        """Sums of what rows add to the leaves that these questions make."""
+        """Return the exact sums of residuals and rows in the leaves of a tree with these questions."""
         clip = np.full(len(self._logits), self._clip)
         residuals = clip_residuals(self._loss.residuals(self._logits, self._rows.targets), clip)
         return raw_leaf_sums(leaves_of(self._rows.places, questions), residuals, 1 << len(questions), self._rows.shares)
 
     def add(self, tree: DecisionTree, values: Integers) -> None:
-        """Take over a tree, with its values in whole steps."""
+        """Add a tree to the scores, given its leaf values in integer steps of 1/``GRID``."""
         self._logits += values[tree.leaves(self._rows.places)]
 
     def raw_slopes(self) -> Integers:
-        """Slopes of the loss along a factor of the scores."""
+        """Return the slopes of the loss along a common factor of the scores."""
         return raw_slopes(self._loss, self._clip, self._logits, self._rows)
 
 
@@ -137,15 +137,15 @@ class LeafScores:
 FEATURE_BINS: Final = 256
 #: Part of the privacy for the numbers of rows per bin.
 _COUNTS: Final = Fraction(1, 20)
-#: Spread of the fuller bins of a target, beside that of all, from which on it is taken.
+#: Least spread of a target's fuller bins, relative to that of all bins, with which the fuller bins alone are used.
 _NARROWEST: Final = 0.45
-#: Step of a tree towards its leaves' best values.
+#: Learning rate of a tree.
 STEP: Final = 0.3
-#: Size that the value of a leaf is expected to have.
+#: Prior standard deviation of the value of a leaf.
 _SIZE: Final = 0.5
-#: Chance of a feature that earlier trees found useless, relative to the mean chance.
+#: Least weight of a feature in the draw, relative to the mean weight.
 _LEAST_CHANCE: Final = 0.4
-#: Resolution of draws by weight.
+#: Number of integer steps that the weights of a draw are rounded to.
 _DRAWS: Final = 1 << 30
 
 
@@ -154,15 +154,15 @@ class Forest:
     """Plan of the releases of a boosted fit.
 
     Attributes:
-        columns: histograms, that of a target included.
-        features: columns that trees ask about.
-        outputs: scores per row.
-        clip: norm of residuals, in steps of the loss.
+        columns: number of histograms, that of a target included.
+        features: number of columns that trees can split on.
+        outputs: number of scores per row.
+        clip: clipping bound on the norm of residuals, in steps of the loss.
         trees: number of trees.
-        depth: questions of a tree.
-        nominal: places of features that are categories.
-        classes: number of classes, of which the histograms of categories know; 1 for a regression.
-        confident: whether the size of scores is set by a last release.
+        depth: number of questions of a tree.
+        nominal: indices of features that are categories.
+        classes: number of classes by which the histograms of categories are divided; 1 for a regression.
+        confident: whether a last release rescales the scores.
     """
 
     columns: int
@@ -176,7 +176,7 @@ class Forest:
     confident: bool = False
 
     def phases(self) -> list[Phase]:
-        """Cost: a row is in one bin of each column, and in one leaf of a tree, where it adds its residual and a row."""
+        """Return the releases: a row is in one bin of each column, and in one leaf of each tree."""
         bins = (self.columns + len(self.nominal) * (self.classes - 1)) * FEATURE_BINS
         leaf = self.clip**2 + ROW**2
         return [
@@ -188,13 +188,13 @@ class Forest:
 
 @dataclass(frozen=True, eq=False)
 class Histograms:
-    """Noisy numbers of rows per bin, and for categories per class.
+    """Noisy numbers of rows per bin, for categories also per class.
 
     Attributes:
-        counts: by feature and bin, at least zero.
-        rates: for a place of categories, the share of each class in each bin, pulled to the mean by the noise.
-        noise: of a number of rows.
-        target: numbers of rows in the fuller bins of a target, cleaned of noise; of the last column.
+        counts: noisy number of rows by column and bin, at least zero.
+        rates: by index of a categorical feature, the share of each class in each bin, shrunk towards the mean.
+        noise: standard deviation of the noise of a number of rows.
+        target: denoised numbers of rows in the fuller bins of the last column, the target of a regression.
     """
 
     counts: Floats
@@ -203,7 +203,7 @@ class Histograms:
     target: Floats
 
     def ranks(self, feature: int, nominal: tuple[int, ...]) -> Integers | None:
-        """An order of categories for one question: by the rate of a class drawn by chance, or any order."""
+        """Return ranks of a feature's categories, by the rate of a random class or at random; None for numbers."""
         if feature not in nominal:
             return None
         rates = self.rates.get(feature)
@@ -216,11 +216,11 @@ class Histograms:
         return ranks
 
     def drawn_bin(self, feature: int, ranks: Integers | None) -> int:
-        """A bin that divides the rows, by chance: likelier where there are rows on both sides, never an end."""
+        """Draw the first bin of a split's upper side: never bin 0, likelier where there are rows on both sides."""
         return 1 + draw(self.weights(feature, ranks))
 
     def weights(self, feature: int, ranks: Integers | None) -> Floats:
-        """Chances of the bins of a feature but the first, larger where there are rows on both sides."""
+        """Return unnormalised probabilities of the bins but the first, larger where adjacent bins hold more rows."""
         counts = self.counts[feature]
         if ranks is not None:
             ordered = np.empty(FEATURE_BINS)
@@ -230,7 +230,7 @@ class Histograms:
 
 
 def _shuffled(count: int) -> Integers:
-    """A uniformly random order."""
+    """Return a uniformly random permutation of 0, …, count - 1."""
     order = np.arange(count, dtype=np.int64)
     for place in range(count - 1, 0, -1):
         other = sample_below(place + 1, entropy.current())
@@ -239,7 +239,7 @@ def _shuffled(count: int) -> Integers:
 
 
 def raw_histograms(plan: Forest, rows: BinnedRows) -> Integers:
-    """Numbers of rows per column and bin before noise, for categories per class, exactly.
+    """Return exact numbers of rows per column and bin before noise, for categories also per class.
 
     A row adds ``one_row`` to one number of each column.
     """
@@ -255,7 +255,7 @@ def raw_histograms(plan: Forest, rows: BinnedRows) -> Integers:
 
 
 def noisy_histograms(plan: Forest, rows: BinnedRows, sigma2: Fraction) -> Histograms:
-    """Numbers of rows per bin with noise, and rates of classes in the bins of categories."""
+    """Release noisy numbers of rows per bin; compute from them the rates of classes by category."""
     unit = one_row(plan.columns)
     noise = math.sqrt(float_nearest(sigma2)) / unit
     noisy = release.release_gaussian(raw_histograms(plan, rows), sigma2) / unit
@@ -267,14 +267,14 @@ def noisy_histograms(plan: Forest, rows: BinnedRows, sigma2: Fraction) -> Histog
         by_class, noisy[len(plain) * FEATURE_BINS :].reshape(-1, FEATURE_BINS, plan.classes), strict=True
     ):
         counts[place] = each.sum(axis=1)
-        # As many rows of the mean as noise asks for.
+        # Shrink towards the mean by adding pseudo-rows, more of them where there is more noise.
         mean = np.maximum(each.sum(axis=0), 1.0) / max(float(np.maximum(each.sum(axis=0), 1.0).sum()), 1.0)
         pulled = np.maximum(each, 0.0) + (4 * noise + 10) * mean
         rates[place] = pulled / pulled.sum(axis=1, keepdims=True)
-    # The target has fewer and fuller bins, which say more about its spread than about the noise.
+    # The target has fewer and fuller bins, so that its spread can be estimated despite the noise.
     last, total = counts[-1, :BINS], max(float(counts.sum(axis=1).mean()), 1.0)
     target = merged_counts(last[None], noise, total, bell_counts(last, noise, total))[0]
-    # Few rows far out would widen it; but where rows are few, the fuller bins may be one alone.
+    # A few outlying rows would widen the spread; but with few rows only one bin may count as fuller.
     fuller = np.where(target > 1.5 * float(np.median(target)), target, 0.0)
     if fuller.any() and middle_and_spread(fuller)[1] >= _NARROWEST * middle_and_spread(target)[1]:
         target = fuller
@@ -282,21 +282,21 @@ def noisy_histograms(plan: Forest, rows: BinnedRows, sigma2: Fraction) -> Histog
 
 
 def best_values(sums: Floats, rows: Floats, curvature: float, sigma: float) -> Floats:
-    """Leaf values of a Newton step, shrunk as far as noise and few rows ask for; never a quotient by a small number."""
+    """Return leaf values of a Newton step, shrunk for noise and sampling; the denominator is never near zero."""
     steep = curvature * rows
     return sums * steep * _SIZE**2 / (_SIZE**2 * steep**2 + sigma**2 + steep + 1e-9)
 
 
 class FeatureChances:
-    """Chances of the features to be asked about: larger where released leaves differed by more than their noise."""
+    """Probabilities of the features in a tree's questions: larger where released leaves differed beyond their noise."""
 
     def __init__(self, features: int) -> None:
         self._gain = np.zeros(features)
         self._asked = np.zeros(features)
 
     def draw(self, depth: int) -> tuple[int, ...]:
-        """Features of a tree, different ones as long as there are enough."""
-        # A feature that was never asked about has the chance of a good one.
+        """Draw the features of a tree, without replacement as long as there are enough."""
+        # A feature that no tree has used has the weight of the best one.
         mean = self._gain / np.maximum(self._asked, 1)
         best = max(float(mean.max()), 1e-12)
         weights = np.where(self._asked == 0, best, mean)
@@ -310,7 +310,7 @@ class FeatureChances:
         return tuple(drawn)
 
     def learn(self, features: tuple[int, ...], values: Floats, rows: Floats, curvature: float, sigma: float) -> None:
-        """Take over what a tree has released: how far the leaves on both sides of a question are apart."""
+        """Update the gains with the released leaves of a tree: squared differences across each question, less noise."""
         depth = len(features)
         shaped = values.reshape(*[2] * depth, -1)
         weights = rows.reshape(*[2] * depth, 1)
@@ -324,7 +324,7 @@ class FeatureChances:
 
 
 def draw(weights: Floats) -> int:
-    """A place by chance, in proportion to its weight; weights are public."""
+    """Draw an index with probability proportional to its public weight."""
     whole = np.maximum(np.rint(weights / max(float(weights.sum()), 1e-300) * _DRAWS), 0).astype(np.int64)
     if not whole.any():
         return sample_below(len(whole), entropy.current())
@@ -334,33 +334,33 @@ def draw(weights: Floats) -> int:
 #: Trees of a fit at ε = 1, and the fewest that other values of ε ask for.
 _TREES: Final = 100
 _FEWEST_TREES: Final = 40
-#: ε from which noise costs less than questions that are drawn and not chosen.
+#: ε from which random questions, rather than noise, limit the accuracy.
 _CALM: Final = 30
 DRAWN_QUESTIONS: Final = (
     "at this epsilon trees lose more by splits that are drawn at random than by noise (about .02 of log loss); "
     "compare an additive model"
 )
-#: Questions of a tree, by the ε from which so many pay.
+#: Default depth of a tree, as pairs (least ε, depth).
 _DEPTHS: Final = ((3, 4), (0, 3))
 _DEEPEST: Final = 8
-#: Residuals of a regression count up to this many standard deviations.
+#: Clipping bound of a regression's residuals, in standard deviations of the target.
 _REGRESSION_CLIP: Final = 2
-#: No score is larger; sums over trees stay far below 2⁶³.
+#: Largest absolute value of a leaf, so that integer sums over trees stay far below 2⁶³.
 _LARGEST_SCORE: Final = 32.0
 
 
 def _grow(
     plan: Forest, loss: Loss, table: BinnedRows, histograms: Histograms, spent: Spent, title: str
 ) -> list[DecisionTree]:
-    """Trees one after the other, each on the residuals that those before it leave.
+    """Grow the trees in turn, each on the residuals of the trees before it.
 
     Args:
-        plan: of the releases.
-        loss: of the model.
+        plan: plan of the releases.
+        loss: loss of the model.
         table: bins and targets of the rows that count.
         histograms: noisy numbers of rows.
-        spent: noise of the leaves, and of the confidence.
-        title: for a progress bar.
+        spent: noise variances of the leaves and of the last rescaling.
+        title: title of the progress bar.
     """
     scored, chances = LeafScores(loss, plan.clip, plan.outputs, table), FeatureChances(plan.features)
     sigma2 = spent.of("leaves")
@@ -377,7 +377,7 @@ def _grow(
         rows = np.maximum(noisy[:, -1:] * (WHOLE / ROW), 0.0)
         values = -STEP * best_values(noisy[:, :-1], rows, loss.curvature, sigma)
         chances.learn(features, values, rows, loss.curvature, sigma)
-        # Scores of rows are sums of whole steps, so that they are the same for every order of rows.
+        # Leaf values are rounded to integer steps, so that scores are exact sums, the same for every order of rows.
         whole = np.rint(np.clip(values, -_LARGEST_SCORE, _LARGEST_SCORE) * GRID)
         trees.append(DecisionTree(questions, whole / GRID))
         scored.add(trees[-1], whole.astype(np.int64))
@@ -388,7 +388,7 @@ def _grow(
 
 
 class _Boosted(BinnedEstimator):
-    """Base of both kinds of boosted trees."""
+    """Base class of both boosted models."""
 
     trees: int | None = None
     depth: int | None = None
@@ -403,7 +403,7 @@ class _Boosted(BinnedEstimator):
         return Forest(features + target, features, outputs, clip, trees, depth, nominal, classes, confident)
 
     def _cautions(self) -> tuple[str, ...]:
-        """Caution that drawn questions, and not the noise, limit what trees learn; by ε alone."""
+        """Return a caution, by ε alone, if random questions rather than noise limit the accuracy."""
         return (DRAWN_QUESTIONS,) if self.guarantee_.epsilon >= _CALM else ()
 
     def _scores(self, X: Any) -> Floats:
@@ -463,7 +463,7 @@ class BoostedTreesClassifier(_Boosted, BinnedClassifier):
     """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BoostedTreesClassifier:
-        """Grow the trees, once; another fit costs the guarantee again."""
+        """Grow the trees; each call is charged the full cost."""
         begun = self._labelled(X, y, sample_weight, FEATURE_BINS)
         histograms = noisy_histograms(begun.plan, begun.rows, begun.spent.of("bins"))
         trees = _grow(begun.plan, begun.loss, begun.rows, histograms, begun.spent, type(self).__name__)
@@ -505,7 +505,7 @@ class BoostedTreesRegressor(_Boosted, BinnedRegressor):
     """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BoostedTreesRegressor:
-        """Grow the trees, once; another fit costs the guarantee again."""
+        """Grow the trees; each call is charged the full cost."""
         box, target_box, steps = self._read_pairs(X, y)
         plan, spent = self._plan(steps.shape[1] - 1)
         shares = self._shares(sample_weight, len(steps))

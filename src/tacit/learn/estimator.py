@@ -3,7 +3,7 @@
 Estimators follow scikit-learn: the constructor only stores, ``fit`` checks everything and returns the estimator,
 learned names end in an underscore. They differ where privacy asks for it: ``epsilon`` has no default and everything is
 given by keyword, bounds and classes are declared, and there is no ``random_state``, because repeatable noise can be
-subtracted. Searches and steps of scikit-learn that read rows without a price around a fit are warned of.
+subtracted. A fit inside a search or pipeline of scikit-learn that reads the rows uncharged emits a warning.
 
 One row is one person. A fit never raises an error, and never ends sooner or later, because of what a row holds.
 """
@@ -55,21 +55,21 @@ from tacit.learn.release import FitPrice
 
 
 class UnpaidReadingWarning(UserWarning):
-    """The guarantee that an estimator states does not cover all that was done with the rows."""
+    """Warning that ``guarantee_`` does not cover all computations that read the rows."""
 
 
-#: Modules of scikit-learn whose estimators fit others to the same rows.
+#: Modules of scikit-learn whose meta-estimators fit other estimators to the same rows.
 _SEVERAL: Final = ("sklearn.calibration", "sklearn.ensemble", "sklearn.multiclass", "sklearn.multioutput")
-#: What was said of searches and pipelines that are still there; in a process that works for one, what it said at all.
+#: Messages already shown, by live search or pipeline; in a worker process, all messages already shown.
 _SAID: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 _SAID_BY_WORKER: Final[set[str]] = set()
 
 
 def warn_of_unpaid_reading(private: type) -> None:
-    """Warn, once for each, where scikit-learn's searches or steps that read rows stand around the fit that runs.
+    """Warn, once per search or pipeline, if the running fit was called by one that reads the rows uncharged.
 
     Args:
-        private: the class of estimators that state a price.
+        private: base class of the estimators whose reading of rows is charged.
     """
     found, owner = [], None
     frame: FrameType | None = sys._getframe(1)
@@ -97,7 +97,7 @@ def warn_of_unpaid_reading(private: type) -> None:
                 "guarantee_ is that of one fit, and those of several add up."
             )
         frame = frame.f_back
-    # Each fold of a worker has a copy of the estimator, and the search is in another process.
+    # In a worker process each fold has a copy of the estimator, and the search object is in another process.
     said = _SAID_BY_WORKER
     if found and current_process().name == "MainProcess":
         said = _SAID.setdefault(owner, set())
@@ -107,7 +107,7 @@ def warn_of_unpaid_reading(private: type) -> None:
 
 
 def _unpaid(pipeline: Any, private: type) -> list[str]:
-    """Names of steps that are fitted to rows and state no price."""
+    """Return the names of the pipeline steps that are fitted to the rows uncharged."""
     found = []
     for name, step in list(getattr(pipeline, "steps", ()))[:-1]:
         if step is None or isinstance(step, str | private):
@@ -118,20 +118,20 @@ def _unpaid(pipeline: Any, private: type) -> list[str]:
     return found
 
 
-#: Caution about a model that may be noise.
+#: Caution of a privacy report: the model may be mostly noise.
 NOISE_RULES: Final = (
     "the noise is larger than what the features explain; ask for a larger epsilon, more rows or fewer columns"
 )
 
-#: δ from which a report questions it.
+#: Largest δ that a report accepts without a caution.
 _LARGE_DELTA: Final = Fraction(1, 1000)
-#: A declared weight of at most this size, and at least its inverse, is an ordinary float.
+#: Largest declared weight; its inverse is the smallest. Floats represent both.
 _LARGEST_WEIGHT: Final = 10**150
-#: Of ε and of δ, what the private choice of labels takes.
+#: Share of ε and of δ that the private selection of labels takes.
 _FOR_CLASSES: Final = Fraction(1, 5)
-#: Guarantees of a fit.
+#: Types of the guarantee of a fit.
 Guarantees = ApproxDP | PureDP
-#: Private attributes that fits set. scikit-learn keeps settings and callbacks of its own on an estimator, which stay.
+#: Private attributes that a fit sets and the next fit deletes; settings and callbacks of scikit-learn stay.
 # fmt: off
 _LEARNED: Final = frozenset({
     "_box", "_center", "_centers", "_corner", "_fitted", "_hidden", "_mean", "_model", "_moments", "_n_features_out",
@@ -142,9 +142,7 @@ _LEARNED: Final = frozenset({
 
 @dataclass(frozen=True)
 class PrivacyReport:
-    """A fit in words: what it promises, about whom, what was released with how much noise, what was taken as public.
-
-    A caution is added where released numbers say that noise hides what was to be learned.
+    """Guarantee, releases and assumptions of a fit, with cautions where released numbers show that noise dominates.
 
     ``str(report)`` is the text; the fields are for programs.
     """
@@ -171,7 +169,7 @@ class PrivacyReport:
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
-    """The common part of all estimators.
+    """Base class of all estimators.
 
     The parameters of an estimator are the fields of its class and of those that it inherits from, given by name.
     """
@@ -181,11 +179,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     n_features_in_: int = field(init=False)
     _releases: tuple[str, ...] = field(init=False)
 
-    #: Whether categories become columns of their own.
+    #: Whether each category becomes one 0/1 column.
     _one_hot = True
 
     def __init_subclass__(cls, **more: Any) -> None:
-        """Make the constructor; errors about arguments of a fit name the class that was called, too."""
+        """Generate the constructor, and copy ``fit`` so that errors about its arguments name this class."""
         super().__init_subclass__(**more)
         dataclass(kw_only=True, eq=False, repr=False)(cls)
         inherited = getattr(cls, "fit", None)
@@ -195,7 +193,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             cls.fit = own
 
     def __new__(cls, *_: Any, **given: Any) -> Self:
-        """Refuse a seed in words."""
+        """Refuse ``random_state``, with the reason."""
         if "random_state" in given:
             raise InputError(
                 "random_state", "is no parameter: whoever knows a seed can draw the noise again, and subtract it"
@@ -204,7 +202,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return made
 
     def privacy_report(self) -> PrivacyReport:
-        """Guarantee of the fit and how it was made up; printed, a short text."""
+        """Return the report of the last fit: guarantee, releases, public declarations, assumptions and cautions."""
         check_is_fitted(self, "guarantee_")
         return PrivacyReport(
             type(self).__name__,
@@ -218,24 +216,24 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     @abstractmethod
     def price(self, columns: int) -> FitPrice:
-        """Price of a fit to rows of ``columns`` features: read off the parameters, without rows.
+        """Return the cost of a fit to rows of ``columns`` features, computed from the parameters alone.
 
-        A fit follows the same plan, so it releases exactly that.
+        A fit follows the same plan, so its guarantee and releases are exactly these.
 
         Raises:
-            InputError: a fit would be refused with these parameters, or classes are to be found in the rows.
+            InputError: a fit would be refused with these parameters, or the classes are to be discovered in the rows.
         """
 
     def _keep(self, price: FitPrice) -> None:
         self.guarantee_, self.event_, self._releases = price.guarantee, price.event, price.releases
 
     def _forget(self) -> None:
-        """Drop what an earlier fit has learned: a model states the guarantee of one fit and holds no number of two."""
+        """Delete all learned attributes, so that ``guarantee_`` of the next fit covers every number of the model."""
         for name in [each for each in vars(self) if each in _LEARNED or each.endswith("_")]:
             delattr(self, name)
 
     def _public(self) -> tuple[str, ...]:
-        """Declarations of the caller; everything else about the data was paid for."""
+        """Return the caller's public declarations as text; all other facts about the data are charged."""
         shown = []
         declared = ("bounds", "data_norm", "categories", "target_bounds", "classes", "class_weight", "max_weight", "n")
         for name in declared:
@@ -253,14 +251,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         )
 
     def _cautions(self) -> tuple[str, ...]:
-        """Cautions about the fitted model, from released numbers alone; usually none."""
+        """Return cautions about the fitted model, computed from released numbers alone; none by default."""
         return ()
 
     def _read(self, X: Any, *, reset: bool, learning: bool = False) -> Any:
-        """The features as floats; any values, any number of rows: none are refused where there is nothing to learn.
+        """Return the features as floats. A fit accepts any values and any number of rows; predictions need one row.
 
-        The names and the number of columns are checked by scikit-learn, on no rows: its words quote values and numbers
-        of rows. A fit forgets all that was learned before, unless the call may add to it, which is ``learning``.
+        scikit-learn checks the names and the number of columns on an empty table, because its messages quote values and
+        numbers of rows. ``reset`` deletes all learned attributes, unless ``learning`` lets the call add to them.
         """
         if reset and not learning:
             self._forget()
@@ -282,7 +280,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return table
 
     def _read_encoded(self, X: Any, *, reset: bool, learning: bool) -> NDArray[np.float64]:
-        """The columns of the model where some columns are declared categories."""
+        """Return the columns of the model, as floats, for a table with declared categories."""
         columns = count_columns(X, self._declared_columns(X))
         empty = take_rows(X, slice(0, 0)) if is_frame(X) else np.empty((0, columns))
         validate_data(self, empty, reset=reset, skip_check_array=True)
@@ -292,7 +290,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return table
 
     def _encoding(self, columns: int) -> Encoding:
-        """From columns of a table to columns of the model, where some are declared categories."""
+        """Return the map from columns of a table to columns of the model, for a table with declared categories."""
         made, bounds = cast("Any", self).categories, getattr(self, "bounds", None)
         if getattr(self, "data_norm", None) is not None:
             raise InputError("categories", "need bounds of the other columns; leave data_norm out")
@@ -302,14 +300,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return Encoding.unnamed(made, bounds, columns, one_hot=self._one_hot)
 
     def _width(self, columns: int) -> int:
-        """Number of columns of the model, for a table of so many columns; checks what is declared of them."""
+        """Check the declarations for a table of ``columns`` columns; return the number of columns of the model."""
         if getattr(self, "categories", None) is not None:
             return len(Box.read(self._encoding(columns).bounds, None).low)
         self._box_of(columns)
         return columns
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Names of the columns of the model; a column of categories has one for each where it is one-hot.
+        """Return the names of the columns of the model; a one-hot column of categories has one name per category.
 
         Args:
             input_features: names of the columns of the table, where it had none.
@@ -326,7 +324,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return np.array(listed, dtype=object)
 
     def _check_names(self, bounds: Mapping[str, Any]) -> None:
-        """Refuse bounds by name that are not those of the columns; names are public."""
+        """Refuse bounds by name unless their names are those of the columns; names are public."""
         names = [str(name) for name in getattr(self, "feature_names_in_", ())]
         if not names:
             raise InputError("bounds", "by name need a data frame with these columns; for an array, give a list")
@@ -335,7 +333,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             raise InputError("bounds", f"and the columns differ in {', '.join(odd)}; give one pair for every column")
 
     def _stated_box(self) -> Box:
-        """Where the values lie: bounds in the order of the columns, also where they are given by name."""
+        """Return the declared box of the feature values, with bounds given by name put in the order of the columns."""
         bounds: Any = getattr(self, "bounds", None)
         if getattr(self, "categories", None) is not None:
             return Box.read(self._encoding(self.n_features_in_).bounds, None)
@@ -346,7 +344,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return Box.read(bounds, getattr(self, "data_norm", None))
 
     def _box_of(self, columns: int) -> Box:
-        """Where the values of so many columns lie; refuses bounds that describe another number of them."""
+        """Return the declared box of ``columns`` features; refuse bounds for a different number of columns."""
         box = self._stated_box()
         box.check_columns(columns)
         if columns > 1 and len(box.low) == 1 and not box.ball and np.shape(self.bounds) == (1, 2):
@@ -357,7 +355,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return box
 
     def _declared_columns(self, X: Any) -> int | None:
-        """Number of columns of ``X`` that the bounds describe, if they describe each."""
+        """Return the number of columns of ``X`` that the bounds imply, or None if they hold for any number."""
         bounds: Any = getattr(self, "bounds", None)
         if isinstance(bounds, Mapping):
             return len(bounds) + len(getattr(self, "categories", None) or ())
@@ -366,9 +364,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         except ValueError:
             return None
         if pairs == (1, 2) and isinstance(X, list | tuple) and X and not getattr(self, "categories", None):
-            # Its rows tell their width, so that one pair for several columns is refused and no row is read as another.
+            # The rows determine the width, so that one listed pair for several columns is refused.
             return None
-        # Categories have no bounds, so a list of pairs is one of the other columns.
+        # Categories have no bounds, so a list of pairs describes the remaining columns.
         return int(pairs[0]) + len(getattr(self, "categories", None) or ()) if len(pairs) == 2 else None
 
     def _same_length(self, X: NDArray[np.float64], y: NDArray[Any]) -> None:
@@ -384,7 +382,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
 
 class BoundedEstimator(PrivateEstimator):
-    """An estimator that is (ε, δ)-DP under a relation, of columns within bounds."""
+    """Base class of (ε, δ)-DP estimators of columns with declared bounds, under a neighbouring relation."""
 
     epsilon: Number
     delta: Number | None = None
@@ -393,7 +391,7 @@ class BoundedEstimator(PrivateEstimator):
 
 
 class Classifier(ClassifierMixin, BoundedEstimator):  # type: ignore[misc]
-    """A classifier, by scores of rows: one column for two classes, else one for each.
+    """Base class of classifiers. They compute one score per row for two classes, otherwise one per row and class.
 
     ``classes`` are the public labels, or ``"discover"``.
     """
@@ -404,10 +402,10 @@ class Classifier(ClassifierMixin, BoundedEstimator):  # type: ignore[misc]
 
     @abstractmethod
     def _scores(self, X: Any) -> Floats:
-        """Scores of rows; the largest, or a positive one, is that of the likeliest class."""
+        """Return scores, one line per row: one column, positive for the second class, or one column per class."""
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The likeliest class of each row."""
+        """Return the likeliest class of each row."""
         check_is_fitted(self, "guarantee_")
         scores = self._scores(X)
         places = (scores[:, 0] > 0).astype(np.int64) if scores.shape[1] == 1 else scores.argmax(axis=1)
@@ -420,9 +418,9 @@ class Classifier(ClassifierMixin, BoundedEstimator):  # type: ignore[misc]
         privacy: tuple[Fraction, Fraction | None],
         known: NDArray[Any] | None = None,
     ) -> tuple[Integers, tuple[Fraction, Fraction | None], ApproxEvent | None]:
-        """Numbers for the labels, the (ε, δ) that is left, and what was paid to find the classes out.
+        """Return class indices (-1 for none), the remaining (ε, δ), and the event of discovering the classes, if any.
 
-        ``known`` stand in place of the classes of the estimator.
+        ``known`` replaces the classes of the estimator.
         """
         if y is None:
             raise InputError("y", f"requires y to be passed, but the target y is None: {type(self).__name__}")
@@ -439,7 +437,7 @@ class Classifier(ClassifierMixin, BoundedEstimator):  # type: ignore[misc]
         return numbered(labels, self.classes_), privacy, chosen
 
     def _check_kind(self, dtype: Any) -> None:
-        """Refuse labels whose declared type is not that of the classes: every row would count for nothing."""
+        """Refuse labels whose declared type is not that of the classes: every row would be ignored."""
         name = str(getattr(dtype, "name", dtype) or "").lower()
         texts = getattr(dtype, "kind", "O") in "US" or name.startswith("str")
         numbers = isinstance(dtype, np.dtype) and dtype.kind in "buif"
@@ -467,12 +465,12 @@ class Classifier(ClassifierMixin, BoundedEstimator):  # type: ignore[misc]
             relation=as_relation(self.relation),
         )
         if len(self.classes_) < 2:
-            # The choice is released and paid for, so the message may name it.
+            # The selected labels are released and charged, so the message may depend on them.
             raise InputError("classes", "were to be found, but only 1 class or none has enough rows; declare them")
         return (epsilon * (1 - _FOR_CLASSES), delta * (1 - _FOR_CLASSES)), event
 
     def _add_discovery(self, chosen: ApproxEvent) -> None:
-        """Two (ε, δ) in a row add up."""
+        """Add the private selection of classes to guarantee, event and releases, by sequential composition."""
         self.guarantee_ = ApproxDP(
             self.guarantee_.epsilon + chosen.epsilon,
             self.guarantee_.delta + chosen.delta,
@@ -483,19 +481,19 @@ class Classifier(ClassifierMixin, BoundedEstimator):  # type: ignore[misc]
 
 
 class ScoringClassifier(Classifier):
-    """A classifier that shows its scores."""
+    """Base class of classifiers that publish their scores."""
 
     def decision_function(self, X: Any) -> Floats:
-        """Scores: for two classes one number per row, positive for the second; else one per class."""
+        """Return scores: one number per row for two classes (positive for the second), otherwise one per class."""
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
 
 class ProbabilityClassifier(Classifier):
-    """A classifier whose scores are logarithms of odds."""
+    """Base class of classifiers whose scores are log odds."""
 
     def predict_proba(self, X: Any) -> Floats:
-        """The probability of each class, in the order of ``classes_``."""
+        """Return the probability of each class, by row, in the order of ``classes_``."""
         scores = self._scores(X)
         if scores.shape[1] == 1:
             scores = np.hstack([np.zeros_like(scores), scores])
@@ -503,17 +501,17 @@ class ProbabilityClassifier(Classifier):
         return cast("Floats", weights / weights.sum(axis=1, keepdims=True))
 
     def predict_log_proba(self, X: Any) -> Floats:
-        """The logarithm of :meth:`predict_proba`."""
+        """Return the logarithm of :meth:`predict_proba`."""
         return cast("Floats", np.log(np.maximum(self.predict_proba(X), 1e-300)))
 
 
 class BoundedTarget(RegressorMixin, BoundedEstimator):  # type: ignore[misc]
-    """A regression; ``target_bounds`` are the public bounds of its target."""
+    """Base class of regressions; ``target_bounds`` are the public bounds of the target."""
 
     target_bounds: Any = None
 
     def _boxes(self, columns: int) -> tuple[Box, Box]:
-        """Where the features lie, and where the target."""
+        """Return the declared boxes of the features and of the target."""
         box = self._box_of(columns)
         return box, self._target_box()
 
@@ -528,19 +526,19 @@ class BoundedTarget(RegressorMixin, BoundedEstimator):  # type: ignore[misc]
             raise InputError("y", f"requires y to be passed, but the target y is None: {type(self).__name__}")
 
     def _joint_steps(self, values: NDArray[np.float64], y: Any, box: Box, target_box: Box) -> Integers:
-        """Features and target in steps of their bounds, the target last."""
+        """Return features and target as integer steps within their bounds, the target last."""
         targets = read_numbers(one_column(as_elements(y)))
         self._same_length(values, targets)
         return np.hstack([box.to_steps(values), target_box.to_steps(targets[:, None])])
 
 
 class Weighted(BoundedEstimator):
-    """An estimator that takes weights of rows, and of classes where it has ``class_weight``."""
+    """Base class of estimators with weights of rows, and of classes where they have ``class_weight``."""
 
     max_weight: Number | None = None
 
     def _shares(self, sample_weight: Any, rows: int) -> Integers | None:
-        """Shares of the rows by their own weights."""
+        """Return the weight of each row over ``max_weight``, in steps of 1/``SHARES``; None if unweighted."""
         self._check_weights()
         if sample_weight is None:
             return None
@@ -549,7 +547,7 @@ class Weighted(BoundedEstimator):
         if len(weights) != rows:
             raise InputError("sample_weight", "must have one entry per row of X; the numbers of rows are inconsistent")
         with np.errstate(all="ignore"):
-            # What is no number, or an infinite one, says nothing about how much a row counts.
+            # A weight that is NaN or infinite counts as zero.
             scaled = np.clip(np.where(np.isfinite(weights), weights, 0.0) / largest, 0.0, 1.0)
         return cast("Integers", np.rint(scaled * SHARES).astype(np.int64))
 
@@ -558,23 +556,23 @@ class Weighted(BoundedEstimator):
             raise InputError("max_weight", "must be given with sample_weight: the largest weight of a row, declared")
         stated = exact_positive(self.max_weight, "max_weight")
         if not Fraction(1, _LARGEST_WEIGHT) <= stated <= _LARGEST_WEIGHT:
-            # As a float it might be zero, and a weight of zero over that is no number.
+            # As a float it might be zero, and 0/0 is NaN.
             raise InputError("max_weight", "must lie between 1e-150 and 1e150; use other units")
         return float_nearest(stated)
 
     def check_weighed(self) -> None:
-        """Refuse a fit with weights of rows that cannot be, by parameters alone: before it is paid for."""
+        """Refuse parameters that do not allow weights of rows, before a weighted fit is charged."""
         self._largest_weight()
 
     def _check_weights(self, classes: Any = None) -> None:
-        """Refuse declared weights that are none; the same words as in a fit."""
+        """Refuse invalid declared weights, with the messages of a fit."""
         if self.max_weight is not None:
             self._largest_weight()
         if classes is not None:
             self._class_shares(classes)
 
     def _class_shares(self, classes: Any) -> Integers | None:
-        """Shares of the classes, the largest one whole."""
+        """Return the weight of each class over the largest, in steps of 1/``SHARES``; None if unweighted."""
         weight: Mapping[Any, Number] | None = getattr(self, "class_weight", None)
         if weight is None:
             return None
@@ -591,7 +589,7 @@ class Weighted(BoundedEstimator):
         return np.array([max(round(each / max(weights) * SHARES), 1) for each in weights], dtype=np.int64)
 
     def _row_shares(self, sample_weight: Any, places: Integers, classes: Any) -> Integers | None:
-        """Shares of the rows by their own weights and those of their classes; ``places`` are their classes."""
+        """Return the relative weight of each row, times that of its class; ``places`` are class indices."""
         own, ours = self._shares(sample_weight, len(places)), self._class_shares(classes)
         if ours is None:
             return own
@@ -607,7 +605,7 @@ def _delta_caution(delta: Fraction) -> tuple[str, ...]:
 
 
 def _copy_function(function: FunctionType) -> FunctionType:
-    """The same function, to be named otherwise."""
+    """Return a copy of the function, which can be renamed."""
     made = FunctionType(
         function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
     )
@@ -617,7 +615,7 @@ def _copy_function(function: FunctionType) -> FunctionType:
 
 
 def _written(value: Any) -> str:
-    """A declaration as its owner would write it: bounds of a project file are fractions, ``100`` among them."""
+    """Return a declaration as source text, with each Fraction (bounds from a project file) as a plain number."""
     if isinstance(value, Fraction):
         return str(value)
     if type(value) is list:

@@ -1,8 +1,9 @@
 """Gradient perturbation: noisy gradient descent in which every number that depends on data is an integer.
 
-Each step releases Σ r_i ⊗ x_i + noise, where x_i is an integer row, r_i its integer residuals, shrunk until ‖r_i‖·‖x_i‖
-is at most a public number, and the noise discrete Gaussian. Logits and sums are exact (:func:`exact_product`); weights
-live on a public grid between steps. Later work on the noisy sums is post-processing, in ordinary floats.
+Each step releases Σ r_i ⊗ x_i + noise, where x_i is an integer row, r_i its integer residuals, clipped so that
+‖r_i‖·‖x_i‖ is at most a public number, and the noise discrete Gaussian. Logits and sums are exact
+(:func:`exact_product`); weights are rounded to a public grid before each step. Further computation on the noisy sums is
+post-processing, in ordinary floats.
 ``gradient.proof.md`` has the proof.
 """
 
@@ -24,23 +25,23 @@ from tacit.learn.losses import GRID, WHOLE, Loss, clip_residuals
 from tacit.learn.release import progress
 from tacit.noise import entropy
 
-#: Steps of the grid of weights per unit.
+#: Number of grid steps of a weight per unit.
 WEIGHTS: Final = 1 << 20
-#: No column of weights is longer than this; logits are then below 2⁴⁶ steps, and exact.
+#: Largest norm of a column of weights, with which logits are below 2⁴⁶ steps, and exact.
 LARGEST_WEIGHT: Final = 1 << 12
 #: Sampling rates are multiples of one over this, so that one comparison of a random word draws a member exactly.
 RATE_STEPS: Final = 1 << 32
 #: Momentum of the steps where the gradients are hardly noisy: a curvature of a hundredth of its bound converges.
 MOMENTUM: Final = 0.8
-#: Up to so many steps, their curvature says how noisy their average is; the halves of more are far enough apart.
+#: Largest number of steps with which the noise of their average is estimated from the curvature too.
 _FEW_STEPS: Final = 200
-#: The factor of slopes that noise explains.
+#: Least factor by which slopes are shrunk.
 _LEAST_KEPT: Final = 0.1
 
 
 @dataclass(frozen=True)
 class GradientTable:
-    """Input of a descent: finished integer rows, targets, and shares of those with weights."""
+    """Input of a descent: mapped integer rows, targets, and relative weights, if any."""
 
     rows: NDArray[np.float64]
     targets: Integers
@@ -57,22 +58,22 @@ class GradientTable:
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """A run of noisy gradient descent, its privacy already paid for.
+    """Noisy gradient descent with calibrated noise.
 
     The objective is the sum of the losses and ½·wᵀ·penalty·w. A step is (bound + penalty)⁻¹ times the noisy gradient,
     where ``bound`` is an upper bound of the second derivative of the losses; such steps never overshoot.
 
     Attributes:
-        loss: of the model.
-        outputs: how many columns the weights have.
-        clip: the norm of what a row may add, in steps of the loss times UNIT.
-        steps: how many noisy gradients are taken; a public number, never cut short by looking at the data.
-        rate: of the secret sample each step sees.
-        sigma2: of the noise, in integer steps.
-        bound: of the second derivative of the sum of the losses, one number for all directions.
-        penalty: a matrix, positive semidefinite.
-        momentum: between 0 and 1.
-        settled: the share of the steps after which weights are averaged.
+        loss: loss of the model.
+        outputs: number of columns of the weights.
+        clip: clipping bound on the norm of a row's contribution, in steps of the loss times UNIT.
+        steps: number of noisy gradients; a public number, which never depends on the data.
+        rate: rate of the secret Poisson sample of each step.
+        sigma2: variance of the noise, in squared integer steps.
+        bound: upper bound of the second derivative of the sum of the losses in any direction.
+        penalty: positive semidefinite matrix of the quadratic penalty.
+        momentum: momentum of the steps, between 0 and 1.
+        settled: share of the steps after which weights are averaged.
     """
 
     loss: Loss
@@ -87,13 +88,11 @@ class Descent:
     settled: float = 0.5
 
     def run(self, table: GradientTable, *, title: str = "fit") -> tuple[NDArray[np.float64], float]:
-        """The weights, one column per output: the average over the last steps, shrunk as far as it may be noise.
+        """Return the shrunk average of the last steps' weights, one column per output, and the factor of its slopes.
 
-        The second number is the factor by which slopes were shrunk.
-
-        How much of its length is noise follows from the curvature that the gradients met (:meth:`_noise_of_average`).
-        Two halves of the last steps tell it once more: half of the difference of their averages is noise too, and tells
-        enough of many steps. The larger of both counts.
+        The variance of its noise is the larger of two estimates: one from the curvature of the observed gradients
+        (:meth:`_noise_of_average`), for few steps, and one from the difference between the average of the first half of
+        these last steps and the average of all of them.
         """
         weights = np.zeros((table.shape[1], self.outputs))
         ahead, path, gradients, seen = weights, [], [], []
@@ -118,11 +117,11 @@ class Descent:
         return shrunk(middle, variance)
 
     def _noise_of_average(self, path: NDArray[np.float64], gradients: NDArray[np.float64], variance: float) -> float:
-        """Variance of a weight in the average of the last steps, for noise of ``variance`` in a gradient.
+        """Return the noise variance of a weight in the average of the last steps, given that of a gradient.
 
-        It depends on how much the losses bend: the slope of the gradients in the weights at which they were taken, by
-        least squares. The noise of a gradient moves later weights and so their mean, which looks like a slope too, and
-        the more so the less the losses bend. So the largest curvature is taken that explains no more than is seen.
+        It depends on the curvature of the losses: the slope of the gradients against the weights, by least squares. The
+        noise of a gradient moves later weights and so their mean, which biases this slope, the more so the smaller the
+        curvature. So the largest curvature is taken that is consistent with the observed covariance.
         """
         away = path - path.mean(axis=0)
         squares, seen = float((away**2).sum()), float((away * gradients).sum())
@@ -135,7 +134,7 @@ class Descent:
         return float((response[late:].mean(axis=0) ** 2).sum()) * variance
 
     def _responses(self, curvature: float) -> NDArray[np.float64]:
-        """What a unit of noise in one step (column) does to the weights before another step (row) and at the end."""
+        """Return the effect of unit noise in one step (column) on the weights before each step (row) and at the end."""
         held = float(np.trace(self.penalty)) / len(self.penalty)
         ahead = weights = np.zeros(self.steps)
         rows = [ahead]
@@ -146,7 +145,7 @@ class Descent:
         return np.array(rows)
 
     def raw_sum(self, table: GradientTable, weights: NDArray[np.float64]) -> Integers:
-        """The sum of clipped gradients of a sample before noise, exactly; a row moves it by at most clip·UNIT."""
+        """Return the exact sum of a sample's clipped gradients before noise; a row moves it by at most clip·UNIT."""
         chosen = np.flatnonzero(sample_rows(len(table), self.rate))
         total = np.zeros((table.rows.shape[1], self.outputs), dtype=np.int64)
         for block in _blocks(chosen):
@@ -159,14 +158,14 @@ class Descent:
 
 
 def shrunk(weights: NDArray[np.float64], variance: float) -> tuple[NDArray[np.float64], float]:
-    """Weights less what noise of ``variance`` in each adds to their length (James and Stein). Post-processing.
+    """Shrink weights by a James-Stein factor for noise of ``variance`` in each; return them and the slopes' factor.
 
-    Slopes that are no longer than noise alone keep a tenth: the model falls back to its constants, the base rate, and
-    still ranks by what little there may be. The second number is the factor of the slopes.
+    This is post-processing. Slopes that are no longer than noise alone keep a tenth: the model falls back to its
+    constants, the base rate, and still ranks by the remaining signal.
 
     Args:
-        weights: a row for each feature and a last one of constants.
-        variance: of the noise in each weight.
+        weights: one line per feature, and a last one of constants.
+        variance: variance of the noise in each weight.
     """
     slopes, constants = weights[:-1], weights[-1:]
     kept = max(1 - slopes.size * variance / max(float((slopes**2).sum()), 1e-300), _LEAST_KEPT)
@@ -174,29 +173,29 @@ def shrunk(weights: NDArray[np.float64], variance: float) -> tuple[NDArray[np.fl
 
 
 def lengths(rows: NDArray[np.float64]) -> Integers:
-    """Norms of rows of whole floats, rounded up, at least 1."""
+    """Return the norms of rows of integer-valued floats, rounded up, at least 1."""
     return cast("Integers", np.maximum(ceil_sqrt(square_norms(rows.astype(np.int64))), 1))
 
 
 def logits_of(rows: NDArray[np.float64], weights: NDArray[np.float64]) -> Integers:
-    """Exact logits of integer rows under weights on the grid, cut down to the grid of the losses."""
+    """Return the exact logits of integer rows under weights on the grid, rounded down to the grid of the losses."""
     exact = (rows @ weights).astype(np.int64)
     return exact // (UNIT * WEIGHTS // GRID)
 
 
 def to_grid(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Weights as whole numbers of steps."""
+    """Return the weights rounded to integer steps."""
     return cast("NDArray[np.float64]", np.rint(weights * WEIGHTS))
 
 
 def shorten(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Columns no longer than :data:`LARGEST_WEIGHT`."""
+    """Return the weights with each column clipped to a norm below :data:`LARGEST_WEIGHT`."""
     norms = np.linalg.norm(weights, axis=0)
     return cast("NDArray[np.float64]", weights / np.maximum(norms / (LARGEST_WEIGHT - 1), 1.0))
 
 
 def sample_rows(count: int, rate: Fraction) -> NDArray[np.bool_]:
-    """A Poisson sample: each row independently with probability exactly ``rate``, a multiple of 2⁻³²."""
+    """Draw a Poisson sample: a mask with each row independently in it with probability ``rate``, a multiple of 2⁻³²."""
     threshold = int(rate * RATE_STEPS)
     if threshold == RATE_STEPS:
         return np.ones(count, dtype=np.bool_)
@@ -205,7 +204,7 @@ def sample_rows(count: int, rate: Fraction) -> NDArray[np.bool_]:
 
 
 def rate_on_grid(rate: Fraction) -> Fraction:
-    """The largest rate that can be drawn exactly and is not above ``rate``, or the smallest that can be drawn."""
+    """Return ``rate`` rounded down to a multiple of 2⁻³², which can be sampled exactly; at least 2⁻³²."""
     return max(Fraction(math.floor(rate * RATE_STEPS), RATE_STEPS), Fraction(1, RATE_STEPS))
 
 

@@ -1,16 +1,16 @@
-"""Integer rows of exactly bounded norm from tables of floats, and their shares by weight.
+"""Integer rows of exactly bounded norm from tables of floats, and their relative weights.
 
-Everything a private fit does to raw data starts here. A value is clipped to its public bounds and rounded to a public
-grid, one by one; a row of such integers is then shrunk (or stretched) to a public norm by integer arithmetic. The
-integers of a row depend on that row and on public numbers alone, bit for bit, whatever the order of the table, the
-number of its rows, the memory layout or the number of threads. ``integer_rows.proof.md`` has the argument.
+Every private fit first maps its rows here. Each value is clipped to its public bounds and rounded to a public grid; a
+row of these integers is then scaled to a public norm by integer arithmetic. The integers of a row depend on that row
+and on public numbers alone, bit for bit, for any order of the table, number of rows, memory layout and number of
+threads. ``integer_rows.proof.md`` has the proof.
 
 *Values that are not numbers.* NaN and both infinities count as the midpoint of the bounds (0 where only a norm is
 declared). Finite values outside the bounds are clipped to them.
 
 *Weights.* A weight is clipped to 0 … ``max_weight`` and becomes a whole number of 1024ths of it; a class has a declared
-weight. Sums take a row's part times its share, rounded towards zero, so a weighted row adds a vector that is no longer
-than that of the row without a weight, whatever the weights of other rows are.
+weight. A row's contribution to a sum is multiplied by its share, rounded towards zero, so it is no longer than that of
+an unweighted row, for any weights of the remaining rows.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ from tacit.core.errors import InputError
 from tacit.core.numbers import Number, exact_positive, float_nearest
 from tacit.core.sensitivity import check_bounds
 
-#: Integers held in int64.
+#: Array of int64.
 Integers = NDArray[np.int64]
 
-#: Steps from the midpoint of a bound to either end.
+#: Number of integer steps from the midpoint of the bounds to either end.
 FINE: Final = 1 << 20
-#: The norm that a finished row has at most; weights meet rows in units of it.
+#: Largest norm of a mapped row, in integer steps; a norm of one in the model's units.
 UNIT: Final = 1 << 14
-#: More columns than this and a norm might not fit an int64.
+#: Largest number of columns with which a squared norm fits an int64.
 MOST_COLUMNS: Final = 1 << 20
-#: Bounds of at most this size, and at least its inverse apart, are ordinary floats with room to spare.
+#: Largest absolute bound; its inverse is the least width, so that floats neither overflow nor vanish.
 _LARGEST_BOUND: Final = 10**150
-#: Floats hold every integer up to here.
+#: Largest integer up to which floats represent all integers.
 _EXACT: Final = 1 << 53
-#: The largest sum over all rows that is not cut.
+#: Clipping bound of a sum over all rows.
 _LARGEST_TOTAL: Final = 1 << 62
 
 
 @dataclass(frozen=True)
 class Box:
-    """Domain of the features: between bounds, one pair for all columns or one pair each, or within a norm.
+    """Declared domain of the features: bounds, one pair for all columns or one pair each, or a largest norm.
 
     Args:
-        low, high: the bounds as exact numbers, one each or one for all columns.
-        ball: True where a norm was declared, so that rows are measured by it and not by the box around it.
+        low, high: bounds as exact numbers, one for all columns or one per column.
+        ball: True if a norm was declared: rows are then scaled by it instead of by a corner of the box.
     """
 
     low: tuple[Fraction, ...]
@@ -61,7 +61,7 @@ class Box:
 
     @classmethod
     def read(cls, bounds: object, data_norm: Number | None) -> Box:
-        """The box that the arguments of an estimator describe; exactly one of them must be given."""
+        """Return the box of an estimator's arguments; exactly one of the two must be given."""
         if (bounds is None) == (data_norm is None):
             raise InputError("bounds", "must be given, or data_norm instead; one of the two and not both")
         if data_norm is not None:
@@ -77,7 +77,7 @@ class Box:
             raise InputError("bounds", "must be of ordinary size, and so must the room between them; use other units")
 
     def check_columns(self, columns: int) -> None:
-        """Refuse a table that the bounds do not describe; the number of columns is public."""
+        """Refuse a table with a different number of columns than the bounds; the number of columns is public."""
         if len(self.low) not in (1, columns):
             raise InputError("bounds", f"describe {len(self.low)} columns, but the data has {columns}")
         if columns > MOST_COLUMNS:
@@ -85,36 +85,36 @@ class Box:
 
     @property
     def middle(self) -> NDArray[np.float64]:
-        """The midpoints, as floats: one for all columns, or one each."""
+        """Midpoints of the bounds, as floats: one for all columns, or one per column."""
         return np.array([float_nearest((a + b) / 2) for a, b in zip(self.low, self.high, strict=True)])
 
     @property
     def half_width(self) -> NDArray[np.float64]:
-        """Half the distance of the bounds, as floats; 1 where they coincide, since the column then says nothing."""
+        """Half the width of the bounds, as floats; 1 where they coincide, because the column is then constant."""
         return np.array([float_nearest((b - a) / 2) or 1.0 for a, b in zip(self.low, self.high, strict=True)])
 
     def to_steps(self, values: NDArray[np.float64]) -> Integers:
-        """Each value as a whole number of steps from its midpoint, between -FINE and FINE."""
+        """Return each clipped value as an integer number of steps from its midpoint, between -FINE and FINE."""
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             scaled = (values - self.middle) / self.half_width
-        # An overflow on the way is beyond the bounds like any large value; what was no number at all is the midpoint.
+        # A finite value whose scaling overflows is clipped like a large value; NaN and infinities become the midpoint.
         scaled = np.where(np.isfinite(values), np.clip(scaled, -1.0, 1.0), 0.0)
-        # Nothing is NaN here, but a NaN would become a huge integer, so this does not rest on an argument.
+        # No NaN should be left, but one would become a huge integer, so this is enforced.
         scaled[np.isnan(scaled)] = 0.0
         return cast("Integers", np.rint(scaled * FINE).astype(np.int64))
 
     def from_unit(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Numbers between -1 and 1 in the units of the data again."""
+        """Return numbers from [-1, 1] converted to the units of the data."""
         return self.middle + values * self.half_width
 
 
 def square_norms(rows: Integers) -> Integers:
-    """The square of each row's norm, exactly."""
+    """Return the exact square of each row's norm."""
     return cast("Integers", np.einsum("ij,ij->i", rows, rows))
 
 
 def ceil_sqrt(values: Integers) -> Integers:
-    """The smallest integer whose square is not below each value, exactly, for values from 0 to 2⁶²."""
+    """Return ⌈√value⌉ exactly, for values from 0 to 2⁶²."""
     root = np.sqrt(values.astype(np.float64)).astype(np.int64)
     # The float root is off by at most one either way; comparing squares of integers decides.
     root -= root * root >= values
@@ -124,31 +124,31 @@ def ceil_sqrt(values: Integers) -> Integers:
 
 
 def scale_rows(rows: Integers, norm: int, *, smallest: int = 0) -> Integers:
-    """Rows times ``norm`` over their own norm, or over ``smallest`` where that is larger, rounded towards zero.
+    """Return each row times norm/max(‖row‖, smallest), rounded towards zero.
 
-    Whatever the rows, no result has a norm above ``norm``: the divisor is at least the row's norm, and rounding
-    towards zero shortens. With ``smallest`` = 0 every row is stretched or shrunk to ``norm``; a row of zeros stays.
+    No result has a norm above ``norm``: the divisor is at least the row's norm, and rounding towards zero shortens.
+    With ``smallest`` = 0 every row is scaled to ``norm``; a row of zeros is unchanged.
     """
     divisor = np.maximum(ceil_sqrt(square_norms(rows)), max(smallest, 1))[:, None]
     return cast("Integers", np.sign(rows) * (np.abs(rows) * norm // divisor))
 
 
 def join_bias(rows: Integers, bias: int) -> Integers:
-    """The rows with one more column that is ``bias`` everywhere."""
+    """Return the rows with a constant column ``bias`` appended."""
     return np.hstack([rows, np.full((len(rows), 1), bias, dtype=np.int64)])
 
 
 def beside_bias(bias: int, norm: int = UNIT) -> int:
-    """The norm that is left for the features of a row of ``norm`` once the bias is taken."""
+    """Return ⌊√(norm² - bias²)⌋, the largest norm of features with which a row with bias is at most ``norm``."""
     return math.isqrt(norm * norm - bias * bias)
 
 
 def exact_product(left: NDArray[np.float64], right: NDArray[np.float64], largest: int) -> Integers:
-    """leftᵀ·right for matrices of whole floats, exactly; no sum of up to one row's products exceeds ``largest``.
+    """Return leftᵀ·right exactly, for integer-valued floats; each product in one row is at most ``largest``.
 
     Floats add integers without error below 2⁵³, in any order and on any number of threads, so the fast matrix product
-    is exact as long as the rows are taken in blocks that stay below; blocks are added as int64, and where so many rows
-    could exceed that, as Python's integers. A total beyond ±2⁶² is cut to it, which moves it no further for one row.
+    is exact for blocks of rows that stay below; blocks are added as int64 or, where they could overflow, as Python
+    integers. A total beyond ±2⁶² is clipped, which does not increase the sensitivity.
     """
     block = max(_EXACT // max(largest, 1), 1)
     total: NDArray[Any] = np.zeros((left.shape[1], right.shape[1]), dtype=np.int64)
@@ -172,19 +172,19 @@ def _pairs(bounds: object) -> list[tuple[Fraction, Fraction]]:
     return [check_bounds(cast("tuple[Number, Number]", tuple(pair))) for pair in listed]
 
 
-#: Steps of a whole row's weight.
+#: Number of integer steps of a full weight.
 SHARES: Final = 1 << 10
 
 
 def shared(parts: Integers, shares: Integers | None) -> Integers:
-    """Parts of rows times their shares, rounded towards zero; no row grows."""
+    """Return rows' contributions times their relative weights, rounded towards zero, so that none gets longer."""
     if shares is None:
         return parts
     return cast("Integers", np.sign(parts) * (np.abs(parts) * shares[:, None] // SHARES))
 
 
 def shared_squares(rows: Integers, shares: Integers | None) -> Integers:
-    """Rows times the roots of their shares, rounded towards zero: their products are shared by the weight."""
+    """Return rows times the square roots of their relative weights, rounded towards zero, for second moments."""
     if shares is None:
         return rows
     roots = _roots()[shares][:, None]
@@ -193,5 +193,5 @@ def shared_squares(rows: Integers, shares: Integers | None) -> Integers:
 
 @cache
 def _roots() -> Integers:
-    """⌊√(share)⌋ on the grid of shares, for every share: a public table."""
+    """Return the public table of √share for every relative weight, rounded down to steps of 1/SHARES."""
     return np.array([math.isqrt(share * SHARES) for share in range(SHARES + 1)], dtype=np.int64)

@@ -20,20 +20,20 @@ from tacit.learn.integer_rows import FINE, UNIT, Box, Integers, beside_bias, exa
 from tacit.learn.release import FitPrice, Phase, Spent, check_gaussian_privacy, progress, spend
 from tacit.noise.gaussian import DiscreteGaussian
 
-#: The constant beside a row: counts matter as much as sums.
+#: Constant appended to each row, in integer steps, so that counts are as precise as sums.
 _COUNT: Final = UNIT // 2
-#: Of the privacy, what the survey of mean and spread takes.
+#: Share of the privacy for the survey of mean and spread.
 _SURVEY: Final = Fraction(1, 10)
-#: And the rounds with candidates, of which there are so many per cluster.
+#: Share of the privacy for the rounds with candidates, their number, and candidates per cluster.
 _SEARCH: Final = Fraction(1, 3)
 _SEARCHING: Final = 2
 _CANDIDATES: Final = 4
 _MERGING: Final = 30
-#: Each centre has to stand out of its noise, and is compared with every row.
+#: Largest number of clusters: each centre has to exceed its noise, and is compared with every row.
 _MOST_CLUSTERS: Final = 1000
-#: Distances that are held at once.
+#: Largest number of distances in memory at once.
 _BLOCK: Final = 1 << 22
-#: Steps of the survey's square, beside sum and count.
+#: Largest squared length of a row in the survey, in integer steps.
 _SQUARE: Final = UNIT // 2
 
 
@@ -84,7 +84,7 @@ class KMeans(ClusterMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bo
     steps: int = 6
 
     def fit(self, X: Any, y: Any = None) -> KMeans:  # noqa: ARG002 - scikit-learn's signature
-        """Find the centres, once; another fit costs the guarantee again."""
+        """Find the centres; each call is charged the full cost."""
         values = self._read(X, reset=True)
         columns = values.shape[1]
         box, clusters, rounds, spent = self._plan(columns)
@@ -97,7 +97,7 @@ class KMeans(ClusterMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bo
                 centers = _merged(centers, counts, clusters)
         self._corner = _corner(box, columns)
         if not box.ball:
-            # Noise takes centres out of the box, where no row is.
+            # Noise may move centres out of the box of the declared bounds.
             end = beside_bias(_COUNT) // self._corner
             centers = np.clip(centers, -end, end)
         self._box, self._centers, self._hidden = box, centers, int((counts == 0).sum())
@@ -107,7 +107,7 @@ class KMeans(ClusterMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bo
         return self
 
     def _cautions(self) -> tuple[str, ...]:
-        """Caution about clusters whose noisy number of rows is not above its noise."""
+        """Return a caution if some cluster's noisy number of rows is within its noise."""
         if not self._hidden:
             return ()
         clusters = len(self._centers)
@@ -131,21 +131,21 @@ class KMeans(ClusterMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bo
         return box, clusters, rounds, spend(phases, epsilon=epsilon, delta=delta, relation=as_relation(self.relation))
 
     def fit_predict(self, X: Any, y: Any = None) -> NDArray[np.int64]:
-        """The clusters of the rows of ``X`` after a fit to them; as private as those rows are."""
+        """Fit, and return the cluster index of each row of ``X``; the returned indices are not private."""
         return self.fit(X, y).predict(X)
 
     def _rows(self, box: Box, values: Any) -> Any:
-        """Rows beside a constant; none within the bounds is cut."""
+        """Return rows in integer steps, scaled to leave room for the constant; no row within the bounds is clipped."""
         corner = FINE * _corner(box, values.shape[1])
         return scale_rows(box.to_steps(values), beside_bias(_COUNT), smallest=corner).astype(np.float64)
 
     def predict(self, X: Any) -> NDArray[np.int64]:
-        """The nearest centre of each row."""
+        """Return the index of the nearest centre of each row."""
         check_is_fitted(self, "cluster_centers_")
         return nearest(self._rows(self._box, self._read(X, reset=False)), self._centers)
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """Distances to all centres, of values measured from -1 to 1 between their bounds."""
+        """Return the distances of each row to all centres, for values scaled from their bounds to [-1, 1]."""
         check_is_fitted(self, "cluster_centers_")
         rows = self._rows(self._box, self._read(X, reset=False))
         apart = np.linalg.norm(rows[:, None, :] - self._centers[None], axis=2)
@@ -157,7 +157,7 @@ class KMeans(ClusterMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bo
 
 
 def nearest(rows: NDArray[np.float64], centers: NDArray[np.float64]) -> Integers:
-    """The nearest of centres that lie on the grid, by exact integers; the first of equally near ones."""
+    """Return the index of each row's nearest centre on the grid, by exact arithmetic; ties go to the first."""
     # Whole floats below 2¹⁵ each: squares and products stay far below 2⁵³, so this is exact.
     squares, found = (centers * centers).sum(axis=1), np.empty(len(rows), dtype=np.int64)
     for taken in _blocks(rows, centers):
@@ -166,7 +166,7 @@ def nearest(rows: NDArray[np.float64], centers: NDArray[np.float64]) -> Integers
 
 
 def _blocks(rows: NDArray[np.float64], centers: NDArray[np.float64]) -> Iterator[slice]:
-    """Rows in blocks, so that memory does not grow with rows times centres."""
+    """Return slices of rows, small enough that memory does not grow with rows times centres."""
     size = max(_BLOCK // len(centers), 1)
     return (slice(first, first + size) for first in range(0, len(rows), size))
 
@@ -176,9 +176,9 @@ def _corner(box: Box, columns: int) -> int:
 
 
 def raw_survey(rows: NDArray[np.float64]) -> Integers:
-    """Sums, squares and number of rows, exactly; a row adds at most UNIT in norm.
+    """Return exact sums of halved rows, of squared lengths and of the constant; a row adds at most UNIT in norm.
 
-    Halved rows have a norm below UNIT/2, their squares are measured by at most UNIT/2, the constant is UNIT/2.
+    Halved rows have a norm below UNIT/2, scaled squared lengths are at most UNIT/2, the constant is UNIT/2.
     """
     whole = rows.astype(np.int64)
     halves = np.sign(whole) * (np.abs(whole) // 2)
@@ -194,14 +194,14 @@ def _first_centers(rows: NDArray[np.float64], clusters: int, sigma2: Fraction) -
     mean = 2 * noisy[:-2] / count
     spread = max(float(noisy[-2]) / _SQUARE * UNIT**2 / count - float(mean @ mean), 0.0)
     width = rows.shape[1]
-    # Directions are random but say nothing about anyone.
+    # The directions are random and independent of the rows.
     drawn = DiscreteGaussian(Fraction(1 << 40)).sample_many(clusters * width).reshape(clusters, width)
     lengths = np.maximum(np.linalg.norm(drawn, axis=1, keepdims=True), 1.0)
     return _on_grid(mean + drawn / lengths * math.sqrt(spread))
 
 
 def raw_clusters(rows: NDArray[np.float64], centers: NDArray[np.float64]) -> Integers:
-    """Sums and numbers of rows of every cluster, exactly; a row adds at most UNIT in norm, to one line."""
+    """Return exact sums and numbers of rows, one line per cluster; a row adds at most UNIT in norm, to one line."""
     total = np.zeros((len(centers), rows.shape[1] + 1), dtype=np.int64)
     for taken in _blocks(rows, centers):
         members = (nearest(rows[taken], centers)[:, None] == np.arange(len(centers))).astype(np.float64)
@@ -212,11 +212,11 @@ def raw_clusters(rows: NDArray[np.float64], centers: NDArray[np.float64]) -> Int
 def _next_centers(
     rows: NDArray[np.float64], centers: NDArray[np.float64], sigma2: Fraction
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """One round: the new centres, and the noisy numbers of rows, those that are not above their noise as zero."""
+    """Return the centres after one noisy round, and noisy numbers of rows, zero where they are within the noise."""
     noisy = release.release_gaussian(raw_clusters(rows, centers), sigma2)
     sigma = math.sqrt(float_nearest(sigma2))
     counts = noisy[:, -1:] / _COUNT
-    # A cluster whose number is not above its noise stays where it is; others are believed as far as they have rows.
+    # A cluster whose number of rows is within the noise keeps its centre.
     least = 3 * sigma / _COUNT
     moved = noisy[:, :-1] / np.maximum(counts, max(least, 1.0))
     believed = counts > least
@@ -224,12 +224,12 @@ def _next_centers(
 
 
 def _merged(centers: NDArray[np.float64], counts: NDArray[np.float64], clusters: int) -> NDArray[np.float64]:
-    """Candidates clustered by their weights: post-processing of what was released.
+    """Cluster the candidates, weighted by their noisy numbers of rows: post-processing of released numbers.
 
-    The heaviest comes first, then always the one whose weight times squared distance from those chosen is largest;
-    weighted rounds of Lloyd's algorithm follow.
+    The first centre is the heaviest candidate, each next one the candidate whose weight times squared distance from
+    the chosen centres is largest; weighted rounds of Lloyd's algorithm follow.
     """
-    # Some weight for every candidate, so that there are always enough of them.
+    # Every candidate has a positive weight, so that there are always enough of them.
     weights = counts + 1e-6 * max(float(counts.max()), 1.0)
     chosen = centers[[int(weights.argmax())]]
     apart = ((centers - chosen[0]) ** 2).sum(axis=1)
@@ -244,6 +244,6 @@ def _merged(centers: NDArray[np.float64], counts: NDArray[np.float64], clusters:
 
 
 def _on_grid(centers: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Whole steps, no centre longer than a row can be."""
+    """Return centres rounded to integer steps, none longer than the longest possible row."""
     lengths = np.linalg.norm(centers, axis=1, keepdims=True)
     return cast("NDArray[np.float64]", np.rint(centers * np.minimum(1.0, UNIT / np.maximum(lengths, 1.0))))

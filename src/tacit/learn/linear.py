@@ -47,9 +47,9 @@ STEPS: Final = 40
 
 
 class LinearClassifier(ScoringClassifier, Weighted):
-    """A linear model of classes; :class:`~tacit.learn.linear.LogisticRegression` says what its arguments mean."""
+    """Base class of linear classifiers; :class:`~tacit.learn.linear.LogisticRegression` documents the arguments."""
 
-    #: The methods that this model can be trained by; the first is what "auto" means if there is a δ.
+    #: Training methods of this model; "auto" means the first one if there is a δ.
     _METHODS: ClassVar[tuple[str, ...]] = ("gradient", "output", "objective")
 
     data_norm: Number | None = None
@@ -67,10 +67,10 @@ class LinearClassifier(ScoringClassifier, Weighted):
     intercept_: NDArray[np.float64] = field(init=False)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearClassifier:
-        """Train on rows ``X`` with labels ``y``, once; another fit costs the guarantee again.
+        """Train on rows ``X`` with labels ``y``; each call is charged the full cost.
 
-        Rows whose label is none of the classes count for nothing, without a word. ``sample_weight`` counts up to
-        ``max_weight``.
+        Rows whose label is none of the classes are ignored silently. Values of ``sample_weight`` above ``max_weight``
+        count as ``max_weight``.
         """
         method = self._chosen_method()
         values = self._read(X, reset=True)
@@ -109,16 +109,16 @@ class LinearClassifier(ScoringClassifier, Weighted):
             raise InputError("n", "must be left out where rows or classes have weights: it counts each row as one")
 
     def _targets(self, places: Integers) -> Integers:
-        """Targets for the loss: classes as numbers, one column."""
+        """Return the targets of the loss in one column: class indices."""
         return places[:, None]
 
     @abstractmethod
     def _loss(self, classes: int) -> Loss:
-        """The loss that is minimised."""
+        """Return the loss of the gradient method."""
 
     def _chosen_method(self) -> str:
         if self.method == "auto":
-            # Without a δ only Laplace noise on the minimiser is left.
+            # Without a δ only output perturbation with Laplace noise is possible.
             return "output" if self.delta is None and "output" in self._METHODS else self._METHODS[0]
         if self.method not in self._METHODS:
             choices = ", ".join(repr(name) for name in ("auto", *self._METHODS))
@@ -127,10 +127,10 @@ class LinearClassifier(ScoringClassifier, Weighted):
 
     @abstractmethod
     def _smooth_loss(self, classes: int) -> SmoothLoss:
-        """The same loss for methods that look for its minimiser."""
+        """Return the loss for the methods that compute its minimiser (output and objective perturbation)."""
 
     def _plan(self, method: str, columns: int, classes: int, privacy: tuple[Fraction, Fraction | None]) -> TrainingPlan:
-        """Plan of the training, by the method chosen."""
+        """Return the plan of training by this method."""
         epsilon, delta = privacy
         relation = as_relation(self.relation)
         rows = None if self.n is None else check_count(self.n, "n")
@@ -159,13 +159,13 @@ class LinearClassifier(ScoringClassifier, Weighted):
         return plan_objective(columns, self._smooth_loss(classes), regularization=given, rows=rows, privacy=whole)
 
     def _rate(self) -> Fraction:
-        """The sampling rate, on the grid of rates that can be drawn exactly."""
+        """Return the Poisson sampling rate, rounded to the grid of rates that can be sampled exactly."""
         if self.batch_rate is None:
             return Fraction(1)
         return rate_on_grid(exact_probability(self.batch_rate, "batch_rate", one=True))
 
     def _learn(self, plan: TrainingPlan, data: Data) -> None:
-        """Train, and keep the model and its price."""
+        """Train by the plan; set the model's attributes and its guarantee."""
         self._model, self._box = plan.train(data), data.box
         if self._model.rows is None:
             slopes = self._model.slopes / np.broadcast_to(data.box.half_width, len(self._model.slopes))[:, None]
@@ -177,7 +177,7 @@ class LinearClassifier(ScoringClassifier, Weighted):
         self._keep(plan.price)
 
     def _cautions(self) -> tuple[str, ...]:
-        """Caution about slopes that are mostly noise."""
+        """Return a caution if the slopes are mostly noise."""
         return (NOISE_RULES,) if self._model.hidden else ()
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
@@ -292,7 +292,7 @@ class LinearSVC(LinearClassifier):
         return SmoothHinge(1 if classes == 2 else classes)
 
     def _targets(self, places: Integers) -> Integers:
-        """±1: one column for two classes, else one per class."""
+        """Return targets of ±1: one column for two classes, otherwise one per class."""
         count = len(self.classes_)
         if count == 2:
             return 2 * places[:, None] - 1

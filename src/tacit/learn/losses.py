@@ -1,12 +1,13 @@
 """Losses of linear models: their derivatives as integers for gradients, and as floats for a certified minimiser.
 
 A linear model scores a row by its logits, one per output; the gradient of the loss of a row is the outer product of the
-*residuals* (the derivatives of the loss in the logits) and the row. For gradients, logits arrive as exact integers, are
-cut to a grid of 2⁻¹⁰, and a public table turns them into integer residuals in units of 1/:data:`WHOLE`: what one row
-adds is decided by that row and public weights, and no float is computed from data.
+*residuals* (the derivatives of the loss in the logits) and the row. For gradients, logits are exact integers, rounded
+to a grid of 2⁻¹⁰, and a public table maps them to integer residuals in units of 1/:data:`WHOLE`: the contribution of a
+row depends on that row and public weights alone, and no float is computed from data.
 
-The floats of a smooth loss find a minimiser and certify it; how far they may be off is bounded in ``solver.proof.md``,
-so that rounding is part of the sensitivity. The constants are those of the mathematical functions.
+A smooth loss is computed in floats, to find a minimiser and to certify it; their error is bounded in
+``solver.proof.md``, so that rounding is part of the sensitivity. Lipschitz constants and curvatures are those of the
+mathematical functions.
 """
 
 from __future__ import annotations
@@ -23,37 +24,36 @@ from numpy.typing import NDArray
 from tacit.learn.integer_rows import Integers, ceil_sqrt, square_norms
 from tacit.mechanisms.gaussian_profile import check_exp
 
-#: Steps of the grid of logits per unit.
+#: Number of grid steps of a logit per unit.
 GRID: Final = 1 << 10
-#: A residual of one, in steps.
+#: Residual of one, in integer steps.
 WHOLE: Final = 1 << 13
-#: Logits beyond this are taken as this: the logistic residual has then long been 0 or 1 to all digits.
+#: Clipping bound of logits, in steps; there the logistic residual is 0 or 1 to all digits.
 _FARTHEST: Final = 20 * GRID
-#: Logarithms of means beyond ±5 times GRID are taken as that: means up to 148 times that of the table.
+#: Clipping bound of logarithms of means, ±5 in steps: means up to 148 times that of the table.
 _LARGEST_LOG: Final = 5 * GRID
-#: No residual of a mean is larger, in steps.
+#: Clipping bound of the residuals of a mean, in steps.
 _LARGEST_RESIDUAL: Final = 1 << 20
 #: Fixed point of the exponentials of a softmax.
 _EXPONENTIAL: Final = 1 << 30
 
 
 class Loss(ABC):
-    """A loss of a linear model, by its derivatives in the logits.
+    """Loss of a linear model, given by its integer derivatives in the logits.
 
     Attributes:
-        curvature: the largest second derivative in any direction of the logits.
+        curvature: largest second derivative in any direction of the logits.
     """
 
     curvature: float
 
     @abstractmethod
     def residuals(self, logits: Integers, targets: Integers) -> Integers:
-        """The residuals of every row, in steps of 1/WHOLE; shape (rows, outputs).
+        """Return the residuals of every row, in steps of 1/WHOLE; shape (rows, outputs).
 
         Args:
-            logits: in steps of 1/GRID, shape (rows, outputs).
-            targets: what the loss is taken against, one row each; a row that is to count for nothing is dealt with by
-                the caller.
+            logits: logits in steps of 1/GRID, shape (rows, outputs).
+            targets: integer targets, one line per row; the caller drops rows that must not count.
         """
 
 
@@ -63,7 +63,7 @@ class Logistic(Loss):
     curvature = 0.25
 
     def residuals(self, logits: Integers, targets: Integers) -> Integers:
-        """σ(z) - target."""
+        """Return σ(z) - target."""
         places = np.clip(logits, -_FARTHEST, _FARTHEST) + _FARTHEST
         return cast("Integers", _sigmoids()[places] - targets * WHOLE)
 
@@ -74,7 +74,7 @@ class Softmax(Loss):
     curvature = 0.5
 
     def residuals(self, logits: Integers, targets: Integers) -> Integers:
-        """softmax(z) - the unit vector of the class."""
+        """Return softmax(z) minus the unit vector of the class."""
         below = np.minimum(logits.max(axis=1, keepdims=True) - logits, _FARTHEST)
         weights = _exponentials()[below]
         total = weights.sum(axis=1, keepdims=True)
@@ -92,7 +92,7 @@ class HuberHinge(Loss):
     curvature = 1.0
 
     def residuals(self, logits: Integers, targets: Integers) -> Integers:
-        """-target · min(max(3/2 - m, 0), 1)."""
+        """Return -target · min(max(3/2 - m, 0), 1)."""
         margins = targets * logits
         slopes = np.clip((3 * GRID // 2 - margins) * (WHOLE // GRID), 0, WHOLE)
         return cast("Integers", -targets * slopes)
@@ -104,18 +104,18 @@ class Squared(Loss):
     curvature = 1.0
 
     def residuals(self, logits: Integers, targets: Integers) -> Integers:
-        """The logit minus the target."""
+        """Return the logit minus the target."""
         return cast("Integers", (np.clip(logits, -_FARTHEST, _FARTHEST) - targets) * (WHOLE // GRID))
 
 
 class PoissonDeviance(Loss):
     """e^z - target·z, for means e^z; targets in steps of 1/GRID of the mean of the table, one output."""
 
-    #: Of a table of mean one whose means differ by a factor of e; steps are bounded by clipping beyond.
+    #: Approximate: for rows with means up to about e times that of the table; clipping bounds longer steps.
     curvature = 3.0
 
     def residuals(self, logits: Integers, targets: Integers) -> Integers:
-        """The mean minus the target."""
+        """Return the mean e^z minus the target."""
         means = _means()[np.clip(logits, -_LARGEST_LOG, _LARGEST_LOG) + _LARGEST_LOG]
         return _cut(means - targets * (WHOLE // GRID))
 
@@ -125,7 +125,7 @@ def _cut(residuals: Integers) -> Integers:
 
 
 def clip_residuals(residuals: Integers, norms: Integers) -> Integers:
-    """Residuals of a norm of at most ``norms`` steps, one each: shorter ones as they are, longer ones shrunk to it."""
+    """Clip each row's residuals to a norm of at most its entry of ``norms``, in steps; shorter ones are unchanged."""
     # No residual of a loss is longer than 2²⁰, so that products with norms stay far below 2⁶³.
     allowed = np.minimum(norms, 1 << 30)[:, None]
     lengths = ceil_sqrt(square_norms(residuals))[:, None]
@@ -135,7 +135,7 @@ def clip_residuals(residuals: Integers, norms: Integers) -> Integers:
 
 @cache
 def _sigmoids() -> NDArray[np.int64]:
-    """σ on the grid, in steps of 1/WHOLE: a public table."""
+    """Return the public table of σ on the grid of logits, in steps of 1/WHOLE."""
     return np.array(
         [round(WHOLE / (1 + math.exp(-place / GRID))) for place in range(-_FARTHEST, _FARTHEST + 1)], dtype=np.int64
     )
@@ -143,7 +143,7 @@ def _sigmoids() -> NDArray[np.int64]:
 
 @cache
 def _means() -> NDArray[np.int64]:
-    """e^z on the grid, in steps of 1/WHOLE: a public table."""
+    """Return the public table of e^z on the grid of logits, in steps of 1/WHOLE."""
     return np.array(
         [round(WHOLE * math.exp(place / GRID)) for place in range(-_LARGEST_LOG, _LARGEST_LOG + 1)], dtype=np.int64
     )
@@ -151,7 +151,7 @@ def _means() -> NDArray[np.int64]:
 
 @cache
 def _exponentials() -> NDArray[np.int64]:
-    """e^-x on the grid, never 0, so that no total vanishes."""
+    """Return the public table of e^-x on the grid, in steps of 2⁻³⁰, never 0, so that no total vanishes."""
     return np.array(
         [max(round(_EXPONENTIAL * math.exp(-place / GRID)), 1) for place in range(_FARTHEST + 1)], dtype=np.int64
     )
@@ -161,15 +161,15 @@ Floats = NDArray[np.float64]
 
 
 class SmoothLoss(ABC):
-    """A convex loss of the logits of one row.
+    """Convex loss of the logits of one row, in floats.
 
     Attributes:
-        outputs: how many logits.
-        lipschitz_squared: the square of the largest norm of its gradient in the logits.
-        curvature: the largest second derivative in any direction.
+        outputs: number of logits.
+        lipschitz_squared: square of the largest norm of its gradient in the logits.
+        curvature: largest second derivative in any direction.
     """
 
-    #: Whether adding one number to all logits of a row changes nothing.
+    #: Whether adding one number to all logits of a row leaves the loss unchanged.
     shift_invariant = False
 
     def __init__(self, outputs: int) -> None:
@@ -179,20 +179,20 @@ class SmoothLoss(ABC):
     @property
     @abstractmethod
     def lipschitz_squared(self) -> Fraction:
-        """The square of the largest norm of its gradient."""
+        """Square of the largest norm of the gradient in the logits."""
 
     @property
     @abstractmethod
     def curvature(self) -> Fraction:
-        """The largest second derivative."""
+        """Largest second derivative in any direction of the logits."""
 
     @abstractmethod
     def residuals(self, logits: Floats, targets: Integers) -> Floats:
-        """The gradient in the logits, row by row, each entry right to 2⁻⁴⁰."""
+        """Return the gradient in the logits, row by row, each entry with an error of at most 2⁻⁴⁰."""
 
     @abstractmethod
     def curve(self, logits: Floats, targets: Integers, along: Floats) -> Floats:
-        """The second derivative in the logits, times ``along``; needs no accuracy."""
+        """Return the second derivative in the logits times ``along``; its accuracy does not affect privacy."""
 
 
 class SmoothLogistic(SmoothLoss):
@@ -209,11 +209,11 @@ class SmoothLogistic(SmoothLoss):
         return Fraction(1, 4)
 
     def residuals(self, logits: Floats, targets: Integers) -> Floats:
-        """σ(z) - target, computed from e^-|z| so that nothing overflows."""
+        """Return σ(z) - target, computed from e^-|z| so that nothing overflows."""
         return _sigmoid(logits) - targets
 
     def curve(self, logits: Floats, targets: Integers, along: Floats) -> Floats:  # noqa: ARG002 - not of the targets
-        """σ(z)σ(-z) times ``along``."""
+        """Return σ(z)σ(-z) times ``along``."""
         return _sigmoid(logits) * _sigmoid(-logits) * along
 
 
@@ -233,13 +233,13 @@ class SmoothSoftmax(SmoothLoss):
         return Fraction(1, 2)
 
     def residuals(self, logits: Floats, targets: Integers) -> Floats:
-        """softmax(z) - the unit vector of the class."""
+        """Return softmax(z) minus the unit vector of the class."""
         result = _softmax(logits)
         result[np.arange(len(result)), targets[:, 0]] -= 1.0
         return result
 
     def curve(self, logits: Floats, targets: Integers, along: Floats) -> Floats:  # noqa: ARG002 - not of the targets
-        """p·(v - p·v)."""
+        """Return p·(v - ⟨p, v⟩), for p = softmax(z) and v = ``along``."""
         p = _softmax(logits)
         return cast("Floats", p * (along - (p * along).sum(axis=1, keepdims=True)))
 
@@ -249,20 +249,20 @@ class SmoothHinge(SmoothLoss):
 
     @property
     def lipschitz_squared(self) -> Fraction:
-        """At most 1 for each output."""
+        """One per output: each slope is at most 1 in absolute value."""
         return Fraction(self.outputs)
 
     @property
     def curvature(self) -> Fraction:
-        """From slope -1 to slope 0 over a width of one."""
+        """1: the slope rises from -1 to 0 over a width of one."""
         return Fraction(1)
 
     def residuals(self, logits: Floats, targets: Integers) -> Floats:
-        """-target · min(max(3/2 - target·z, 0), 1)."""
+        """Return -target · min(max(3/2 - target·z, 0), 1)."""
         return cast("Floats", -targets * np.clip(1.5 - targets * logits, 0.0, 1.0))
 
     def curve(self, logits: Floats, targets: Integers, along: Floats) -> Floats:
-        """``along`` where the corner is."""
+        """Return ``along`` where the margin lies in the rounded corner, between ½ and 3/2, and 0 elsewhere."""
         margins = targets * logits
         return cast("Floats", np.where((margins > 0.5) & (margins < 1.5), along, 0.0))
 

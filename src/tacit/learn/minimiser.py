@@ -1,19 +1,19 @@
 """Certified minimiser of a regularised loss, released with noise: output and objective perturbation.
 
 F(w) = Σ ℓ(x_i·w, y_i) + ½Λ‖w‖² + b·w + ¼K·(‖w‖ - R)₊⁴ is Λ-strongly convex, so a point where its gradient has norm γ is
-within γ/Λ of the minimiser. The last term is public: it leaves a ball alone in which all ordinary minimisers lie, and
-keeps every other one where arithmetic is exact, so that a minimiser is never too long to be found. The gradient is
-evaluated at weights on a fine grid with an error that is proven for any number of rows that fits a machine
-(``solver.proof.md``). Nothing here raises an error on account of the rows.
+within γ/Λ of the minimiser. The last term is public: it is zero in a ball that contains all ordinary minimisers, and
+keeps any other minimiser short enough for exact arithmetic. The gradient is evaluated at weights on a fine grid with an
+error that is proven for any number of rows that fits a machine (``solver.proof.md``). No error is raised because of the
+rows.
 
 *Output perturbation* (b = 0). Adding a row changes the gradient of F by at most L in norm, so the true minimiser moves
-by at most L/Λ. The point found is within GAP/Λ of it on either table. In steps of size s both are rounded, which adds
-√D: the released integers move by at most (L + 2·GAP)/(Λ·s) + √D. See ``output_perturbation.proof.md``.
+by at most L/Λ. The computed point is within GAP/Λ of it on either table. Rounding both to steps of size s adds √D: the
+integers before noise move by at most (L + 2·GAP)/(Λ·s) + √D. See ``output_perturbation.proof.md``.
 
-*Objective perturbation* (b normal, one output). The loss of privacy has three parts: the linear term hides a row's
-gradient, the change of volume costs ln(1 + β/Λ), and a last, small noise on the weights hides how the solver stopped
-and how b was rounded, so that neither a tolerance nor a grid can void the guarantee.
-``objective_perturbation.proof.md`` derives all of it.
+*Objective perturbation* (b normal, one output). The privacy loss has three parts: the linear term hides a row's
+gradient, the Jacobian (change of volume) costs ln(1 + β/Λ), and a last, small noise on the weights hides the solver's
+tolerance and the rounding of b, so that neither can void the guarantee. The proof is in
+``objective_perturbation.proof.md``.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ from tacit.mechanisms.gaussian import Gaussian
 
 Floats = NDArray[np.float64]
 
-#: The gradient at a point that is returned has at most this norm.
+#: Largest norm of the gradient at a returned point.
 GAP: Final = Fraction(1, 1 << 12)
-#: Target for the norm of the computed gradient; the rest of the gap is for the error of computing it.
+#: Target for the norm of the computed gradient; the rest of GAP is for its numerical error.
 _WANTED: Final = 2.0**-13
-#: Beyond this number of outputs, which is public, the error bound would not hold.
+#: Largest number of outputs (a public number) for which the error bound holds.
 MOST_OUTPUTS: Final = 1 << 8
-#: R: weights of up to this norm are free of the penalty.
+#: R: norm of weights up to which the last term of F is zero.
 RADIUS: Final = LARGEST_WEIGHT // 2
-#: K: no sum of 2³⁰ slopes and no tilt of 2³³ pulls a minimiser as far as LARGEST_WEIGHT against K·(‖w‖ - R)³.
+#: K: with it, no sum of 2³⁰ slopes and no tilt of 2³³ makes a minimiser as long as LARGEST_WEIGHT.
 STIFFNESS: Final = 4
-#: Largest tilt for which this holds.
+#: Largest norm of the tilt b for which this holds.
 LARGEST_TILT: Final = 1 << 33
-#: Half of the binary digits of weights; the other half is carried separately, so that sums are exact.
+#: Weights are split into two halves of 20 binary digits each, so that sums of products are exact.
 _HALF: Final = float(1 << 20)
-#: Half of the binary digits of residuals, likewise.
+#: Residuals are split into two halves of 25 binary digits each.
 _HALF_RESIDUAL: Final = float(1 << 25)
-#: So many rows have sums of halves that fit an int64.
+#: Largest number of rows whose sums of halves fit an int64.
 _CHUNK: Final = 1 << 23
 _ROUNDS: Final = 500
 _CONJUGATE: Final = 2000
@@ -70,10 +70,10 @@ class Problem:
     """A regularised loss over a table.
 
     Attributes:
-        loss: of one row.
-        table: integer rows of norm at most UNIT, targets, and which rows count.
-        regularization: Λ, for the whole sum and not for its mean.
-        tilt: b, a linear term, one column per output; zero for none.
+        loss: loss of one row.
+        table: integer rows of norm at most UNIT, and targets.
+        regularization: Λ, relative to the sum of the losses, not to their mean.
+        tilt: b, the linear term, one column per output; zeros for none.
     """
 
     loss: SmoothLoss
@@ -82,13 +82,12 @@ class Problem:
     tilt: Floats
 
     def minimise(self) -> Floats:
-        """A point at which the gradient has norm at most :data:`GAP`.
+        """Return a point at which the gradient has norm at most :data:`GAP`.
 
-        Newton's method on the gradient, each step by conjugate gradients, shortened until the gradient gets smaller.
-        Where no length of a step makes it smaller, F is followed along the step, or along the gradient, as far as it
-        falls; that converges for every strongly convex F with Lipschitz gradients. Should it be cut off before, the
-        best point found is the answer, as near to the minimiser as its gradient is short: an error would be an exact
-        fact about the rows.
+        This is Newton's method, each step solved by conjugate gradients and halved until the gradient's norm falls.
+        If no step length lowers it, F is minimised along the step, or along the gradient; that converges for every
+        strongly convex F with Lipschitz gradients. If the rounds run out, the best point so far is returned, within
+        ‖∇F‖/Λ of the minimiser: an error would reveal an exact fact about the rows.
         """
         if self.loss.outputs > MOST_OUTPUTS:
             raise InputError("method", f"must be 'gradient' for more than {MOST_OUTPUTS} classes")
@@ -113,7 +112,7 @@ class Problem:
         return best.weights
 
     def _shortened(self, search: _Search, here: _Point, step: Floats) -> _Point | None:
-        """The first of ever shorter steps that makes the gradient smaller; None if none does."""
+        """Halve the step until the gradient gets smaller; return that point, or None."""
         share = 1.0
         while share > 1e-9:
             tried = search.at(here.weights - share * step)
@@ -123,12 +122,12 @@ class Problem:
         return None
 
     def _gradient(self, rows: Floats, targets: NDArray[np.int64], weights: Floats) -> tuple[Floats, Floats]:
-        """∇F at weights on the fine grid, and the logits there."""
+        """Return ∇F and the logits at weights on the fine grid."""
         upper = np.floor(weights * _HALF)
         lower = (weights * _HALF - upper) * _HALF
         high, low = rows @ upper, rows @ lower
         if self.loss.shift_invariant:
-            # Differences of logits are differences of whole numbers, so that large logits lose no digits.
+            # Differences of logits are computed as differences of integers, so that large logits lose no digits.
             place = (high + low / _HALF).argmax(axis=1)[:, None] if len(rows) else np.zeros((0, 1), dtype=np.intp)
             high -= np.take_along_axis(high, place, axis=1)
             low -= np.take_along_axis(low, place, axis=1)
@@ -155,7 +154,7 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class _Point:
-    """Weights, the gradient there, its norm, and the logits."""
+    """Weights, with the gradient, the logits and the gradient's norm at these weights."""
 
     weights: Floats
     gradient: Floats
@@ -165,27 +164,27 @@ class _Point:
 
 @dataclass(frozen=True)
 class _Search:
-    """The rows of a problem that count, and how to look at points."""
+    """Evaluation of a problem's gradient at points, and line search."""
 
     problem: Problem
     rows: Floats
     targets: NDArray[np.int64]
 
     def at(self, weights: Floats) -> _Point | None:
-        """Evaluate the objective at weights put on the grid; None where arithmetic would not be exact."""
+        """Evaluate the gradient at weights rounded to the grid; None where arithmetic would not be exact."""
         tried = on_fine_grid(weights)
-        # A comparison that NaN fails as well.
+        # The comparison is also false for NaN.
         return self.look(tried) if float(np.linalg.norm(tried)) < LARGEST_WEIGHT else None
 
     def look(self, weights: Floats) -> _Point:
-        """Evaluate the objective at weights that are on the grid and not too long."""
+        """Evaluate the gradient at weights that are on the grid and not too long."""
         gradient, logits = self.problem._gradient(self.rows, self.targets, weights)
         return _Point(weights, gradient, logits, float(np.linalg.norm(gradient)))
 
     def along(self, here: _Point, step: Floats) -> _Point | None:
-        """As far from a point against ``step`` as F falls; None if it does not fall that way.
+        """Minimise F along -``step`` from a point; return None if F does not fall in this direction.
 
-        F is convex, so its slope along a line grows: where it changes sign is found by halving.
+        F is convex, so its slope along the line is increasing: bisection finds where it changes sign.
         """
         near, far, best = 0.0, 1.0, None
         for _ in range(_BISECTIONS):
@@ -204,7 +203,7 @@ class _Search:
 
 
 def _sum(rows: Floats, units: Floats) -> Floats:
-    """Σ row·units, with units in steps of 2⁻⁵⁰; exact for each chunk of rows and for each half."""
+    """Return Σ row·units, with units in steps of 2⁻⁵⁰; exact for each chunk of rows and for each half."""
     high = np.floor(units / _HALF_RESIDUAL)
     low = units - high * _HALF_RESIDUAL
     largest, total = UNIT << 25, np.zeros((rows.shape[1], units.shape[1]))
@@ -216,23 +215,23 @@ def _sum(rows: Floats, units: Floats) -> Floats:
 
 
 def _pull(weights: Floats) -> Floats:
-    """The gradient of ¼K·(‖w‖ - R)₊⁴: K·(‖w‖ - R)³·w/‖w‖ outside of the ball, and zero inside."""
+    """Return the gradient of ¼K·(‖w‖ - R)₊⁴: K·(‖w‖ - R)³·w/‖w‖ outside of the ball, zero inside."""
     steps = [int(each) for each in (weights * (_HALF * _HALF)).ravel()]
     square, radius = sum(each * each for each in steps), RADIUS << 40
     if square <= radius * radius:
         return np.zeros_like(weights)
-    # Twenty digits more than the grid has, because a difference of norms is multiplied with large numbers.
+    # Twenty binary digits more than the grid has, because a difference of norms is multiplied by large numbers.
     size = Fraction(math.isqrt(square << 40), 1 << 60)
     return float_nearest(STIFFNESS * (size - RADIUS) ** 3 / size) * weights
 
 
 def on_fine_grid(weights: Floats) -> Floats:
-    """Weights rounded to multiples of 2⁻⁴⁰."""
+    """Return weights rounded to multiples of 2⁻⁴⁰."""
     return np.rint(weights * (_HALF * _HALF)) / (_HALF * _HALF)
 
 
 def _conjugate_gradients(times: Callable[[Floats], Floats], right: Floats, *, tolerance: float) -> Floats:
-    """An approximate solution of ``times(x) = right``, for a positive definite ``times``."""
+    """Solve ``times(x) = right`` approximately by conjugate gradients, for a positive definite ``times``."""
     solution, rest = np.zeros_like(right), right.copy()
     along, square = rest.copy(), float((rest * rest).sum())
     goal = square * tolerance**2
@@ -248,22 +247,22 @@ def _conjugate_gradients(times: Callable[[Floats], Floats], right: Floats, *, to
     return solution
 
 
-#: Steps that the minimiser moves by at most, before rounding.
+#: Sensitivity of the minimiser before rounding, in steps.
 RESOLUTION: Final = 1 << 24
 
 
 def moved_steps(dimension: int) -> int:
-    """Bound on the steps by which one row more or less moves the rounded minimiser of ``dimension`` weights."""
+    """Return the L2 sensitivity, in steps, of the rounded minimiser of ``dimension`` weights under add-remove."""
     return RESOLUTION + math.isqrt(dimension - 1) + 1
 
 
 @dataclass(frozen=True)
 class OutputRelease:
-    """The minimiser on a grid whose step fits how far it can move.
+    """Release of the minimiser by output perturbation, on a grid proportional to its sensitivity.
 
     Attributes:
-        loss: of one row.
-        regularization: Λ, of the whole sum.
+        loss: loss of one row.
+        regularization: Λ, relative to the sum of the losses.
     """
 
     loss: SmoothLoss
@@ -271,50 +270,50 @@ class OutputRelease:
 
     @property
     def l2_sensitivity(self) -> Fraction:
-        """(L + 2·GAP)/Λ, rounded up: how far the point found moves when a row comes or goes."""
+        """(L + 2·GAP)/Λ, rounded up: L2 sensitivity of the computed minimiser under add-remove."""
         return round_up((sqrt_bounds(self.loss.lipschitz_squared)[1] + 2 * GAP) / self.regularization)
 
     @property
     def step(self) -> Fraction:
-        """The grid: :data:`RESOLUTION` steps in the sensitivity."""
+        """Step of the grid: the sensitivity over :data:`RESOLUTION`."""
         return self.l2_sensitivity / RESOLUTION
 
     def raw_steps(self, problem: Problem) -> Integers:
-        """The minimiser in whole steps."""
+        """Return the minimiser in integer steps, before noise."""
         found = problem.minimise()
         # One exact division per weight; rounding a quotient of floats could be off by a step at ties.
         units = [round(Fraction(float(value)) / self.step) for value in found.ravel()]
         return np.array(units, dtype=np.int64).reshape(found.shape)
 
     def release_laplace(self, problem: Problem, scale: Fraction) -> NDArray[np.float64]:
-        """Weights with discrete Laplace noise of ``scale``, in steps."""
+        """Return the weights plus discrete Laplace noise of ``scale`` steps."""
         return release.release_laplace(self.raw_steps(problem), scale) * float_nearest(self.step)
 
 
 def laplace_sensitivity(dimension: int, relation: Relation) -> int:
-    """In the l1 norm: at most √D times the l2 norm, in whole steps."""
+    """Return the L1 sensitivity of the rounded minimiser, in steps: √D times its L2 sensitivity, rounded up."""
     one = math.isqrt(dimension * moved_steps(dimension) ** 2 - 1) + 1
     return one if relation is ADD_REMOVE else 2 * one
 
 
-#: Of ε, what the last noise takes; and of δ.
+#: Shares of ε and of δ for the last noise.
 _LAST_EPSILON: Final = Fraction(1, 20)
 _LAST_DELTA: Final = Fraction(1, 10)
-#: b has this many steps in its standard deviation, about.
+#: Approximate number of grid steps in the standard deviation of b.
 _STEPS: Final = 1 << 30
 
 
 def objective_gives_at_most(
     epsilon: Fraction, delta: Fraction, *, sigma: Fraction, volume: Fraction, dimension: int
 ) -> bool:
-    """Whether the minimiser for b of standard deviation ``sigma`` (in units of L) is proven (ε, δ)-DP.
+    """Return whether the minimiser for b of standard deviation ``sigma`` (in units of L) is proven (ε, δ)-DP.
 
     Args:
-        epsilon: of the claim.
-        delta: of the claim.
+        epsilon: ε of the claim.
+        delta: δ of the claim.
         sigma: σ/L.
         volume: β/Λ.
-        dimension: how many coordinates b has.
+        dimension: number of coordinates of b.
     """
     mu = 1 / sigma
     steps2 = Fraction(_STEPS**2, 4)
@@ -333,13 +332,13 @@ def objective_gives_at_most(
 
 @dataclass(frozen=True)
 class ObjectiveRelease:
-    """One release by objective perturbation, set up for (ε, δ).
+    """Release of the minimiser by objective perturbation, calibrated to (ε, δ).
 
     Attributes:
-        loss: of one row, with one output.
-        regularization: Λ, of the whole sum.
-        epsilon, delta: of the whole release.
-        dimension: how many weights.
+        loss: loss of one row, with one output.
+        regularization: Λ, relative to the sum of the losses.
+        epsilon, delta: guarantee of the whole release.
+        dimension: number of weights.
     """
 
     loss: SmoothLoss
@@ -357,13 +356,13 @@ class ObjectiveRelease:
 
     @property
     def sigma(self) -> Fraction:
-        """The standard deviation of b; L is 1 for a loss of one output."""
+        """Standard deviation of b; L is 1 for a loss of one output."""
         volume = self.loss.curvature / self.regularization
         return _sigma(self.epsilon * (1 - _LAST_EPSILON), self.delta * (1 - _LAST_DELTA), volume, self.dimension)
 
     @property
     def step(self) -> Fraction:
-        """The grid of b, a power of two: between 2²⁹ and 2³⁰ of them in σ."""
+        """Grid step of b, a power of two: σ is between 2²⁹ and 2³⁰ steps."""
         return Fraction(2) ** (math.floor(math.log2(self.sigma)) - 29)
 
     @property
@@ -380,7 +379,7 @@ class ObjectiveRelease:
 
     @property
     def event(self) -> ComposedEvent:
-        """The perturbed minimiser, and the last noise."""
+        """Composition of the perturbed minimiser and the last noise."""
         first = ApproxEvent(
             self.epsilon * (1 - _LAST_EPSILON), self.delta * (1 - _LAST_DELTA), "objective_perturbation"
         )
@@ -393,7 +392,7 @@ class ObjectiveRelease:
         return event
 
     def release(self, table: GradientTable) -> NDArray[np.float64]:
-        """The weights, one column."""
+        """Draw b, minimise, and return the noisy weights in one column."""
         steps2 = Fraction(math.ceil((self.sigma / self.step) ** 2))
         drawn = release.release_gaussian(np.zeros((self.dimension, 1), dtype=np.int64), steps2)
         # A power of two times a whole float: exact.

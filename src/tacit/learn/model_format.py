@@ -1,7 +1,7 @@
-"""Models as text: parameters and everything learned, in JSON, exact to the last bit; read back without running code.
+"""Models as JSON text: parameters and learned attributes, exact to the last bit; read without executing code.
 
-Only the names below are read: estimators of this package and the plain data classes that they hold. A text that names
-anything else is refused.
+Only the classes below are read: estimators of this package and the data classes of their attributes. A text that names
+any other class is refused.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _estimators() -> dict[str, type[PrivateEstimator]]:
 
 
 class _Models:
-    """Names of the estimators that can be written and read."""
+    """Collection of the names of the estimators that can be written and read."""
 
     def __contains__(self, name: object) -> bool:
         return name in _estimators()
@@ -65,10 +65,10 @@ class _Models:
         return iter(sorted(_estimators()))
 
     def made(self, name: str, params: dict[str, Any]) -> PrivateEstimator:
-        """An estimator that is not fitted.
+        """Return an unfitted estimator.
 
         Raises:
-            InputError: there is none of that name, or it has no such parameter.
+            InputError: unknown name of an estimator, or unknown parameter.
         """
         kind = _estimators().get(name)
         if kind is None:
@@ -84,14 +84,14 @@ MODELS: Final = _Models()
 
 
 def parameters_to_json(model: PrivateEstimator) -> dict[str, Any]:
-    """Parameters that are not the defaults, as JSON can say them; :func:`parameters_from_json` reads them."""
+    """Return the parameters that differ from the defaults, as JSON values; :func:`parameters_from_json` reads them."""
     usual = {name: part.default for name, part in inspect.signature(type(model).__init__).parameters.items()}
     stated = model.get_params(deep=False)
     return {name: _to_json(value) for name, value in stated.items() if not _is(value, usual.get(name))}
 
 
 def parameters_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters as an estimator takes them."""
+    """Return the arguments of an estimator's constructor, from JSON values."""
     return {name: _from_json(value) for name, value in data.items()}
 
 
@@ -129,7 +129,7 @@ def _from_json(value: Any) -> Any:
 
 
 def load_model(path: str | Path) -> Any:
-    """A model that was saved: by ``Fitted.save``, or downloaded from a server.
+    """Read a model from a file that ``Fitted.save`` wrote, or that was downloaded from a server.
 
     Raises:
         InputError: the file holds no model.
@@ -138,17 +138,17 @@ def load_model(path: str | Path) -> Any:
 
 
 def model_to_text(model: PrivateEstimator) -> str:
-    """A fitted model as text; :func:`model_from_text` reads it."""
+    """Return a fitted model as JSON text; :func:`model_from_text` reads it."""
     held = {name: _plain(value) for name, value in sorted(vars(model).items())}
     data = {"tacit model": _VERSION, "estimator": type(model).__name__, "held": held}
     return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def model_from_text(text: str) -> Any:
-    """The model that a text holds.
+    """Return the model of a text from :func:`model_to_text`.
 
     Raises:
-        InputError: the text is no model, or one of another version.
+        InputError: the text is no model, or of an unknown version.
     """
     try:
         data = json.loads(text)
@@ -169,7 +169,7 @@ def model_from_text(text: str) -> Any:
 
 
 def _is_attribute(name: str, kind: type[PrivateEstimator]) -> bool:
-    """Whether a fit may have set it: learned, or for its own use; never in place of a method."""
+    """Return whether a fit may set an attribute of this name: learned or private, and no attribute of the class."""
     own = name.startswith("_") != name.endswith("_") and not name.startswith("__")
     return own and not hasattr(kind, name)
 
@@ -216,7 +216,7 @@ def _read(data: Any) -> Any:
     if "float" in data:
         return float.fromhex(data["float"])
     if "fraction" in data:
-        # Of two whole numbers only: a decimal power may have more digits than memory.
+        # Only a quotient of two integers is read: a decimal with an exponent may need more digits than memory has.
         numerator, _, denominator = data["fraction"].partition("/")
         return Fraction(int(numerator), int(denominator or 1))
     if "array" in data:

@@ -1,12 +1,12 @@
-"""Noisy first and second moments of a table, and sums that grow call by call.
+"""Noisy first and second moments of a table, and sums updated by ``partial_fit``.
 
-A row a of integers with ‖a‖ <= UNIT adds the products a_i·a_j, i <= j, to the upper triangle of a matrix. Counted once
-each they have a norm of at most ‖a‖² <= UNIT², so all second moments, with a constant column also all means and the
-number of rows, cost no more than one number would.
+A row a of integers with ‖a‖ <= UNIT adds the products a_i·a_j, i <= j, to the upper triangle of a matrix. These
+products have a joint norm of at most ‖a‖² <= UNIT², so releasing all second moments (and, with a constant column, all
+means and the number of rows) costs no more than releasing one number.
 
-In ``partial_fit`` each call releases the sums of its own rows with the whole (ε, δ) of the estimator, and noisy sums
-add up. A person whose rows are in one call is protected by the guarantee of that call, whatever others do; one with a
-row in each call by the composition of all of them, which is what a model states. ``moments.proof.md`` has the argument.
+In ``partial_fit`` each call releases the sums of its rows with the full (ε, δ) of the estimator, and noisy sums are
+added. A person whose rows are in one call has the guarantee of that call; a person with a row in each call has the
+composition of all of them, which is what a model states. ``moments.proof.md`` has the proof.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from tacit.learn.release import FitPrice, Phase, Spent
 
 @dataclass(frozen=True)
 class SecondMoments:
-    """The release of Σ aaᵀ for rows of ``width`` integers, or of its diagonal and last column.
+    """Release of Σ aaᵀ for rows a of ``width`` integers, or of its diagonal and last column.
 
     Attributes:
-        width: of a row.
+        width: number of integers of a row.
         diagonal: whether only squares, and products with the last column, are released.
-        name: for the report.
+        name: name of the release in reports.
     """
 
     width: int
@@ -45,18 +45,18 @@ class SecondMoments:
     name: str = "second moments"
 
     def phase(self, share: Fraction = Fraction(1)) -> Phase:
-        """Cost of the second moments."""
+        """Return the plan of the release of the second moments."""
         return Phase(self.name, UNIT**4, len(self._places[0]), share)
 
     def release(self, rows: NDArray[np.float64], sigma2: Fraction) -> NDArray[np.float64]:
-        """The noisy matrix, symmetric, in units of UNIT²; released entries have noise of σ/UNIT²."""
+        """Release and return the symmetric noisy matrix in units of UNIT²; released entries have noise σ/UNIT²."""
         noisy = release.release_gaussian(self.raw_sums(rows), sigma2) / UNIT**2
         matrix = np.zeros((self.width, self.width))
         matrix[self._places] = noisy
         return matrix + np.triu(matrix, 1).T
 
     def raw_sums(self, rows: NDArray[np.float64]) -> Integers:
-        """The entries before noise, exactly."""
+        """Return the exact entries before noise."""
         if not self.diagonal:
             return raw_triangle(rows)
         ones, last = np.ones((len(rows), 1)), rows[:, -1:]
@@ -72,19 +72,19 @@ class SecondMoments:
 
 
 def raw_triangle(rows: NDArray[np.float64]) -> Integers:
-    """The upper triangle of Σ aaᵀ, row by row, exactly."""
+    """Return the exact upper triangle of Σ aaᵀ, line by line."""
     products = exact_product(rows, rows, UNIT * UNIT)
     return products[np.triu_indices(rows.shape[1])]
 
 
 @dataclass(frozen=True)
 class FeatureSums:
-    """The release of Σ1, Σx and Σx² of every column, for each of disjoint groups of rows.
+    """Release of Σ1, Σx and Σx² of every column, for each of disjoint groups of rows.
 
     Attributes:
-        box: where the values lie; they are measured from -1 to 1 between their bounds.
-        columns: how many there are.
-        groups: how many groups; a row is in one of them or in none.
+        box: bounds of the values, which are scaled to [-1, 1].
+        columns: number of columns.
+        groups: number of groups; a row is in at most one of them.
     """
 
     box: Box
@@ -93,20 +93,20 @@ class FeatureSums:
 
     @property
     def _parts(self) -> tuple[int, int]:
-        """The constant, and the largest entry of x and of x²: a third of UNIT² for the first, the rest shared."""
+        """Integers for 1 and for the largest |x| or x²: their squares are UNIT²/3 and UNIT²/(3·columns)."""
         return math.isqrt(UNIT * UNIT // 3), math.isqrt(UNIT * UNIT // (3 * self.columns))
 
     @property
     def numbers(self) -> int:
-        """Count of sums of a group."""
+        """Number of sums of a group."""
         return 2 * self.columns + 1
 
     def phase(self, share: Fraction = Fraction(1)) -> Phase:
-        """Cost of the sums: a row adds c² + Σ(p·x)² + Σ(p·x²)² <= UNIT²."""
+        """Return the plan of the release; the squared norm of a row is c² + Σ(p·x)² + Σ(p·x²)² <= UNIT²."""
         return Phase("sums", UNIT**2, self.groups * self.numbers, share)
 
     def raw_sums(self, values: NDArray[np.float64], places: Integers) -> Integers:
-        """The sums before noise, exactly, one line per group; rows whose place is negative are in none."""
+        """Return the exact sums before noise, one line per group; a row with a negative group index is in none."""
         constant, part = self._parts
         steps = self.box.to_steps(values)
         # ⌊p·x⌋ and ⌊p·x²⌋ towards zero, in integers: no entry exceeds p.
@@ -117,34 +117,34 @@ class FeatureSums:
         return exact_product(members, joined.astype(np.float64), UNIT)
 
     def release(self, values: NDArray[np.float64], places: Integers, sigma2: Fraction) -> NDArray[np.float64]:
-        """The noisy sums, one line per group."""
+        """Release and return the noisy sums, one line per group."""
         return release.release_gaussian(self.raw_sums(values, places), sigma2)
 
     def estimates(
         self, noisy: NDArray[np.float64], sigma2: Fraction
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """Per group: the number of rows, the mean and the variance of every column, from noisy sums."""
+        """Return, by group, the number of rows, and the mean and the variance of every column, from noisy sums."""
         constant, part = self._parts
         sigma = math.sqrt(float_nearest(sigma2))
-        # Less than its own noise is no count at all.
+        # A count below its noise is replaced by its noise.
         counts = np.maximum(noisy[:, :1] / constant, max(sigma / constant, 1.0))
         means = np.clip(noisy[:, 1 : self.columns + 1] / part / counts, -1.0, 1.0)
         squares = np.clip(noisy[:, self.columns + 1 :] / part / counts, 0.0, 1.0)
         return counts[:, 0], means, np.maximum(squares - means**2, 0.0)
 
     def sum_noise(self, sigma2: Fraction) -> float:
-        """The standard deviation of the noise in a sum of values between -1 and 1."""
+        """Return the standard deviation of the noise in a sum of values in [-1, 1]."""
         return math.sqrt(float_nearest(sigma2)) / self._parts[1]
 
 
 class PartialSums(BoundedEstimator):
-    """Estimators whose only release is :class:`~tacit.learn.moments.FeatureSums`, with calls of ``partial_fit``.
+    """Base class of estimators with ``partial_fit``, whose only release is :class:`~tacit.learn.moments.FeatureSums`.
 
-    Each call has the whole price of the estimator.
+    Each call is charged the full cost of the estimator.
 
     Attributes:
-        guarantee_: of all calls so far together, for a person with a row in each; their number is decided beforehand.
-        call_guarantee_: of the dearest call, for a person whose rows are in one call.
+        guarantee_: composition of all calls so far, for a person with a row in each; their number is fixed in advance.
+        call_guarantee_: weakest guarantee of a call, for a person whose rows are in one call.
     """
 
     call_guarantee_: Guarantees = field(init=False)
@@ -154,12 +154,12 @@ class PartialSums(BoundedEstimator):
     _paid: tuple[Event, ...] = field(init=False)
 
     def price_of_calls(self, columns: int, calls: int) -> FitPrice:
-        """Price of so many calls of ``partial_fit``, decided beforehand, for a person with a row in each."""
+        """Return the cost of ``calls`` calls of ``partial_fit``, fixed in advance, for a person with a row in each."""
         once, count = self.price(columns), check_count(calls, "calls", maximum=10**4)
         return _together((once.event,) * count, once)
 
     def _count_call(self, price: FitPrice, *, fresh: bool) -> bool:
-        """Take a call into the account; whether it is the first one."""
+        """Charge a call to the guarantees; return whether it is the first one."""
         if fresh or not hasattr(self, "_paid"):
             self._paid, self.call_guarantee_ = (price.event,), price.guarantee
             self._keep(price)
@@ -181,9 +181,9 @@ class PartialSums(BoundedEstimator):
     def _added(
         self, sums: FeatureSums, noisy: NDArray[np.float64], spent: Spent, *, fresh: bool
     ) -> tuple[NDArray[np.float64], Fraction]:
-        """Sums of all calls so far and the variance of their noise; keeps them with their account."""
+        """Charge a call and add its noisy sums; return the sums of all calls and the variance of their noise."""
         sigma2 = spent.sigma2[0]
-        # The account before the sums: what is interrupted here was paid for.
+        # Charged before the sums are added: if this is interrupted, the release is already charged.
         if self._count_call(spent.price, fresh=fresh):
             self._noisy_sums, self._noise = noisy, sigma2
         else:
@@ -192,7 +192,7 @@ class PartialSums(BoundedEstimator):
         return self._noisy_sums, self._noise
 
     def _check_continued(self, sums: FeatureSums, relation: Any) -> None:
-        """Refuse a call whose sums cannot be added to those before; before a row is read."""
+        """Refuse, before a row is read, a call whose sums cannot be added to those of earlier calls."""
         if not hasattr(self, "_paid"):
             if hasattr(self, "guarantee_"):
                 raise InputError("model", "was fitted, or saved, without its sums; call fit to begin anew")
@@ -206,7 +206,7 @@ class PartialSums(BoundedEstimator):
 
 
 def _together(events: tuple[Event, ...], once: FitPrice, delta: Fraction = Fraction(0)) -> FitPrice:
-    """Composition of calls at the δ of one; at the largest where calls differ, or more was asked for."""
+    """Return the composition of calls at the δ of the last call, or at ``delta`` if that is larger."""
     if len(events) == 1:
         return once
     total = compose(list(events), delta=max(delta, _delta(once.guarantee)), method="pld")
@@ -220,7 +220,7 @@ def _delta(guarantee: Guarantees) -> Fraction:
 
 
 def _dearer(one: Guarantees, other: Guarantees) -> Guarantees:
-    """A guarantee that holds wherever one of two does: the larger ε with the larger δ."""
+    """Return a guarantee that either of two implies: the larger ε with the larger δ."""
     for first, second in ((one, other), (other, one)):
         if first.epsilon >= second.epsilon and _delta(first) >= _delta(second):
             return first

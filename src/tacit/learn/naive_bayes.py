@@ -55,19 +55,19 @@ class GaussianNB(ProbabilityClassifier, PartialSums):
     """
 
     def fit(self, X: Any, y: Any) -> GaussianNB:
-        """Estimate the classes, once; another fit costs the guarantee again."""
+        """Estimate priors, means and variances of the classes; each call is charged the full cost."""
         return self._take(X, y, fresh=True)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> GaussianNB:
-        """Take in more rows, for the whole price of the estimator once more.
+        """Add more rows; each call is charged the full cost of the estimator.
 
         The model is that of all rows so far. ``guarantee_`` is the composition of all calls, for a person with a row in
-        each; ``call_guarantee_`` holds where each person's rows are in one call. ``price_of_calls`` tells beforehand.
+        each; ``call_guarantee_`` holds where each person's rows are in one call. ``price_of_calls`` states the cost.
 
         Args:
             X: rows of this call.
-            y: their labels.
-            classes: public labels, where the estimator does not list them; needed in the first call.
+            y: labels of these rows.
+            classes: public labels, required in the first call if the estimator does not list them.
         """
         known = self.classes_ if hasattr(self, "_paid") else None
         if known is None:
@@ -90,13 +90,13 @@ class GaussianNB(ProbabilityClassifier, PartialSums):
         noisy, sigma2 = self._added(sums, sums.release(values, places, spent.sigma2[0]), spent, fresh=fresh)
         if chosen is not None:
             self._add_discovery(chosen)
-            # Later calls are composed with this one, classes included.
+            # Later calls are composed with this one, including its selection of classes.
             self._paid, self.call_guarantee_ = (self.event_,), self.guarantee_
         counts, means, variances = sums.estimates(noisy, sigma2)
         shares = counts / counts.sum()
         overall = shares @ means
         noise = (sums.sum_noise(sigma2) / counts)[:, None] ** 2
-        # A class mean is believed as far as its distance from the mean of all exceeds its noise.
+        # James-Stein: shrink each class mean towards the overall mean by the noise in their distance.
         apart = means - overall
         believed = np.maximum(1 - noise / np.maximum((apart**2).mean(axis=1, keepdims=True), 1e-12), 0)
         self.theta_, self._hidden = overall + apart * believed, bool((believed < 0.5).all())
@@ -107,7 +107,7 @@ class GaussianNB(ProbabilityClassifier, PartialSums):
         return self
 
     def _cautions(self) -> tuple[str, ...]:
-        """Caution about classes whose means are no further apart than noise alone would take them."""
+        """Return a caution if the class means are no further apart than noise alone would move them."""
         return (NOISE_RULES,) if self._hidden else ()
 
     def price(self, columns: int) -> FitPrice:

@@ -10,9 +10,9 @@ one value at a time, by one rule:
   the bounds;
 * a row of a list that does not have as many values as rows have is a row of NaN.
 
-Classes are declared, or selected privately at a price. Which categories there are is declared, never read off the rows:
-a list of them, or a number of groups into which a public hash function sorts whatever comes. A value that is no
-declared category is "other": zero in all one-hot columns, or one more number after the last.
+Classes are declared, or selected privately, which is charged. Categories are declared, never read off the rows: as a
+list, or as a number of groups into which a public hash function sorts any value. A value that is no declared category
+is "other": zero in all one-hot columns, or one more number after the last.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ from tacit.mechanisms.partition_selection import PartitionSelection
 Floats = NDArray[np.float64]
 
 _LARGEST: Final = sys.float_info.max
-#: Kinds of NumPy types that are numbers by themselves, those that are read value by value; others are refused.
+#: Kinds of NumPy types that are numeric, and those that are read value by value; all remaining kinds are refused.
 _NUMBERS: Final = "buif"
 _VALUES: Final = "OUS"
-#: Beginnings of names of types of a frame's column that hold text.
+#: Prefixes of the type names of a data frame's text columns.
 _TEXTS: Final = ("str", "utf8", "large_string", "categor", "enum")
-#: Types of a row of a list; a mapping or a set has no order, and a text is one value.
+#: Types that cannot be a row of a list: a mapping or a set has no order, and a text is one value.
 _NO_ROW: Final = (str, bytes, bytearray, Mapping, set, frozenset)
 
 
 def read_table(X: object, columns: int | None = None) -> Floats:
-    """The features as floats, one row each.
+    """Return the features as floats, one line per row.
 
     Args:
         X: an array, a frame, or a list of rows.
-        columns: how many there are, if that is declared; otherwise most rows of a list decide.
+        columns: number of columns, if declared; otherwise the most frequent length of a list's rows.
     """
     if issparse(X):
         raise TypeError("Sparse data was passed for X, but dense data is required. Use '.toarray()' to convert it.")
@@ -71,7 +71,7 @@ def read_table(X: object, columns: int | None = None) -> Floats:
 
 
 def read_numbers(values: object) -> Floats:
-    """Targets or one column as floats."""
+    """Return targets or one column as floats."""
     if _is_polars_column(values):
         values = cast("Any", values).to_list()
     if isinstance(values, list | tuple):
@@ -82,7 +82,7 @@ def read_numbers(values: object) -> Floats:
 
 
 def as_elements(values: object) -> list[Any] | NDArray[Any]:
-    """A list of labels unchanged, and everything else as an array of the type it declares, of any dimension."""
+    """Return a list of labels unchanged, and any array or column as an array of its declared type and dimension."""
     if issparse(values):
         raise TypeError("Sparse data was passed for y, but dense data is required. Use '.toarray()' to convert it.")
     if _is_polars_column(values):
@@ -92,7 +92,7 @@ def as_elements(values: object) -> list[Any] | NDArray[Any]:
     if isinstance(values, str | bytes) or (not hasattr(values, "__array__") and not isinstance(values, Iterable)):
         raise InputError("y", "must be an array or a list with one entry per row of X")
     if _is_column(values):
-        # Extension types have missing values of their own; as objects they stay what they are.
+        # Extension types have special missing values, which conversion to objects keeps.
         return np.asarray(cast("Any", values).astype(object), dtype=object)
     if not hasattr(values, "__array__"):
         return list(cast("Iterable[Any]", values))
@@ -100,7 +100,7 @@ def as_elements(values: object) -> list[Any] | NDArray[Any]:
 
 
 def one_column(values: list[Any] | NDArray[Any]) -> list[Any] | NDArray[Any]:
-    """Labels or targets in one dimension: a column is taken for a list, and other shapes are refused."""
+    """Return labels or targets in one dimension; flatten a single column, refuse any other shape."""
     if isinstance(values, list) or values.ndim == 1:
         return values
     if values.ndim == 2 and values.shape[1] == 1:
@@ -111,17 +111,17 @@ def one_column(values: list[Any] | NDArray[Any]) -> list[Any] | NDArray[Any]:
 
 
 def is_frame(X: object) -> bool:
-    """Whether it is a table whose columns have types of their own, as those of pandas and Polars are."""
+    """Return whether ``X`` is a data frame of pandas or Polars, in which each column has a type."""
     return _is_polars(X) or (hasattr(X, "columns") and hasattr(X, "iloc") and hasattr(X, "dtypes"))
 
 
 def take_rows(X: Any, places: Any) -> Any:
-    """Some rows of a frame."""
+    """Return the rows of a data frame at these positions."""
     return X[places] if _is_polars(X) else X.iloc[places]
 
 
 def count_columns(X: Any, declared: int | None) -> int:
-    """Number of columns of a table of any kind."""
+    """Return the number of columns of an array, data frame or list of rows."""
     if is_frame(X):
         return len(list(X.columns))
     if isinstance(X, list | tuple):
@@ -133,7 +133,7 @@ def count_columns(X: Any, declared: int | None) -> int:
 
 
 def column_values(X: Any, place: int, columns: int) -> list[Any] | NDArray[Any]:
-    """One column of a table of any kind, its values as they are; None in a row of another length."""
+    """Return one column of an array, data frame or list of rows, unconverted; None for a row of the wrong length."""
     if _is_polars(X):
         return cast("list[Any]", X.get_columns()[place].to_list())
     if is_frame(X):
@@ -151,7 +151,7 @@ def _is_polars(X: object) -> bool:
 
 
 def _is_column(values: object) -> bool:
-    """A column of such a table, or one of its extension arrays."""
+    """Return whether ``values`` is a column of a pandas data frame or a pandas extension array."""
     return type(values).__module__.partition(".")[0] == "pandas" and hasattr(values, "dtype") and not is_frame(values)
 
 
@@ -174,7 +174,7 @@ def _from_array(array: NDArray[Any], name: str) -> Floats:
     if array.dtype.kind == "c":
         raise InputError(name, "Complex data not supported: give real numbers")
     if array.dtype.kind in _NUMBERS:
-        # A longer float may be too large for a float64; the values decide that, so nothing is said of it.
+        # A longer float may overflow a float64. A warning would reveal values, so none is shown.
         with np.errstate(all="ignore"):
             return cast("Floats", array.astype(np.float64))
     if array.dtype.kind not in _VALUES:
@@ -266,16 +266,16 @@ def _as_float(value: object) -> float:
 
 
 def _end(value: object) -> float:
-    """A number beyond all floats, cut to the last one on its side."""
+    """Return the largest float with the sign of a number too large for a float."""
     try:
         return _LARGEST if cast("int", value) > 0 else -_LARGEST
     except Exception:
         return math.nan
 
 
-#: The word that asks for a private selection of the labels instead of a declared list.
+#: Value of ``classes`` that asks for a private selection of the labels instead of a declared list.
 DISCOVER: Final = "discover"
-#: Kinds of labels that can be discovered; a truth value is also an int, so it comes first.
+#: Kinds of labels that can be discovered; ``bool`` comes first because it is a subclass of ``int``.
 _KINDS: Final[dict[str, Any]] = {
     "truth value": bool,
     "number": (int, float),
@@ -283,12 +283,12 @@ _KINDS: Final[dict[str, Any]] = {
     "bytes": bytes,
     "complex": complex,
 }
-#: From here on a float no longer tells a number from the next; one missing label makes floats of all in NumPy.
+#: From here on floats do not represent every integer, and one missing label makes NumPy turn all labels into floats.
 _LARGEST_NUMBER: Final = 1 << 53
 
 
 def check_classes(classes: Iterable[Hashable] | None) -> NDArray[Any]:
-    """The declared classes, sorted, at least two of them and all of one kind."""
+    """Return the declared classes, sorted; refuse fewer than two, or labels of several kinds."""
     if classes is None or (isinstance(classes, str) and classes != DISCOVER):
         raise InputError(
             "classes", "must list the labels, which are public, or be 'discover' to have them chosen privately"
@@ -310,7 +310,7 @@ def check_classes(classes: Iterable[Hashable] | None) -> NDArray[Any]:
 
 
 def read_labels(y: object) -> list[Any]:
-    """The labels of all rows, one by one, as plain Python values; whether they are labels is not asked here."""
+    """Return the labels of all rows as plain Python values, without checking that they are labels."""
     elements = one_column(as_elements(y))
     return [_plain(label) for label in (elements if isinstance(elements, list) else elements.tolist())]
 
@@ -318,12 +318,12 @@ def read_labels(y: object) -> list[Any]:
 def discover_classes(
     labels: Iterable[object], *, epsilon: Number, delta: Number, relation: Relation
 ) -> tuple[NDArray[Any], ApproxEvent]:
-    """The labels that enough rows have, chosen by private partition selection, sorted; and what that cost.
+    """Return the labels that enough rows have, sorted, selected by private partition selection, and its event.
 
-    Labels that no row has are never named. The list may have any length, also none or one. Each row's label is brought
-    to one form by itself (a whole number is an int, whether it came as 1, 1.0 or 1 + 0j), and what the list looks like
-    follows from the labels in it: no row decides the type of another's label. Labels are truth values, numbers below
-    2⁵³, text and bytes; a row with another one counts for nothing.
+    A label that no row has is never selected. The list may be empty or hold one label. Each row's label is normalised
+    individually (a whole number is an int, whether it was given as 1, 1.0 or 1 + 0j), and the type of the array follows
+    from the selected labels: no row decides the type of another row's label. Labels are truth values, numbers below
+    2⁵³, text and bytes; a row with any other label is ignored.
     """
     selection = PartitionSelection(epsilon=epsilon, delta=delta, rule="truncated_geometric", relation=relation)
     counts: Counter[tuple[str, Hashable]] = Counter()
@@ -338,30 +338,30 @@ def discover_classes(
 
 
 def numbered(labels: Iterable[object], classes: NDArray[Any]) -> Integers:
-    """For each label its place among the classes, -1 for a label that is none of them; nothing in it can raise."""
+    """Return the index of each label among the classes, -1 for any other label; never raises because of a label."""
     places: dict[object, int] = {label: place for place, label in enumerate(classes.tolist())}
     return np.array([places.get(label, -1) if _is_label(label) else -1 for label in labels], dtype=np.int64)
 
 
 def _plain(label: object) -> Any:
-    """A label without the wrapping of NumPy: scalars as Python's, an array or list of one value as that value."""
+    """Return a label as a plain Python value: a NumPy scalar, or the one value of an array or list, is unwrapped."""
     if (isinstance(label, list) and len(label) == 1) or (isinstance(label, np.ndarray) and label.shape == (1,)):
         label = label[0]
     return label.item() if isinstance(label, np.generic) else label
 
 
 def _is_label(label: object) -> bool:
-    """Whether it can be compared with labels: hashable, and equal to itself (NaN is not)."""
+    """Return whether a value can be a label: it is hashable and equal to itself (NaN is not)."""
     try:
         hash(label)
-        # NA says neither yes nor no, and refuses to be asked.
+        # The truth value of pandas.NA raises.
         return bool(label == label)
     except Exception:
         return False
 
 
 def _kind(label: object) -> str:
-    """Labels of one kind can be sorted, and are never equal to labels of another."""
+    """Return the kind of a label. Labels of one kind can be sorted and never equal labels of another kind."""
     for name, kinds in _KINDS.items():
         if isinstance(label, kinds):
             return name
@@ -369,7 +369,7 @@ def _kind(label: object) -> str:
 
 
 def canonical_label(label: object) -> tuple[str, Any] | None:
-    """The one form of a label that may be discovered, beside its kind; None for what is no label."""
+    """Return the kind and the normalised value of a label that may be discovered; None for any other value."""
     kind = _kind(label)
     if kind not in _KINDS or not _is_label(label):
         return None
@@ -382,17 +382,17 @@ def canonical_label(label: object) -> tuple[str, Any] | None:
         if not abs(value) < _LARGEST_NUMBER:
             return None
         value = int(value) if value == int(value) else float(value)
-    # Of a subclass of text or bytes nothing but the text is shown.
+    # A subclass of str or bytes is reduced to plain str or bytes.
     return kind, str(value) if kind == "text" else bytes(value) if kind == "bytes" else value
 
 
-#: More categories of one column are refused; hash them into fewer groups.
+#: Largest number of categories of one column; hash more of them into groups.
 _MOST: int = 1 << 12
 
 
 @dataclass(frozen=True)
 class Categories:
-    """Declaration of one column: its categories, or the number of groups they are hashed into.
+    """Declaration of one categorical column: its categories, or the number of groups its values are hashed into.
 
     Attributes:
         size: number of categories or groups.
@@ -404,7 +404,7 @@ class Categories:
 
     @classmethod
     def read(cls, declared: object, column: str) -> Categories:
-        """The declaration: a list of categories, or a number of groups."""
+        """Return the checked declaration, given a list of categories or a number of groups."""
         if isinstance(declared, int) and not isinstance(declared, bool):
             return cls(check_count(declared, f"categories of {column}", minimum=2, maximum=_MOST))
         if isinstance(declared, np.ndarray):
@@ -419,7 +419,7 @@ class Categories:
         return cls(len(listed), listed)
 
     def codes(self, values: Sequence[Any]) -> Integers:
-        """The number of each value's category, -1 for other; nothing in it can raise."""
+        """Return the index of each value's category, -1 for other; never raises because of a value."""
         if self.listed is None:
             return np.array([self._group(value) for value in values], dtype=np.int64)
         named = np.empty(self.size, dtype=object)
@@ -434,19 +434,18 @@ class Categories:
         return int.from_bytes(digest, "big") % self.size
 
     def names(self, column: str) -> list[str]:
-        """Names of the one-hot columns."""
         said = [f"group {place}" for place in range(self.size)] if self.listed is None else map(str, self.listed)
         return [f"{column}={each}" for each in said]
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """From the columns of a table to the columns of a model.
+    """Map from the columns of a table to the columns of a model.
 
     Attributes:
-        pairs: for each column its bounds, or None for a column of categories.
-        declared: categories by place.
-        one_hot: whether categories become columns of their own; otherwise numbers, other the last.
+        pairs: bounds of each column, or None for a column of categories.
+        declared: categories by index of the column, in order.
+        one_hot: whether each category becomes one 0/1 column; otherwise categories are numbers, "other" the last.
     """
 
     pairs: tuple[Any, ...]
@@ -455,7 +454,7 @@ class Encoding:
 
     @classmethod
     def of(cls, categories: Any, bounds: Any, columns: int, names: Sequence[str] | None, *, one_hot: bool) -> Encoding:
-        """The encoding that the arguments of an estimator declare; names and number of columns are public."""
+        """Return the encoding that an estimator's arguments declare; names and number of columns are public."""
         if not isinstance(categories, Mapping):
             raise InputError("categories", "must give, by name or place of a column, its list of categories")
         stated = {_place(key, columns, names): (key, listed) for key, listed in categories.items()}
@@ -466,7 +465,7 @@ class Encoding:
 
     @classmethod
     def unnamed(cls, categories: Mapping[Any, Any], bounds: Any, columns: int, *, one_hot: bool) -> Encoding:
-        """The same before names are known: columns in the order in which they are declared, categories last."""
+        """Return the encoding before names are known: columns in the order of their declaration, categories last."""
         if not isinstance(categories, Mapping):
             raise InputError("categories", "must give, by name or place of a column, its list of categories")
         if all(isinstance(key, int) for key in categories) and not isinstance(bounds, Mapping):
@@ -481,7 +480,7 @@ class Encoding:
 
     @property
     def bounds(self) -> list[Any]:
-        """Bounds of the columns of the model."""
+        """Bounds of each column of the model: declared bounds, or those of the category codes."""
         found: list[Any] = []
         sizes = dict(self.declared)
         for place, pair in enumerate(self.pairs):
@@ -493,11 +492,11 @@ class Encoding:
 
     @property
     def nominal(self) -> tuple[int, ...]:
-        """Places of the columns whose numbers are categories."""
+        """Indices of the model's columns whose values are category numbers; none where categories are one-hot."""
         return () if self.one_hot else tuple(place for place, _ in self.declared)
 
     def read(self, X: Any) -> NDArray[np.float64]:
-        """The columns of the model, as floats; value by value."""
+        """Return the columns of the model as floats, converted value by value."""
         columns, sizes = len(self.pairs), dict(self.declared)
         found = []
         for place in range(columns):
@@ -514,7 +513,6 @@ class Encoding:
         return cast("NDArray[np.float64]", np.hstack(found))
 
     def names(self, columns: Sequence[str]) -> list[str]:
-        """Names of the columns of the model."""
         sizes = dict(self.declared)
         found: list[str] = []
         for place, name in enumerate(columns):

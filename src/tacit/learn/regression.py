@@ -1,8 +1,8 @@
 """Linear regressions under differential privacy: least squares, ridge and Poisson.
 
-All train by noisy gradients on whitened rows; only the residual of a row differs. That of a Poisson regression, counts
-whose mean has a linear logarithm, comes from a public table of integers. ``gradient.proof.md`` covers them: clipping
-bounds what a row adds, whatever the loss.
+All train by noisy gradients on whitened rows and differ only in the residual of a row. A Poisson regression (counts
+whose mean has a linear logarithm) looks its residuals up in a public table of integers. ``gradient.proof.md`` covers
+all of them: clipping bounds the contribution of a row for any loss.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from tacit.learn.whitening import Covariance, Survey, Whitening
 
 #: Default number of noisy gradients.
 _STEPS: Final = 40
-#: Bits that the integer factor of a target may have.
+#: Number of bits of the integer factor that scales a target.
 _TARGET_BITS: Final = 30
 
 
 class LinearPredictor(Weighted, BoundedTarget):
-    """Base of linear models of a number."""
+    """Base class of linear regressions."""
 
     data_norm: Number | None = None
     categories: Mapping[Any, Any] | None = None
-    #: Parameters of some of them.
+    #: Parameters that only some subclasses have.
     n = cast("int | None", None)
     steps = cast("int | None", None)
     clip = cast("Number | None", None)
@@ -59,9 +59,9 @@ class LinearPredictor(Weighted, BoundedTarget):
     _target_bounds: Box = field(init=False)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearPredictor:
-        """Train on rows ``X`` with targets ``y``, once; another fit costs the guarantee again.
+        """Train on rows ``X`` with targets ``y``; each call is charged the full cost.
 
-        ``sample_weight`` counts up to ``max_weight``.
+        Values of ``sample_weight`` above ``max_weight`` count as ``max_weight``.
         """
         values = self._read(X, reset=True)
         self._check_target(y)
@@ -95,11 +95,11 @@ class LinearPredictor(Weighted, BoundedTarget):
         sigma2: Fraction,
         shares: Integers | None,
     ) -> tuple[NDArray[np.float64], float]:
-        """Slopes and constant of a target measured from -1 to 1."""
+        """Return slopes and constant for features and target scaled from their bounds to [-1, 1]."""
         columns = joint.shape[1] - 1
         middle = round(float(found.center[-1]) * FINE)
         height = math.sqrt(float(found.variances[-1]))
-        # A whole factor and a shift: the target in steps of 1/GRID of its standard deviation, by integers alone.
+        # An integer factor and a shift turn the target into steps of 1/GRID of its standard deviation.
         shift = 20 + min(max(math.floor(math.log2(height)), -_TARGET_BITS + 20), 0) + _TARGET_BITS - 20
         factor = max(round(GRID / (height * FINE) * 2.0**shift), 1)
         targets = (joint[:, -1:] - middle) * factor >> shift
@@ -109,11 +109,11 @@ class LinearPredictor(Weighted, BoundedTarget):
         return model.slopes[:, 0] * unit, float(model.constants[0]) * unit + middle / FINE
 
     def _cautions(self) -> tuple[str, ...]:
-        """Caution about slopes that are mostly noise."""
+        """Return a caution if the slopes are mostly noise."""
         return (NOISE_RULES,) if self._hidden else ()
 
     def _keep_line(self, scaled: NDArray[np.float64], constant: float) -> None:
-        """The model of raw values, of slopes and a constant for features and target between -1 and 1."""
+        """Set ``coef_`` and ``intercept_`` in the units of the data, from a model of values scaled to [-1, 1]."""
         height, middle = float(self._target_bounds.half_width[0]), float(self._target_bounds.middle[0])
         self.coef_ = scaled / self._box.half_width * height
         self.intercept_ = float(middle + height * constant - np.sum(self.coef_ * self._box.middle))
@@ -132,7 +132,7 @@ class LinearPredictor(Weighted, BoundedTarget):
         return None if self.n is None else check_count(self.n, "n")
 
     def _plan(self, columns: int) -> tuple[Spent, GradientFit]:
-        """The releases of a fit: a survey and second moments, then noisy gradients."""
+        """Return the noise of all releases (survey, second moments, gradients) and the plan of the gradients."""
         epsilon, delta = check_gaussian_privacy(self.epsilon, self.delta)
         relation, survey = as_relation(self.relation), Survey(columns + 1, False, self._rows())
         rate = Fraction(1)
@@ -147,7 +147,7 @@ class LinearPredictor(Weighted, BoundedTarget):
         return spend_gradient(fit, Whitening(survey), self._rows(), whole), fit
 
     def predict(self, X: Any) -> NDArray[np.float64]:
-        """Predictions for rows clipped to the bounds, themselves clipped to the bounds of the target."""
+        """Return predictions, clipped to the bounds of the target, for rows clipped to their bounds."""
         check_is_fitted(self, "coef_")
         steps = self._box.to_steps(self._read(X, reset=False))
         scores = self._box.from_unit(steps / FINE) @ self.coef_ + self.intercept_
@@ -241,11 +241,11 @@ class Ridge(LinearPredictor):
     alpha: Number = 1
 
 
-#: The mean of a target is taken as at least this part of half its range, in steps of the bounds.
+#: Least mean of a target, in steps of its bounds: a 512th of half the range.
 _LEAST_MEAN: Final = FINE >> 9
-#: Bits of the factor that measures a target by its mean.
+#: Number of fractional bits of the factor that divides a target by its mean.
 _FACTOR_BITS: Final = 20
-#: Where bounds lie farther from zero than this many half ranges, a logarithm has nothing to do.
+#: Largest distance of the bounds from zero, in half ranges; beyond it a logarithmic model is pointless.
 _FARTHEST: Final = 1 << 30
 
 
@@ -312,7 +312,7 @@ class PoissonRegressor(LinearPredictor):
         shares: Integers | None,
     ) -> tuple[NDArray[np.float64], float]:
         columns, box = joint.shape[1] - 1, self._target_box()
-        # Steps from zero to the midpoint: with the steps from there, the target itself.
+        # Steps from zero to the midpoint of the bounds; added to the steps from the midpoint, they give the target.
         start = math.floor((box.low[0] + box.high[0]) / (box.high[0] - box.low[0]) * FINE)
         mean = max(round(float(found.center[-1]) * FINE) + start, _LEAST_MEAN)
         factor = max((GRID << _FACTOR_BITS) // mean, 1)
@@ -335,6 +335,6 @@ class PoissonRegressor(LinearPredictor):
         return tags
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the deviance that is explained, as in scikit-learn; 1 is best, 0 is a constant."""
+        """Return the share of the deviance explained (D²), as in scikit-learn: 1 is best, 0 is that of a constant."""
         predicted = np.maximum(self.predict(X), 1e-9 * float(self._target_bounds.high[0]))
         return float(d2_tweedie_score(y, predicted, power=1, sample_weight=sample_weight))

@@ -1,14 +1,14 @@
-"""Releases of a fit: (ε, δ) allocated among them before data is seen, and the one exit of values computed from rows.
+"""Releases of a fit: the allocation of (ε, δ) among them before data is read, and the functions that add the noise.
 
 A fit is a fixed list of phases. Each phase is one integer vector with discrete Gaussian noise, released a fixed number
-of times, possibly on secret Poisson samples. Shares say how the privacy is divided; one common factor of all noises is
-then searched so that the whole composes to the (ε, δ) asked for, by the privacy loss distribution of these very events.
+of times, possibly on secret Poisson samples. Shares state how the privacy is divided; a common factor of all noises is
+then searched so that the events of all phases compose to the given (ε, δ), by their privacy loss distribution.
 
-Sampled phases are sums over rows, which the event says; under replace-one sampling then amplifies as well
+A sampled phase is a sum over rows, and its event says so: sampling then amplifies under replace-one as well
 (``accounting/pld/pld.proof.md``, section 2).
 
-Every release of every estimator passes :func:`release_gaussian` or :func:`release_laplace`, so a test can record what
-went in, freeze what came out, and replay a fit on a neighbouring table.
+Every release of every estimator passes :func:`release_gaussian` or :func:`release_laplace`, so a test can record the
+exact inputs, fix the noisy outputs, and replay a fit on a neighbouring table.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ _PIECE: Final = 1 << 13
 
 
 def release_gaussian(raw: Integers, sigma2: Fraction) -> NDArray[np.float64]:
-    """The integers with independent discrete Gaussian noise of ``sigma2``, as floats, in the same shape."""
+    """Return the integers plus independent discrete Gaussian noise of variance ``sigma2``, as floats of equal shape."""
     noisy = add_noise(raw.ravel(), _gaussian(sigma2))
     return _as_floats(noisy).reshape(raw.shape)
 
 
 def release_laplace(raw: Integers, scale: Fraction) -> NDArray[np.float64]:
-    """The integers with independent discrete Laplace noise of ``scale``, as floats, in the same shape."""
+    """Return the integers plus independent discrete Laplace noise of scale ``scale``, as floats of equal shape."""
     noisy = add_noise(raw.ravel(), DiscreteLaplace(scale))
     return _as_floats(noisy).reshape(raw.shape)
 
@@ -71,14 +71,14 @@ def _gaussian(sigma2: Fraction) -> DiscreteGaussian:
 
 
 def _as_floats(noisy: Integers) -> NDArray[np.float64]:
-    """The nearest floats, written over the integers: fresh memory would take longer than the conversion."""
+    """Convert to the nearest floats in place: allocating memory would take longer than the conversion."""
     floats = noisy.view(np.float64)
     for start in range(0, len(noisy), _PIECE):
         floats[start : start + _PIECE] = noisy[start : start + _PIECE].astype(np.float64)
     return floats
 
 
-#: More protects no person, and would leave hardly any noise to account for.
+#: Largest ε of a fit; a larger one protects no person, and would leave hardly any noise to account for.
 LARGEST_EPSILON: Final = 10_000
 
 
@@ -87,12 +87,12 @@ class Phase:
     """One kind of release within a fit.
 
     Attributes:
-        name: for the report.
-        l2_squared: the square of the largest norm of what one row adds, in integer steps.
-        dimension: how many integers are released at once.
-        share: its part of the privacy, relative to the other phases.
-        count: how often it is released.
-        rate: of the secret Poisson sample it sees; 1 for all rows.
+        name: name of the phase in reports.
+        l2_squared: squared L2 sensitivity: the largest squared norm of one row's contribution, in integer steps.
+        dimension: number of integers in one release.
+        share: share of the privacy, relative to those of the other phases.
+        count: number of releases.
+        rate: rate of the secret Poisson sample of each release; 1 for all rows.
     """
 
     name: str
@@ -105,12 +105,12 @@ class Phase:
 
 @dataclass(frozen=True)
 class FitPrice:
-    """Guarantee and releases of a fit, fixed before any row is read.
+    """Cost of a fit, fixed before any row is read: its guarantee and its releases.
 
     Attributes:
-        guarantee: of the fitted model.
-        event: everything that is released.
-        releases: the same, one line each, for people.
+        guarantee: guarantee of the fitted model.
+        event: privacy event of all releases.
+        releases: description of the releases, one line each.
     """
 
     guarantee: ApproxDP | PureDP
@@ -120,13 +120,13 @@ class FitPrice:
 
 @dataclass(frozen=True)
 class Spent:
-    """The noise of every phase, and what all of it together promises.
+    """Noise of every phase of a fit, and their joint guarantee.
 
     Attributes:
-        phases: in order.
-        sigma2: of each.
-        event: of all of them.
-        guarantee: likewise.
+        phases: the phases, in order.
+        sigma2: noise variance of each phase, in squared integer steps.
+        event: privacy event of all phases together.
+        guarantee: guarantee of all phases together.
     """
 
     phases: tuple[Phase, ...]
@@ -135,12 +135,12 @@ class Spent:
     guarantee: ApproxDP
 
     def of(self, name: str) -> Fraction:
-        """σ² of the phase of this name, in integer steps."""
+        """Return σ² of the phase with this name, in squared integer steps."""
         return next(s for phase, s in zip(self.phases, self.sigma2, strict=True) if phase.name == name)
 
     @property
     def price(self) -> FitPrice:
-        """Guarantee of a fit with these releases."""
+        """Cost of a fit with these releases."""
         return FitPrice(self.guarantee, self.event, tuple(map(_described, self.phases, self.sigma2)))
 
 
@@ -152,7 +152,7 @@ def _described(phase: Phase, sigma2: Fraction) -> str:
 
 
 def check_privacy(epsilon: Number, delta: Number | None) -> tuple[Fraction, Fraction | None]:
-    """The exact (ε, δ) of a fit, or ε alone."""
+    """Return ε and δ of a fit as exact rationals, δ as None if it is not given; refuse invalid values."""
     target = exact_positive(epsilon, "epsilon")
     if target > LARGEST_EPSILON:
         raise InputError("epsilon", f"must be at most {LARGEST_EPSILON}; a larger one protects no person")
@@ -160,7 +160,7 @@ def check_privacy(epsilon: Number, delta: Number | None) -> tuple[Fraction, Frac
 
 
 def check_gaussian_privacy(epsilon: Number, delta: Number | None) -> tuple[Fraction, Fraction]:
-    """The exact (ε, δ) of a fit whose noise is Gaussian."""
+    """Return ε and δ of a fit with Gaussian noise as exact rationals; refuse a missing δ and invalid values."""
     target, slack = check_privacy(epsilon, delta)
     if slack is None:
         raise InputError("delta", "must be given: the noise is Gaussian; write for example delta='1e-6'")
@@ -168,7 +168,7 @@ def check_gaussian_privacy(epsilon: Number, delta: Number | None) -> tuple[Fract
 
 
 def spend(phases: Sequence[Phase], *, epsilon: Fraction, delta: Fraction, relation: Relation) -> Spent:
-    """The least noise, in the proportions of the shares, with which all phases together are (ε, δ)-DP."""
+    """Return the least noise, in the proportions of the shares, with which all phases together are (ε, δ)-DP."""
     return _spend(tuple(phases), epsilon, delta, relation)
 
 
@@ -199,33 +199,33 @@ def _spend(phases: tuple[Phase, ...], epsilon: Fraction, delta: Fraction, relati
 
 
 def _sigma2(phase: Phase, scale: Fraction, phases: tuple[Phase, ...]) -> Fraction:
-    """Noise that makes the phase cost its share of 1/scale², in the Gaussian approximation of sampling."""
+    """Return the σ² with which the phase costs its share of 1/scale², in the Gaussian approximation of sampling."""
     share = phase.share / sum((other.share for other in phases), Fraction(0))
     wanted = scale**2 * phase.l2_squared * phase.count * phase.rate**2 / share
-    # Sampling hides little once the noise falls below the contribution itself, and σ² >= 16 keeps the account simple.
+    # Sampling amplifies little once the noise is below the contribution, and σ² >= 16 keeps the accounting simple.
     return Fraction(math.ceil(max(wanted, Fraction(16))))
 
 
 def phase_event(phase: Phase, sigma2: Fraction, relation: Relation) -> Event:
-    """Event of all releases of a phase with noise of ``sigma2``."""
+    """Return the privacy event of all releases of a phase with noise variance ``sigma2``."""
     summed = SampledSumEvent(phase.rate, sigma2, Fraction(phase.l2_squared), phase.dimension, relation=relation)
     noise: Event = summed.unsampled
     if phase.rate < 1:
-        # For rows that come or go the two events say the same, and this one is known for longer.
+        # Under add-remove the two events are equivalent, and earlier versions know only this one.
         noise = PoissonSampledEvent(phase.rate, noise) if relation is ADD_REMOVE else summed
     return noise if phase.count == 1 else RepeatedEvent(noise, phase.count, relation=relation)
 
 
 T = TypeVar("T")
 
-#: A fit that is done by then shows nothing.
+#: Seconds after which a progress bar appears.
 _PATIENCE: Final = 1.0
 
 
 def progress(items: Sequence[T], title: str) -> Iterator[T]:
-    """``items``, with a bar on standard error if it is a terminal and the first of them took long.
+    """Yield ``items``, with a bar on standard error if that is a terminal and the loop has run for over a second.
 
-    The number of items is public; a bar shows nothing else of the fit but how long it takes.
+    The bar shows the number of items, which is public, and the time that the fit takes.
     """
     if not sys.stderr.isatty():
         yield from items

@@ -5,29 +5,30 @@ fresh rows exceeds that of the best linear classifier by about
 
     excess ≈ P·c·√v·(d/(μn))^(3/2) + S·v·d/n,    v = 4r(1 - r),    c = (1 - ρ)^(-2/5),
 
-where r is the share of the rarer class (½ if not stated) and ρ the correlation of columns that say nearly the same (0
-if not stated). The second term is the price of learning at all, the first that of privacy. Theory has the form: noisy
-gradients find a direction up to an angle of order d/(μn), and near the best direction the error rate grows with a power
-of the angle between one (no noise in the labels) and two (much); worst-case bounds of the excess *loss*, √d/(μn) for a
-solution of constant length, are of the same order for rows of length one, whose solutions are √d long. Errors are made
-near the line alone. Where one class is rare few rows lie there, in proportion to the variance r(1 - r) of a label, and
-so does the term of sampling; they also tell less of where the line is, so the term of privacy shrinks with the root.
-Columns of correlation ρ leave 1 - ρ of their variance to their differences, and noise of whitening hides that first.
+where r is the share of the rarer class (½ if not stated) and ρ the correlation of nearly redundant columns (0 if not
+stated). The second term is the cost of sampling, the first that of privacy. Their form is from theory: noisy gradients
+find a direction up to an angle of order d/(μn), and near the best direction the error rate grows with a power of the
+angle between one (no label noise) and two (much label noise); worst-case bounds of the excess *loss*, √d/(μn) for a
+solution of constant norm, are of the same order for rows of norm one, whose solutions have norm √d. Errors occur near
+the decision boundary alone. If one class is rare, few rows lie there, in proportion to the variance r(1 - r) of a
+label, and the sampling term is proportional to it; these rows also determine the boundary less well, so the privacy
+term shrinks with the root only. Columns of correlation ρ leave 1 - ρ of their variance to their differences, which the
+noise of whitening hides first.
 
 P, S and the powers of v and c were measured, with :class:`~tacit.learn.linear.LogisticRegression` and its defaults
-(``docs/learning.md`` has the figures). The measure is the rate of errors, because that is what a plan is asked for. The
-excess log loss needs neither r nor the place of the line, but says little of decisions.
+(``docs/learning.md`` has the figures). The measure is the error rate, because plans are made for it. The excess log
+loss depends neither on r nor on the boundary, but says little about decisions.
 
-Sample-size theorem of private gradient descent, beside the measured planner.
+Sample-size theorem of private gradient descent, for comparison with the measured planner.
 
 *Theorem.* Noisy gradient descent on n rows, with a convex loss whose gradients have length at most 1 and weights in a
 ball of radius 1, is (ε, δ)-DP and its excess loss is at most α once
 
     n > c·√(d·ln(1/δ))/(ε·α²),
 
-where d is the number of columns. Lectures leave the constant c out, so :func:`rows_by_theorem` takes c = 1 and says
-so. It is a worst case over all data, and α is an excess *loss*. :func:`~tacit.learn.sample_size.rows_needed` speaks of
-well-behaved data and of an excess *error rate*, with constants that were measured; :func:`plan_learning` shows both.
+where d is the number of columns. Lectures leave the constant c out, so :func:`rows_by_theorem` takes c = 1 and states
+it. It is a worst case over all data, and α is an excess *loss*. :func:`~tacit.learn.sample_size.rows_needed` is for
+well-behaved data and an excess *error rate*, with measured constants; :func:`plan_learning` shows both.
 
 >>> print(plan_learning(excess="0.05", epsilon=1, delta="1e-6", dimensions=20))
 excess 0.05 at epsilon 1, delta 1e-06, 20 columns:
@@ -60,7 +61,7 @@ from tacit.learn.release import check_privacy
 #: Measured constants, rounded up.
 PRIVACY_CONSTANT: Final = 0.75
 SAMPLING_CONSTANT: Final = 0.35
-#: Power of what correlation leaves of a variance.
+#: Exponent of 1/(1 - ρ) in the privacy term.
 _ALIKE: Final = 0.4
 _MOST_ROWS: Final = 10**15
 
@@ -74,7 +75,7 @@ def expected_excess(
     rarest: Number = "0.5",
     correlation: Number = 0,
 ) -> float:
-    """About how much more often a private linear classifier of two classes errs than the best one.
+    """Estimate the excess error rate of a private linear classifier of two classes over the best linear classifier.
 
     >>> round(expected_excess(rows=10_000, epsilon=1, delta="1e-6", dimensions=20), 3)
     0.001
@@ -114,7 +115,7 @@ def rows_needed(
     rarest: Number = "0.5",
     correlation: Number = 0,
 ) -> int:
-    """About how many rows a private linear classifier of two classes needs to err at most ``excess`` above the best.
+    """Estimate the number of rows with which a private linear classifier of two classes has this excess error rate.
 
     >>> 1000 < rows_needed(excess="0.01", epsilon=1, delta="1e-6", dimensions=20) < 2500
     True
@@ -145,7 +146,7 @@ def rows_needed(
 
 @dataclass(frozen=True)
 class _Facts:
-    """Public facts of a plan."""
+    """Checked public parameters of a plan."""
 
     epsilon: Fraction
     delta: Fraction | None
@@ -164,7 +165,7 @@ class _Facts:
         return cls(*check_privacy(epsilon, delta), columns, float_nearest(share), float_nearest(alike))
 
     def excess(self, rows: int) -> float:
-        """The formula, at most the share of the rarer class: the common class alone errs no more often."""
+        """Return the excess error rate by the formula, at most the share of the rarer class."""
         mu = _mu_estimate(float_nearest(self.epsilon), float_nearest(self.delta or Fraction(1, 10 * rows)))
         near = 4 * self.rarest * (1 - self.rarest)
         privacy: float = PRIVACY_CONSTANT * math.sqrt(near) * (self.columns / (mu * rows)) ** 1.5
@@ -173,7 +174,7 @@ class _Facts:
 
 
 def _mu_estimate(epsilon: float, delta: float) -> float:
-    """The μ whose Gaussian curve goes through (ε, δ), in floats: this is a plan, nothing is claimed."""
+    """Return the μ whose Gaussian privacy curve passes through (ε, δ), in floats: for plans, not for guarantees."""
     low, high = 1e-12, 1e6
     for _ in range(100):
         middle = math.sqrt(low * high)
@@ -194,11 +195,11 @@ class LearningPlan:
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """Sentences about an epsilon or delta that protects little; usually none."""
+        """Sentences about an epsilon or delta that protects little, if any."""
         return cautions(epsilon=self.epsilon, delta=self.delta, people=self.measured)
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """Which planner, its number of rows, and the constant it uses."""
+        """Return, by planner, its name, its number of rows, and its formula with constants, as text."""
         return [
             ("theorem", f"{self.theorem:,}", "√(d·ln(1/δ))/(ε·α²) with constant 1; α is excess loss, any data"),
             (
@@ -223,7 +224,7 @@ class LearningPlan:
 
 
 def rows_by_theorem(*, excess: Number, epsilon: Number, delta: Number, dimensions: int) -> int:
-    """The smallest n above √(d·ln(1/δ))/(ε·α²), with α = ``excess`` and the constant 1.
+    """Return the smallest n above √(d·ln(1/δ))/(ε·α²), with α = ``excess`` and the constant 1.
 
     >>> rows_by_theorem(excess="0.1", epsilon=1, delta="1e-6", dimensions=10)
     1176
@@ -235,7 +236,7 @@ def rows_by_theorem(*, excess: Number, epsilon: Number, delta: Number, dimension
 
 
 def plan_learning(*, excess: Number, epsilon: Number, delta: Number, dimensions: int) -> LearningPlan:
-    """Both answers to how many rows are needed; each says which constant it uses."""
+    """Return the numbers of rows needed by the theorem and by the measured formula."""
     return LearningPlan(
         exact_probability(excess, "excess"),
         exact_positive(epsilon, "epsilon"),

@@ -1,4 +1,4 @@
-"""Private choice among models: every candidate is charged, and so is the choice; or as many runs as chance allows."""
+"""Private model selection: all candidates and the choice are charged, or a randomly stopped number of runs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tacit.noise import entropy
 from tacit.noise.bernoulli import Coin
 from tacit.noise.uniform import sample_below
 
-#: Points that a row gives to a regression whose prediction is right.
+#: Points of an exact prediction of one row by a regression.
 _POINTS: Final = 100
 
 
@@ -95,7 +95,7 @@ class PrivateSearch(PrivateEstimator):
     stopping: Number | None = None
 
     def fit(self, X: Any, y: Any) -> PrivateSearch:
-        """Fit all candidates and choose one, once; another fit costs the guarantee again."""
+        """Fit all candidates and choose one; each call is charged the full cost."""
         values = self._read(X, reset=True)
         choice, relation = self._check()
         price = self.price(values.shape[1])
@@ -120,27 +120,27 @@ class PrivateSearch(PrivateEstimator):
         return self
 
     def _rows(self, X: Any, values: NDArray[np.float64]) -> Any:
-        """Rows as candidates take them: a frame, floats, or objects where categories may be text."""
+        """Return rows in a form that candidates accept: a data frame, floats, or objects if categories may be text."""
         if is_frame(X) or all(getattr(each, "categories", None) is None for each in self.candidates):
             return X if is_frame(X) else values
         found = np.empty(values.shape, dtype=object)
         for place in range(values.shape[1]):
-            # One by one: NumPy would take a list among the values for more dimensions.
+            # Set individually: NumPy would interpret a list among the values as a further dimension.
             for row, value in enumerate(column_values(X, place, values.shape[1])):
                 found[row, place] = value
         return found
 
     def _keep_best(self, chosen: Any, price: FitPrice) -> None:
-        """Keep the chosen model under the account of the whole search: that it was chosen tells of rows, too."""
+        """Store the chosen model with the guarantee of the whole search: the choice also depends on the rows."""
         self._keep(price)
         self.best_estimator_ = copy(chosen)
         self.best_estimator_._keep(price)
-        # More calls of partial_fit would be composed with one fit alone; without these two they are refused.
+        # Further calls of partial_fit would be composed with one fit alone; without these attributes they are refused.
         for name in ("_paid", "call_guarantee_"):
             vars(self.best_estimator_).pop(name, None)
 
     def _run_until_stopped(self, train: Any, learned: Any, shown: Any, truths: list[Any]) -> Any:
-        """Runs of candidates drawn by chance; the first of the best noisy scores is kept, all others are forgotten."""
+        """Fit random candidates until a coin says stop; return the first model with the best noisy score."""
         stop = Coin(exact_probability(cast("Number", self.stopping), "stopping", one=True))
         judged = _one_by_one(shown, truths, np.arange(len(truths)))
         best: tuple[int, int, Any] | None = None
@@ -157,12 +157,12 @@ class PrivateSearch(PrivateEstimator):
         return model
 
     def _score_scale(self) -> Fraction:
-        """Noise of a score: what a row can move it by, over ε."""
+        """Return the Laplace scale of a score's noise: the score's sensitivity over ε."""
         points = 1 if self._classifies() else _POINTS
         return points / exact_positive(self.epsilon, "epsilon")
 
     def _stopping_price(self, prices: Sequence[FitPrice], relation: Relation) -> FitPrice:
-        """Three times one run, where a run is the dearer of a fit and a score."""
+        """Return the cost of random stopping, (3ε, δ′), where ε is the largest of the fits' ε and that of a score."""
         chance = exact_probability(cast("Number", self.stopping), "stopping", one=True)
         epsilon = max(exact_positive(self.epsilon, "epsilon"), *(Fraction(each.guarantee.epsilon) for each in prices))
         delta = max(Fraction(getattr(each.guarantee, "delta", 0) or 0) for each in prices)
@@ -218,7 +218,7 @@ class PrivateSearch(PrivateEstimator):
         return bool(next(iter(self.candidates)).__sklearn_tags__().estimator_type == "classifier")
 
     def _score(self, model: Any, judged: list[tuple[Any, Any]]) -> int:
-        """Points of a model, row by row: one row's points depend on that row and the fitted model alone."""
+        """Return the model's points, summed over rows; the points of a row depend on it and the fitted model alone."""
         if self._classifies():
             places = numbered((label for _, label in judged), model.classes_)
             found = numbered((model.predict(row).tolist()[0] for row, _ in judged), model.classes_)
@@ -228,18 +228,17 @@ class PrivateSearch(PrivateEstimator):
         return sum(_points(float(model.predict(row)[0]), label, width) for row, label in judged)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Predictions of the chosen model."""
         check_is_fitted(self, "best_estimator_")
         return cast("NDArray[Any]", self.best_estimator_.predict(X))
 
     def score(self, X: Any, y: Any) -> float:
-        """The score of the chosen model on rows of the caller."""
+        """Return the scikit-learn score of the chosen model on the rows given; the score is not private."""
         check_is_fitted(self, "best_estimator_")
         return float(self.best_estimator_.score(X, y))
 
 
 def _one_by_one(X: Any, labels: Any, places: NDArray[np.intp]) -> list[tuple[Any, Any]]:
-    """Rows that judge, each by itself, with its label."""
+    """Return the holdout rows as tables of one row each, with their labels."""
     return [
         (take_rows(X, slice(place, place + 1)) if is_frame(X) else X[place : place + 1], labels[place])
         for place in places.tolist()
@@ -247,7 +246,7 @@ def _one_by_one(X: Any, labels: Any, places: NDArray[np.intp]) -> list[tuple[Any
 
 
 def _points(predicted: float, truth: float, width: float) -> int:
-    """Points of one row: 100 for a prediction that is right, 0 from half the range on, and for what is no number."""
-    # Bounds that coincide leave nothing to be right about, for any row alike.
+    """Return the points of one row: 100 for an exact prediction, 0 for an error of half the range, or a NaN target."""
+    # If the bounds coincide, no row earns points.
     off = abs(predicted - truth) / (width / 2) if np.isfinite(truth) and width > 0 else 1.0
     return max(int(_POINTS * (1 - min(off, 1.0))), 0)

@@ -1,8 +1,7 @@
-"""The three ways to train a linear model, each from (ε, δ) to weights: releases, noise, account.
+"""Training of linear models by gradient, output or objective perturbation: releases, noise, accounting.
 
 All start from integer rows (:mod:`tacit.learn.integer_rows`) and a public map of features
-(:mod:`tacit.learn.whitening`); they
-differ in where the noise enters: into every gradient, onto the minimiser, or into the objective.
+(:mod:`tacit.learn.whitening`); they add the noise to every gradient, to the minimiser, or to the objective.
 """
 
 from __future__ import annotations
@@ -37,31 +36,32 @@ from tacit.learn.minimiser import ObjectiveRelease, OutputRelease, Problem, lapl
 from tacit.learn.release import FitPrice, Phase, Spent, spend
 from tacit.learn.whitening import LONGEST_ROW, AffineMap, Covariance, RowMap, Whitening, corner
 
-#: Standard deviation that the noise of all steps together may have in a logit.
+#: Largest standard deviation, in a logit, of the noise of all steps together.
 _DROWNED: Final = 2.0
-#: Noise that a penalty leaves in a logit, where it holds the weights.
+#: Standard deviation, in a logit, of the noise that the additional penalty leaves.
 _NOISE: Final = 4.0
-#: Ratio of noise to rows from which on noise rules.
+#: Ratio of noise to rows from which on there is no momentum.
 _NOISY: Final = 0.15
-#: Ratio of noise to rows up to which it hardly matters.
+#: Ratio of noise to rows from which on the additional penalty has its full size.
 _CALM: Final = 0.3
-#: Radius of gradients at a ratio of 1, in typical lengths of rows; its least and its largest, and how fast it grows.
+#: Clipping radius of gradients, in typical lengths of rows: its value at a noise-to-rows ratio of 1, its least and its
+#: largest value, and minus its exponent in the ratio.
 _REACH: Final = 0.08
 _SHORTEST: Final = 0.05
 _LONGEST: Final = 4.0
 _GROWTH: Final = 0.4
-#: The standard deviation of the noise in a weight that the default regularisation of the minimiser aims at.
+#: Standard deviation of the noise in a weight with the default regularisation of output perturbation.
 _OUTPUT_NOISE: Final = Fraction(1, 4)
-#: Of ε, what the default regularisation lets the change of volume of objective perturbation cost.
+#: Share of ε for the Jacobian term of objective perturbation, with the default regularisation.
 _VOLUME: Final = Fraction(1, 8)
-#: Where rounding and the solver are proven to be small beside the rest.
+#: Range of the regularisation in which the errors of rounding and of the solver are proven to be small.
 _SMALLEST_REGULARIZATION: Final = Fraction(1, 64)
 _LARGEST_REGULARIZATION: Final = Fraction(1 << 20)
 
 
 @dataclass(frozen=True)
 class Data:
-    """Rows that count in a training: raw values, targets as integers, where the values lie, and shares."""
+    """Training rows: raw values, integer targets, bounds of the values, and relative weights."""
 
     values: NDArray[np.float64]
     targets: Integers
@@ -69,16 +69,16 @@ class Data:
     shares: Integers | None = None
 
     def table(self, rows: NDArray[np.float64]) -> GradientTable:
-        """The rows as the model sees them."""
+        """Return the input of a descent: mapped rows with these targets and weights."""
         return GradientTable(rows, self.targets, self.shares)
 
 
 @dataclass(frozen=True, eq=False)
 class Linear:
-    """A linear model of values between -1 and 1: slopes, one column per output, and constants.
+    """Linear model of values scaled to [-1, 1]: slopes, one column per output, and constants.
 
-    ``rows`` maps values where the model is one of rows stretched to one length, which no slopes can express. ``kept``
-    is the factor by which slopes were shrunk, because the rest of their length is noise.
+    ``rows`` maps values to rows if the model is one of rows normalised to one length, which slopes of values cannot
+    express. ``kept`` is the factor by which slopes were shrunk to correct for noise.
     """
 
     slopes: NDArray[np.float64]
@@ -88,12 +88,12 @@ class Linear:
 
     @property
     def hidden(self) -> bool:
-        """Whether most of what the slopes were is noise."""
+        """Whether more than half of the slopes' length is noise."""
         return self.kept < 0.5
 
     @classmethod
     def of_rows(cls, weights: NDArray[np.float64], row_map: RowMap, kept: float = 1.0) -> Linear:
-        """The model of weights of finished rows."""
+        """Return the model with these weights of mapped rows."""
         constants = weights[-1] * (row_map.bias / UNIT)
         if row_map.normalize:
             return cls(weights[:-1], constants, row_map, kept)
@@ -101,19 +101,19 @@ class Linear:
         return cls(weights[:-1] * unit, constants, kept=kept)
 
     def logits(self, box: Box, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Scores of values, clipped to their bounds."""
+        """Return the scores of rows of values, clipped to their bounds; one column per output."""
         rows = box.to_steps(values) / FINE if self.rows is None else self.rows(values)[:, :-1] / UNIT
         return rows @ self.slopes + self.constants
 
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """Plan of a training: everything public is decided, and no row was read.
+    """Plan of a training, made of public numbers before any row is read.
 
     Attributes:
-        price: what training promises and releases.
-        train: from rows to a linear model.
-        steps: how many times the rows are gone through.
+        price: guarantee and releases of the training.
+        train: function from rows to a linear model.
+        steps: number of passes over the rows.
     """
 
     price: FitPrice
@@ -123,7 +123,7 @@ class TrainingPlan:
 
 @dataclass(frozen=True)
 class Privacy:
-    """(ε, δ) of a fit, and which tables are neighbours."""
+    """(ε, δ) of a fit, and its neighbouring relation."""
 
     epsilon: Fraction
     delta: Fraction
@@ -132,19 +132,20 @@ class Privacy:
 
 @dataclass(frozen=True)
 class GradientFit:
-    """Noisy gradient descent on whitened rows, or on rows as their bounds measure them.
+    """Noisy gradient descent on whitened rows, or on rows scaled by their bounds.
 
     Attributes:
-        loss: of the model.
-        columns: of the values.
-        outputs: of the model.
-        clip: radius beyond which a row's gradient is cut, in typical lengths of rows (in lengths of a corner, for rows
-            that are not whitened); chosen if None.
-        steps: how many noisy gradients.
-        rate: of the sample that each sees.
-        regularization: of squares of weights.
-        standardized: whether these are weights of standardised columns, or of values between -1 and 1.
-        title: for a progress bar.
+        loss: loss of the model.
+        columns: number of columns of the values.
+        outputs: number of outputs of the model.
+        clip: clipping radius of a row's gradient, in typical lengths of rows (in lengths of a corner of the box, for
+            rows that are not whitened); chosen from noisy counts if None.
+        steps: number of noisy gradients.
+        rate: rate of the Poisson sample of each gradient.
+        regularization: factor of the penalty on squared weights.
+        title: title of the progress bar.
+        standardized: whether the penalty is on weights of standardised columns, or of values scaled to [-1, 1].
+        whitened: whether rows are whitened first.
     """
 
     loss: Loss
@@ -160,12 +161,12 @@ class GradientFit:
 
     @property
     def cap(self) -> int:
-        """Largest norm of a row's part in a gradient, in steps of the loss times UNIT."""
+        """Largest norm of a row's contribution to a gradient, in steps of the loss times UNIT."""
         return WHOLE if self.whitened else max(int(WHOLE * (self.clip or 0.5)), 1)
 
     @property
     def phase(self) -> Phase:
-        """Cost of the gradients."""
+        """Releases of the gradients."""
         return Phase("gradient", (self.cap * UNIT) ** 2, self._dimension, Fraction(1), self.steps, self.rate)
 
     @property
@@ -173,7 +174,7 @@ class GradientFit:
         return (self.columns + 1) * self.outputs
 
     def noise(self, sigma2: Fraction) -> float:
-        """Noise of the average of all gradients, in units of a residual of one times a row of norm UNIT."""
+        """Return the noise of the average gradient, where a residual of one times a row of norm UNIT counts 1."""
         return math.sqrt(float_nearest(sigma2) / self.steps) / (WHOLE * UNIT * float_nearest(self.rate))
 
     def on_whitened(
@@ -184,7 +185,7 @@ class GradientFit:
         sigma2: Fraction,
         shares: Integers | None = None,
     ) -> Linear:
-        """The model of rows whose covariance was paid for."""
+        """Train on rows whitened by their noisy covariance ``found``; return the model."""
         matrix, largest = found.whitener()
         noise, typical = self.noise(sigma2), math.sqrt(self.columns + 1)
         reach = self.clip or reach_for(noise * math.sqrt(self._dimension) / found.rows_estimate)
@@ -199,7 +200,7 @@ class GradientFit:
         return Linear(*affine.unmapped(weights), kept=kept)
 
     def on_bounded(self, data: Data, rows_estimate: float, sigma2: Fraction) -> Linear:
-        """The model of rows as their bounds measure them."""
+        """Train on rows scaled by their bounds; return the model."""
         row_map = RowMap(data.box, normalize=False)
         descent = self._descent(rows_estimate, 1.0, 1.0, np.zeros((self.columns + 1, self.columns + 1)), sigma2)
         weights, kept = descent.run(data.table(row_map(data.values)), title=self.title)
@@ -208,17 +209,17 @@ class GradientFit:
     def _descent(
         self, rows: float, square: float, length: float, penalty: NDArray[np.float64], sigma2: Fraction
     ) -> Descent:
-        """A descent on so many rows of a mean square in any direction, a typical length, and with a penalty."""
+        """Return the descent for ``rows`` rows of this typical length, with at most this mean square per direction."""
         noise = self.noise(sigma2)
-        # Steps that never overshoot, and whose noise, all of it together, does not drown a logit.
+        # The bound keeps steps from overshooting, and the noise of all steps together small in a logit.
         drowned = noise * self.steps * length / (_DROWNED if self.outputs == 1 else _DROWNED / math.sqrt(2))
         bound = max(self.loss.curvature * rows * square, drowned)
         ratio = noise * math.sqrt(self._dimension) / rows
-        # Directions that the rows hardly bend would wander with the noise; a penalty of its size holds them.
+        # In directions with little curvature weights would follow the noise; a penalty of its size prevents that.
         held = math.sqrt(2) * noise * length / _NOISE * min(ratio / _CALM, 1.0)
         penalty = penalty + held * np.eye(self.columns + 1)
         momentum = MOMENTUM * max(1 - ratio / _NOISY, 0.0)
-        # Weights that a penalty holds are where they belong after the first steps.
+        # The stronger the penalty, the fewer steps weights need to converge.
         settled = 0.5 - 0.4 * held / (held + bound)
         return Descent(
             self.loss, self.outputs, self.cap, self.steps, self.rate, sigma2, bound, penalty, momentum, settled
@@ -226,7 +227,7 @@ class GradientFit:
 
 
 def spend_gradient(fit: GradientFit, whitening: Whitening | None, rows: int | None, privacy: Privacy) -> Spent:
-    """Noise of the releases before the gradients, whitening or a count of rows that is not declared, and of these."""
+    """Return the noise of the gradients and of the releases before them: whitening, or a count of rows."""
     first = [] if whitening is None else whitening.phases()
     if whitening is None and rows is None:
         first = [Phase("count", UNIT**2, 1, Fraction(1, 50))]
@@ -235,7 +236,7 @@ def spend_gradient(fit: GradientFit, whitening: Whitening | None, rows: int | No
 
 
 def plan_gradient(fit: GradientFit, *, whitening: Whitening | None, rows: int | None, privacy: Privacy) -> TrainingPlan:
-    """Noisy gradient descent, and the releases before it."""
+    """Plan gradient perturbation: noisy gradient descent, and the releases before it."""
     spent = spend_gradient(fit, whitening, rows, privacy)
     sigma2 = spent.of("gradient")
 
@@ -250,14 +251,14 @@ def plan_gradient(fit: GradientFit, *, whitening: Whitening | None, rows: int | 
 
 
 def _noisy_count(data: Data, sigma2: Fraction) -> float:
-    """About how many rows there are, by their weights."""
+    """Release and return a noisy number of rows, each counted by its relative weight."""
     raw = len(data.values) * UNIT if data.shares is None else int((data.shares * UNIT // SHARES).sum())
     noisy = release.release_gaussian(np.array([raw], dtype=np.int64), sigma2)
     return max(float(noisy[0]) / UNIT, math.sqrt(float_nearest(sigma2)) / UNIT, 1.0)
 
 
 def check_clip(clip: Number | None) -> float | None:
-    """The radius of gradients that was asked for, if any."""
+    """Return the declared clipping radius as a float, None if there is none; refuse an invalid one."""
     if clip is None:
         return None
     size = exact_positive(clip, "clip")
@@ -267,9 +268,9 @@ def check_clip(clip: Number | None) -> float | None:
 
 
 def reach_for(ratio: float) -> float:
-    """Radius beyond which a row's gradient is cut, in typical lengths, for a ratio of noise to rows.
+    """Return the clipping radius of gradients, in typical lengths of rows, for a ratio of noise to rows.
 
-    Where noise rules, all gradients are cut to about one length; with many rows hardly any is cut at all.
+    With much noise nearly all gradients are clipped to one norm; with many rows hardly any gradient is clipped.
     """
     return float(min(max(_REACH * max(ratio, 1e-12) ** -_GROWTH, _SHORTEST), _LONGEST))
 
@@ -277,7 +278,7 @@ def reach_for(ratio: float) -> float:
 def plan_output(
     columns: int, loss: SmoothLoss, *, regularization: Fraction | None, epsilon: Fraction, relation: Relation
 ) -> TrainingPlan:
-    """The minimiser with Laplace noise: pure ε."""
+    """Plan output perturbation: the minimiser plus Laplace noise, ε-DP."""
     dimension = (columns + 1) * loss.outputs
     l1 = laplace_sensitivity(dimension, relation)
     scale = l1 / epsilon
@@ -302,10 +303,10 @@ def plan_output(
 def plan_objective(
     columns: int, loss: SmoothLoss, *, regularization: Fraction | None, rows: int | None, privacy: Privacy
 ) -> TrainingPlan:
-    """The minimiser of a loss with a random linear term, shrunk as far as it may be noise where ``rows`` are known.
+    """Plan objective perturbation: the minimiser of a loss with a random linear term, shrunk if ``rows`` is known.
 
-    A row that is replaced is one that goes and one that comes: what is (ε/2, δ/(1 + e^(ε/2)))-DP for the two of them is
-    (ε, δ)-DP for both in a row.
+    Replacing a row is removing one and adding one: what is (ε/2, δ/(1 + e^(ε/2)))-DP under add-remove is (ε, δ)-DP
+    under replace-one, by group privacy.
     """
     epsilon, delta, relation, width = privacy.epsilon, privacy.delta, privacy.relation, columns + 1
     once = (epsilon, delta)
@@ -326,8 +327,8 @@ def plan_objective(
         row_map = RowMap(data.box)
         weights, kept = made.release(data.table(row_map(data.values))), 1.0
         if rows is not None:
-            # The linear term moves the minimiser by σ over how much the objective bends: the losses of rows of length
-            # one do by about curvature·rows/width in any direction. Post-processing, so that it may be a guess.
+            # The linear term moves the minimiser by σ over the objective's second derivative, for rows of norm one
+            # about curvature·rows/width in any direction. This is post-processing, so an approximation suffices.
             bend = float_nearest(made.regularization + loss.curvature * rows / width)
             weights, kept = shrunk(weights, (float_nearest(made.sigma) / bend) ** 2)
         return Linear.of_rows(weights, row_map, kept)
@@ -348,5 +349,5 @@ def _regularized(regularization: Fraction) -> str:
 
 
 def steps_for(steps: int | None, default: int, rate: Fraction) -> int:
-    """The number of noisy gradients: as asked, or the default on all rows and accordingly more on samples."""
+    """Return the number of noisy gradients: ``steps`` if given, otherwise default/rate, at most 2000."""
     return steps if steps is not None else min(math.ceil(default / rate), 2000)

@@ -68,7 +68,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BoundedEstimator): 
     n: int | None = None
 
     def fit(self, X: Any, y: Any = None) -> PCA:  # noqa: ARG002 - scikit-learn's signature
-        """Find the components of the rows of ``X``, once; another fit costs the guarantee again."""
+        """Find the components of the rows of ``X``; each call is charged the full cost."""
         values = self._read(X, reset=True)
         columns = values.shape[1]
         kept, box, whitening, spent = self._plan(columns)
@@ -101,19 +101,19 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BoundedEstimator): 
         return kept, box, whitening, spent
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """The coordinates of rows along the components; values are clipped to the bounds and measured from -1 to 1."""
+        """Return the coordinates of rows along the components, for values clipped and scaled from bounds to [-1, 1]."""
         check_is_fitted(self, "components_")
         scaled = self._box.to_steps(self._read(X, reset=False)) / FINE
         return (scaled - self._center) @ self.components_.T
 
     def inverse_transform(self, X: Any) -> NDArray[np.float64]:
-        """Rows in the units of the data from coordinates along the components."""
+        """Return rows in the units of the data, given coordinates along the components."""
         check_is_fitted(self, "components_")
         return self._box.from_unit(np.asarray(X, dtype=np.float64) @ self.components_ + self._center)
 
 
 def _with_fixed_signs(components: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The largest entry of every component positive, so that signs mean nothing."""
+    """Return the components with signs flipped so that the largest entry of each is positive."""
     largest = components[np.arange(len(components)), np.abs(components).argmax(axis=1)]
     return components * np.where(largest < 0, -1.0, 1.0)[:, None]
 
@@ -148,7 +148,7 @@ class MinMaxScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):  #
     feature_range: tuple[Number, Number] = (0, 1)
 
     def fit(self, X: Any, y: Any = None) -> MinMaxScaler:  # noqa: ARG002 - scikit-learn's signature
-        """Take note of the columns; the rows are not looked at."""
+        """Store the number and names of columns; the values of the rows are ignored."""
         values = self._read(X, reset=True)
         self._keep(self.price(values.shape[1]))
         box = self._stated_box()
@@ -159,7 +159,7 @@ class MinMaxScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):  #
         return self
 
     def price(self, columns: int) -> FitPrice:
-        """Price of zero: bounds are public, and no data is released."""
+        """Return a cost of zero: the bounds are public, and no data is released."""
         self._box_of(columns)
         low, high = check_bounds(self.feature_range, "feature_range")
         if low == high:
@@ -167,14 +167,14 @@ class MinMaxScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):  #
         return FitPrice(PureDP(0), NoEvent())
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """Clipped values, on the range."""
+        """Return the clipped values, mapped to ``feature_range``."""
         check_is_fitted(self, "guarantee_")
         low, high = self._range
         share = (self._box.to_steps(self._read(X, reset=False)) / FINE + 1) / 2
         return low + share * (high - low)
 
     def inverse_transform(self, X: Any) -> NDArray[np.float64]:
-        """Values in the units of the data."""
+        """Return the values in the units of the data."""
         check_is_fitted(self, "guarantee_")
         low, high = self._range
         return self._box.from_unit(2 * (np.asarray(X, dtype=np.float64) - low) / (high - low) - 1)
@@ -220,11 +220,11 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, PartialSums):  # ty
     """
 
     def fit(self, X: Any, y: Any = None) -> StandardScaler:  # noqa: ARG002 - scikit-learn's signature
-        """Estimate means and variances, once; another fit costs the guarantee again."""
+        """Estimate means and variances; each call is charged the full cost."""
         return self._take(X, fresh=True)
 
     def partial_fit(self, X: Any, y: Any = None) -> StandardScaler:  # noqa: ARG002 - scikit-learn's signature
-        """Take in more rows, for the whole price of the estimator once more; see :meth:`GaussianNB.partial_fit`."""
+        """Add more rows; each call is charged the full cost of the estimator; see :meth:`GaussianNB.partial_fit`."""
         return self._take(X, fresh=False)
 
     def _take(self, X: Any, *, fresh: bool) -> StandardScaler:
@@ -254,12 +254,12 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, PartialSums):  # ty
         return sums, spend([sums.phase()], epsilon=epsilon, delta=delta, relation=as_relation(self.relation))
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """Clipped values, standardised."""
+        """Return the clipped values, minus the noisy mean, over the noisy standard deviation."""
         check_is_fitted(self, "mean_")
         clipped = self._box.from_unit(self._box.to_steps(self._read(X, reset=False)) / FINE)
         return cast("NDArray[np.float64]", (clipped - self.mean_) / self.scale_)
 
     def inverse_transform(self, X: Any) -> NDArray[np.float64]:
-        """Values in the units of the data."""
+        """Return the values in the units of the data."""
         check_is_fitted(self, "mean_")
         return cast("NDArray[np.float64]", np.asarray(X, dtype=np.float64) * self.scale_ + self.mean_)

@@ -1,4 +1,4 @@
-"""Client and aggregator of a local protocol: one randomises before anything is sent, one adds up and estimates."""
+"""Client and aggregator of a local protocol: the client randomises a value, the aggregator sums and estimates."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from tacit.local.frequency import as_protocol
 from tacit.local.protocol import SYSTEM, Counts, Draws, IntegerProtocol, LocalProtocol, Rows, protocol_from
 from tacit.mechanisms.randomized_response import RandomizedResponse
 
-#: Version of the bytes of reports. It leads a report, or any number of reports of one protocol in a row.
+#: Version byte, which precedes one report or a sequence of reports of one protocol.
 VERSION: Final = 1
 
 
 class Report(NamedTuple):
-    """One randomised report: all that leaves the device.
+    """One randomised report: the only data that leaves the device.
 
     Attributes:
-        payload: the bytes of the protocol, as many for every value.
+        payload: bytes of the report; their number is the same for every value.
     """
 
     payload: bytes
 
     def to_bytes(self) -> bytes:
-        """The version and the payload."""
+        """Return the version byte and the payload."""
         return bytes((VERSION,)) + self.payload
 
     def to_json(self) -> str:
-        """The same bytes in JSON: ``{"version": 1, "report": "…"}``."""
+        """Return the report as JSON, ``{"version": 1, "report": "…"}``, with the payload in base64."""
         return json.dumps({"version": VERSION, "report": base64.b64encode(self.payload).decode()})
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Report:
-        """Read a report back.
+        """Parse a report from :meth:`to_json`.
 
         Raises:
-            InputError: not a report, or one of another version.
+            InputError: the text is no report, or its version is unknown.
         """
         try:
             words: Any = json.loads(text)
@@ -74,12 +74,12 @@ class Client:
         self._draws: Draws = SYSTEM
 
     def report(self, value: object) -> Report:
-        """A randomised report of ``value``."""
+        """Return a randomised report of ``value``."""
         return Report(self.protocol.randomise(value, self._draws))
 
 
 def payloads(raw: bytes | bytearray | memoryview) -> memoryview:
-    """The payloads of reports that one version leads."""
+    """Return the payloads of reports after their version byte; refuse any other version."""
     view = memoryview(raw)
     if not len(view) or view[0] != VERSION:
         raise InputError("reports", f"must begin with their version, the byte {VERSION}")
@@ -87,17 +87,17 @@ def payloads(raw: bytes | bytearray | memoryview) -> memoryview:
 
 
 _MAGIC: Final = b"tacit-counts 1\n"
-#: Bytes of reports that are added at a time, so that intermediate arrays stay small.
+#: Number of bytes of reports added at a time, so that intermediate arrays stay small.
 _CHUNK: Final = 1 << 20
 
 
 class Aggregator:
     """Sums of the reports of one protocol.
 
-    Sums are integers, so the order of reports and the way they were spread over machines change nothing.
+    Sums are integers, so they do not depend on the order of reports or on their distribution over machines.
 
     Attributes:
-        protocol: as the clients have it.
+        protocol: protocol of the clients.
         n: number of reports.
     """
 
@@ -108,18 +108,18 @@ class Aggregator:
 
     @property
     def counts(self) -> Counts:
-        """A copy of the sums."""
+        """Copy of the sums."""
         return self._counts.copy()
 
     def add(self, reports: Report | Iterable[Report] | bytes | bytearray | memoryview | NDArray[Any]) -> int:
-        """Add reports; returns how many there were.
+        """Add reports; return their number.
 
         Args:
             reports: one or several :class:`.Report`; or bytes, a version followed by any number of payloads; or an
-                array of integers, for protocols whose reports are integers; or an array of one row of bytes each.
+                array of integers, for protocols whose reports are integers; or an array of bytes, one row per report.
 
         Raises:
-            InputError: some report is not one that a client makes. Then none of them was added.
+            InputError: some report cannot come from a client; no report was added.
         """
         if isinstance(reports, Report):
             reports = (reports,)
@@ -140,14 +140,15 @@ class Aggregator:
         self.n += other.n
 
     def estimate(self, *, confidence: Number = "0.95", consistent: bool = False) -> Any:
-        """The estimate from all reports so far; costs no privacy.
+        """Return the estimate from all reports so far, at no privacy cost.
 
         Args:
-            confidence: coverage of all intervals together.
-            consistent: whether frequencies are made to be non-negative and to add up to 1.
+            confidence: simultaneous coverage of all intervals.
+            consistent: whether to return the estimate's :meth:`consistent` form: frequencies that are not negative and
+                add up to 1, or a mean within its interval.
 
         Raises:
-            InputError: no reports yet, or a confidence below one half.
+            InputError: there are no reports yet, or the confidence is below one half.
         """
         level = exact_probability(confidence, "confidence")
         if 2 * level < 1:
@@ -158,16 +159,16 @@ class Aggregator:
         return found.consistent() if consistent else found
 
     def to_bytes(self) -> bytes:
-        """Everything, to be resumed or merged elsewhere."""
+        """Return the saved aggregator: protocol, number of reports and sums; :meth:`from_bytes` restores it."""
         head = json.dumps({"protocol": self.protocol.spec(), "n": self.n}, ensure_ascii=True).encode()
         return _MAGIC + head + b"\n" + self._counts.astype("<i8").tobytes()
 
     @classmethod
     def from_bytes(cls, raw: bytes) -> Aggregator:
-        """Resume from :meth:`to_bytes`.
+        """Restore an aggregator from :meth:`to_bytes`.
 
         Raises:
-            InputError: the bytes are no saved aggregator, or not a whole one.
+            InputError: the bytes are no saved aggregator, or are truncated.
         """
         magic, _, rest = raw.partition(b"\n")
         head, _, body = rest.partition(b"\n")
@@ -211,7 +212,7 @@ class Aggregator:
         if len(rows) <= step:
             self.protocol.accumulate(self._counts, rows)
         else:
-            # Into a copy, so that nothing is added where a later chunk is refused.
+            # Sum into a copy, so that no report is added if a later chunk is refused.
             counts = np.zeros_like(self._counts)
             for start in range(0, len(rows), step):
                 self.protocol.accumulate(counts, rows[start : start + step])

@@ -1,8 +1,8 @@
-"""Frequency protocols: how common each category is, from reports that each protect their sender.
+"""Frequency oracles: estimates of the share of each category, from locally differentially private reports.
 
-All have one form. Of all possible reports a value favours some, each e^ε times as likely as each of the rest; a report
-*supports* a category if that category favours it. The share of reports that support a category is a known increasing
-line in its frequency, which the estimate inverts. See ``frequency.proof.md``.
+All have one form. A value favours some of the possible reports, each of which is e^ε times as likely as each remaining
+report; a report *supports* a category if that category favours it. The expected share of reports that support a
+category is an increasing linear function of its frequency, which the estimate inverts. See ``frequency.proof.md``.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ class Frequencies:
     """Estimated share of each category among the respondents.
 
     Attributes:
-        categories: all of them, in the order of the protocol.
-        frequencies: unbiased estimates, which may fall a little outside [0, 1]; or, once :meth:`consistent`, shares
-            that are not negative and add up to 1, at the price of a small bias.
+        categories: all categories, in the order of the protocol.
+        frequencies: unbiased estimates, which may fall a little outside [0, 1]; after :meth:`consistent`, shares that
+            are not negative and add up to 1, with a small bias.
         standard_errors: estimated standard deviations of the unbiased estimates over the coins.
         low: lower ends of the intervals.
-        high: upper ends; with probability at least ``confidence`` *all* intervals hold their true shares.
-        confidence: the coverage asked for.
+        high: upper ends; with probability at least ``confidence`` *all* intervals contain their true shares.
+        confidence: simultaneous coverage of the intervals.
         n: number of reports.
-        reported: the share of reports that support each category.
-        is_consistent: whether the frequencies were made to add up.
+        reported: share of reports that support each category.
+        is_consistent: whether the frequencies were projected to add up to 1.
     """
 
     categories: Sequence[Hashable]
@@ -82,19 +82,19 @@ class Frequencies:
         return len(self.categories)
 
     def top(self, number: int = 10) -> list[tuple[Hashable, FrequencyEstimate]]:
-        """The categories with the largest estimates, the largest first."""
+        """Return the ``number`` categories with the largest estimates, in descending order, with their estimates."""
         order = np.argsort(-self.frequencies, kind="stable")[:number]
         return [(self.categories[place], self._at(place)) for place in order.tolist()]
 
     def consistent(self) -> Frequencies:
-        """Frequencies that are not negative and add up to 1: the nearest such, in the sense of least squares.
+        """Return the estimate with frequencies projected onto the simplex: not negative, with sum 1, by least squares.
 
-        Intervals are not moved, because they hold for the true shares as they are.
+        Intervals are unchanged: they remain valid for the true shares.
         """
         return replace(self, frequencies=onto_simplex(self.frequencies), is_consistent=True)
 
     def plot(self, title: str | None = None) -> Any:
-        """Bars with intervals, as an Altair chart; of many categories those with the largest estimates."""
+        """Return an Altair bar chart with intervals; of more than 40 categories those with the largest estimates."""
         alt = altair()
         shown = [
             {"category": visible(str(category)), "share": each.frequency, "low": each.low, "high": each.high}
@@ -121,10 +121,11 @@ class Frequencies:
 
 
 def bernstein_width(variance: NDArray[np.float64] | float, spread: float, n: int, tail: float) -> Any:
-    """Half the width of an interval for a mean of ``n`` independent values in a range of length ``spread``.
+    """Return half the width of an empirical Bernstein interval for a mean of ``n`` independent values.
 
-    Missed on each side with probability at most ``tail`` at every n (Maurer and Pontil 2009, theorem 4), from the
-    sample variance alone; the values may have different laws.
+    The values lie in a range of length ``spread`` and may have different distributions; ``variance`` is their sample
+    variance. The interval misses the mean on each side with probability at most ``tail`` at every n (Maurer and Pontil
+    2009, theorem 4).
     """
     if n < 2:
         return np.full_like(np.asarray(variance, dtype=np.float64), spread)
@@ -133,7 +134,7 @@ def bernstein_width(variance: NDArray[np.float64] | float, spread: float, n: int
 
 
 def onto_simplex(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The nearest point whose coordinates are not negative and add up to 1."""
+    """Return the Euclidean projection onto the simplex: coordinates that are not negative and add up to 1."""
     ordered = np.sort(values)[::-1]
     surplus = (np.cumsum(ordered) - 1) / np.arange(1, len(values) + 1)
     last = int(np.flatnonzero(ordered > surplus)[-1])
@@ -142,7 +143,7 @@ def onto_simplex(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def chart_data(alt: Any, rows: list[dict[str, Any]]) -> Any:
-    """Rows as the inline data of a chart."""
+    """Return rows as the inline data of an Altair chart."""
     return alt.Data(values=rows)
 
 
@@ -153,7 +154,7 @@ _MOST_BUCKETS: Final = 1024
 
 
 class FrequencyProtocol(LocalProtocol):
-    """A protocol that estimates the frequency of every category.
+    """Base class of protocols that estimate the frequency of every category.
 
     Attributes:
         domain: the categories.
@@ -163,7 +164,7 @@ class FrequencyProtocol(LocalProtocol):
 
     @property
     def categories(self) -> Sequence[Hashable]:
-        """All categories, in order."""
+        """All categories, in the order of the protocol."""
         return self.domain.categories
 
     @property
@@ -173,39 +174,39 @@ class FrequencyProtocol(LocalProtocol):
 
     @abstractmethod
     def variance(self, frequency: Number = 0) -> float:
-        """Variance of the estimated share of a category, times the number of reports, where its true share is this."""
+        """Return n times the variance of a category's estimated share, where its true share is ``frequency``."""
 
     @abstractmethod
     def estimate(self, counts: Counts, n: int, *, confidence: float) -> Frequencies:
-        """Unbiased frequencies with simultaneous intervals, from the counts of ``n`` reports."""
+        """Return unbiased frequencies with simultaneous intervals, from the counts of ``n`` reports."""
 
     def parameters(self) -> dict[str, Any]:
-        """The categories."""
+        """Return the categories, for the description of the protocol."""
         return self.domain.parameters()
 
 
 class SupportProtocol(FrequencyProtocol):
-    """A protocol in which every other category is supported equally often.
+    """Base class of protocols in which a report supports each false category with equal probability.
 
     Attributes:
-        truth: probability that a report supports the category that its sender holds.
-        noise: probability that it supports any given other one.
+        truth: p, the probability that a report supports its sender's category.
+        noise: q, the probability that a report supports any one given category that is not its sender's.
     """
 
     truth: Fraction
     noise: Fraction
 
     def support(self, counts: Counts) -> Counts:
-        """Number of reports that support each category: the counts themselves, where reports name categories."""
+        """Return the number of reports that support each category: the counts themselves, if reports are categories."""
         return counts
 
     def variance(self, frequency: Number = 0) -> float:
-        """(f·p(1-p) + (1-f)·q(1-q))/(p-q)², for a true share f."""
+        """Return n times the variance of an estimate, (f·p(1-p) + (1-f)·q(1-q))/(p-q)², for a true share f."""
         f, p, q = Fraction(frequency), self.truth, self.noise
         return float_nearest((f * p * (1 - p) + (1 - f) * q * (1 - q)) / (p - q) ** 2)
 
     def estimate(self, counts: Counts, n: int, *, confidence: float) -> Frequencies:
-        """Unbiased frequencies; the intervals hold together, each by Clopper and Pearson's limits."""
+        """Return unbiased frequencies with simultaneous Clopper-Pearson intervals (Bonferroni)."""
         found = self.support(counts)
         p, q = float_nearest(self.truth), float_nearest(self.noise)
         lean = float_nearest(self.truth - self.noise)
@@ -228,8 +229,9 @@ class SupportProtocol(FrequencyProtocol):
 class ResponseProtocol(IntegerProtocol, SupportProtocol):
     """Randomized response as a protocol: a report is a category, most likely the true one.
 
-    Law, guarantee and event are those of :class:`~tacit.mechanisms.randomized_response.RandomizedResponse`, which
-    clients and aggregators also take as it is. Here are the rest: values that are no category, and bytes.
+    Probabilities, guarantee and event are those of
+    :class:`~tacit.mechanisms.randomized_response.RandomizedResponse`, which clients and aggregators also accept. This
+    class adds the handling of values that are no category, and the bytes of reports.
 
     Privacy:
         relation: replace-one. That of the mechanism: ε-DP of one report with e^ε >= p/q.
@@ -266,14 +268,14 @@ class ResponseProtocol(IntegerProtocol, SupportProtocol):
 
     @classmethod
     def of(cls, response: RandomizedResponse) -> ResponseProtocol:
-        """The protocol of a mechanism; its categories must be text or whole numbers."""
+        """Return the protocol with a mechanism's probabilities; its categories must be text or whole numbers."""
         by_epsilon = RandomizedResponse(epsilon=response.epsilon, categories=response.k)
         if by_epsilon.truth == response.truth:
             return cls(categories=response.categories, epsilon=response.epsilon)
         return cls(categories=response.categories, gamma=response.gamma)
 
     def draw(self, value: object, draws: Draws) -> int:
-        """The report, as the place of a category."""
+        """Draw a report, as the index of a category."""
         place = self.domain.place(value)
         if draws.toss(self._coin):
             return place
@@ -281,14 +283,14 @@ class ResponseProtocol(IntegerProtocol, SupportProtocol):
         return other + (other >= place)
 
     def spec(self) -> dict[str, Any]:
-        """The description; ``gamma`` takes the place of ``epsilon`` where it gives the coin."""
+        """Return the description as JSON values; it holds ``gamma`` instead of ``epsilon`` if that was given."""
         if not self._by_gamma:
             return super().spec()
         return {"protocol": self.kind, "gamma": in_words(self.truth - Fraction(1, 2)), **self.parameters()}
 
 
 class UnaryEncoding(SupportProtocol):
-    """One bit per category, each flipped by a coin of its own; symmetric (basic RAPPOR) or optimised.
+    """One bit per category, each flipped by an independent coin; symmetric (basic RAPPOR) or optimised.
 
     Privacy:
         relation: replace-one. ε-DP of one report with e^ε >= p(1 - q)/((1 - p)q), where p is the probability that
@@ -332,32 +334,31 @@ class UnaryEncoding(SupportProtocol):
         self.size, self.width = self.k, bytes_of_bits(self.k)
 
     def randomise(self, value: object, draws: Draws) -> bytes:
-        """The bits, the first category in the lowest bit of the first byte."""
+        """Draw the bits of a report, packed into bytes; the first category is the lowest bit of the first byte."""
         noise, truth = self._coins
         bits = draws.toss_many(noise, self.k)
         bits[self.domain.place(value)] = draws.toss(truth)
         return np.packbits(bits, bitorder="little").tobytes()
 
     def accumulate(self, counts: Counts, rows: Rows) -> None:
-        """Count the ones of each category."""
+        """Add the number of ones of each category to ``counts``."""
         counts += column_sums(bits_of(rows, self.k))
 
     def may_be_counts(self, counts: Counts, n: int) -> bool:
-        """Each bit is set in at most all reports."""
+        """Return whether each count lies between 0 and ``n``."""
         return bool(counts.min(initial=0) >= 0 and counts.max(initial=0) <= n)
 
     def parameters(self) -> dict[str, Any]:
-        """Categories and form."""
         return super().parameters() | {"optimised": self.optimised}
 
 
 class LocalHashing(IntegerProtocol, SupportProtocol):
-    """A random hash function of few buckets, and the bucket of the value by randomized response.
+    """Local hashing: a report is a random hash function, and the hashed value by randomized response.
 
-    The functions are the linear forms x ↦ ⟨a, x⟩ over the integers modulo a prime, of the digits of a category's
-    place in that base, for every a but zero. Any two categories fall into one bucket for exactly the same share of
-    functions, so estimates are exactly unbiased; and there are so few functions that an aggregator counts (function,
-    bucket) pairs, and one Fourier transform finds all estimates, however many reports there are.
+    The functions are the linear forms x ↦ ⟨a, x⟩ modulo a prime g, the number of buckets, for every a but zero; x are
+    the digits of a category's index in base g. Any two categories collide under exactly the same share of functions,
+    so estimates are exactly unbiased. There are few enough functions that an aggregator counts (function, bucket)
+    pairs, and one Fourier transform computes all estimates, for any number of reports.
 
     Privacy:
         relation: replace-one. The function is drawn independently of the value; the bucket is ε-DP by randomized
@@ -404,7 +405,7 @@ class LocalHashing(IntegerProtocol, SupportProtocol):
         self._coin = Coin(kept)
 
     def draw(self, value: object, draws: Draws) -> int:
-        """The number of a function times the buckets, plus the bucket that is reported."""
+        """Draw a report: function·g + bucket, the index of a random function and the reported bucket."""
         g = self.buckets
         function = draws.below(self.functions - 1) + 1
         rest, place, bucket = function, self.domain.place(value), 0
@@ -419,10 +420,10 @@ class LocalHashing(IntegerProtocol, SupportProtocol):
         return function * g + bucket
 
     def support(self, counts: Counts) -> Counts:
-        """Number of reports whose bucket is that of a category under the function that they name.
+        """Return, for each category, the number of reports whose function maps the category to the reported bucket.
 
         With ω = e^(2πi/g), the indicator of ⟨a, x⟩ = y is the mean of ω^(j(y - ⟨a, x⟩)) over j; summed over all a it is
-        a Fourier transform over the digits of a. The result is a whole number, and is rounded to one.
+        a Fourier transform over the digits of a. Results are integers, so the floats are rounded.
         """
         g, m = self.buckets, self.digits
         waves = np.fft.ifft(counts.reshape(self.functions, g), axis=1) * g
@@ -440,7 +441,6 @@ class LocalHashing(IntegerProtocol, SupportProtocol):
         return found
 
     def parameters(self) -> dict[str, Any]:
-        """Categories and buckets."""
         return super().parameters() | {"buckets": self.buckets}
 
     def _best_buckets(self) -> int:
@@ -459,10 +459,10 @@ class LocalHashing(IntegerProtocol, SupportProtocol):
 
 
 class HadamardResponse(IntegerProtocol, FrequencyProtocol):
-    """A report is a column of a Hadamard matrix; a category favours the columns where its row has +1.
+    """Hadamard response: a report is a column of a Hadamard matrix; a category favours columns where its row has +1.
 
     Categories are spread over ``blocks`` matrices, one for small ε. The sum over a block's columns of sign times count
-    is a Walsh-Hadamard transform, so that all estimates together cost K·log K, K the columns in all.
+    is a Walsh-Hadamard transform, so that all estimates together take K·log K steps for K columns in total.
 
     Privacy:
         relation: replace-one. ε-DP of one report: the b/2 favoured columns are e^ε times as likely as the rest of
@@ -502,13 +502,13 @@ class HadamardResponse(IntegerProtocol, FrequencyProtocol):
         super().__init__(epsilon=epsilon, alphabet=self.blocks * self.columns)
         half = self.columns // 2
         self.favoured = window_truth(self._epsilon, half, self.alphabet - half)
-        # Probability of each column that is not favoured, and of a block that is not the value's own.
+        # Probability of each column that is not favoured, in the value's block or in any other block.
         self._rest = (1 - self.favoured) / (self.alphabet - half)
         self.lean = self.favoured - half * self._rest
         self._coin = Coin(self.favoured)
 
     def draw(self, value: object, draws: Draws) -> int:
-        """The number of a column among all blocks."""
+        """Draw a report: the index of a column among those of all blocks."""
         row, block = divmod(self.domain.place(value), self.blocks)
         row, start, half = row + 1, block * self.columns, self.columns // 2
         if draws.toss(self._coin):
@@ -520,7 +520,7 @@ class HadamardResponse(IntegerProtocol, FrequencyProtocol):
         return outside if outside < start else outside + self.columns
 
     def variance(self, frequency: Number = 0) -> float:
-        """Variance of the estimate times n, where the other people's categories are spread evenly over the blocks."""
+        """Return n times the variance of an estimate, if the remaining values are spread evenly over the blocks."""
         f = Fraction(frequency)
         own = self.favoured + self.columns // 2 * self._rest
         other = own / self.blocks + self.columns * self._rest * (1 - Fraction(1, self.blocks))
@@ -528,12 +528,12 @@ class HadamardResponse(IntegerProtocol, FrequencyProtocol):
         return float_nearest((moment - f * self.lean**2) / self.lean**2)
 
     def estimate(self, counts: Counts, n: int, *, confidence: float) -> Frequencies:
-        """Unbiased frequencies; intervals by counts where there is one block, else by the empirical variance."""
+        """Return unbiased frequencies; intervals are Clopper-Pearson for one block, otherwise empirical Bernstein."""
         lean = float_nearest(self.lean)
         signed, totals = self._signs(counts)
         mean = signed / n
         shares = mean / lean
-        # Given the true categories, those who hold this one have an expected sign of ``lean`` and the others of 0.
+        # Given the true categories, a report from this category has an expected sign of ``lean``, any other one of 0.
         coins = totals / n - np.clip(shares, 0.0, 1.0) * lean**2
         errors = np.sqrt(np.maximum(coins, 0.0) / n) / lean
         variance = totals / n - mean**2
@@ -555,13 +555,12 @@ class HadamardResponse(IntegerProtocol, FrequencyProtocol):
         )
 
     def _signs(self, counts: Counts) -> tuple[Counts, Counts]:
-        """Sum of signs of each category, and the number of reports in its block."""
+        """Return, for each category, the sum of its signs over all reports, and the number of reports in its block."""
         table = counts.reshape(self.blocks, self.columns)
         signed = walsh_hadamard(table)[:, 1:].T.reshape(-1)[: self.k]
         return signed, np.tile(table.sum(axis=1), self.columns - 1)[: self.k]
 
     def parameters(self) -> dict[str, Any]:
-        """Categories and blocks."""
         return super().parameters() | {"blocks": self.blocks}
 
     def _best_blocks(self) -> int:
@@ -573,12 +572,12 @@ class HadamardResponse(IntegerProtocol, FrequencyProtocol):
 
 
 def as_protocol(protocol: LocalProtocol | RandomizedResponse) -> LocalProtocol:
-    """What clients and aggregators share: a protocol as it is, randomized response as the protocol of its law."""
+    """Return a protocol unchanged, and randomized response as a :class:`ResponseProtocol`."""
     return ResponseProtocol.of(protocol) if isinstance(protocol, RandomizedResponse) else protocol
 
 
 def walsh_hadamard(table: NDArray[Any]) -> NDArray[np.int64]:
-    """The transform of each row: at r the sum of entries c times (-1)^(bits that r and c share)."""
+    """Return the Walsh-Hadamard transform of each row: entry r is Σ_c row[c]·(-1)^popcount(r & c)."""
     result = table.astype(np.int64)
     rows, size = result.shape
     step = 1
@@ -591,9 +590,9 @@ def walsh_hadamard(table: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def hadamard_column(row: int, number: int, odd: bool) -> int:
-    """The column of this number among those that share an even, or an odd, number of bits with ``row``.
+    """Return the ``number``-th column that shares an even (or, if ``odd``, an odd) number of set bits with ``row``.
 
-    All bits but the lowest one of the row are free; that one is set so that the number of shared bits comes out right.
+    All bits of the column but the row's lowest set bit are free; that bit makes the parity of the shared bits right.
     """
     low = row & -row
     column = (number & (low - 1)) | (number & -low) << 1

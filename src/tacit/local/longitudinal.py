@@ -1,9 +1,9 @@
-"""Repeated collection: a permanent randomisation per value, kept by the device, and a fresh one per report.
+"""Repeated collection: a permanent randomised response per value, kept by the device, and a fresh one per report.
 
 Fresh noise on every report of one value averages out. So the first time a value is reported, its *permanent* response
-is drawn and kept; every report is an *instantaneous* response of that. However many reports there are of one value,
-they say no more about it than the permanent response does. ``longitudinal.proof.md`` has the argument, and how much a
-change of value tells.
+is drawn and kept; every report is an *instantaneous* randomised response of the permanent one. Any number of reports of
+one value reveals no more about it than its permanent response. ``longitudinal.proof.md`` has the proof, and a bound on
+the information about changes of value.
 """
 
 from __future__ import annotations
@@ -28,18 +28,17 @@ class LongitudinalResponse(ResponseProtocol):
 
     Privacy:
         relation: replace-one, of the value behind one permanent response. One report: ``epsilon``. Any number of
-        reports of one value: ``permanent``. Each further value that a person comes to hold has a permanent response
-        of its own; :class:`LongitudinalClient` keeps the account. That a value changed is hidden by the
-        instantaneous coins alone.
+        reports of one value: ``permanent``. Each further value of a person has a further permanent response;
+        :class:`LongitudinalClient` sums the losses. That a value changed is hidden by the instantaneous coins alone.
 
     Sensitivity:
         none to state: a value may change to any other.
 
     Error:
-        that of randomized response with the chance of both coins together; see :attr:`truth`.
+        that of randomized response with the truth probability of both coins together; see :attr:`truth`.
 
     Assumes:
-        the device keeps what it drew: a second device, or one that was reset, is a second permanent response.
+        the device keeps its permanent responses: a second or a reset device draws further permanent responses.
 
     References:
         Erlingsson, Pihur and Korolova (2014); Arcolezi et al. (2022), *Improving the utility of LDP for longitudinal
@@ -65,45 +64,44 @@ class LongitudinalResponse(ResponseProtocol):
         # One report is randomized response with the truth of ``epsilon``: p1·p2 + (1 - p1)·q2 = truth, solved for p2.
         p1, k = first.truth, self.k
         self.instantaneous = (self.truth - (1 - p1) / (k - 1)) / (p1 - (1 - p1) / (k - 1))
-        # A rational of few digits, which moves the truth of one report down a little.
+        # Rounded down to 18 digits, which lowers the truth probability of one report a little.
         self.instantaneous = Fraction(int(self.instantaneous * 10**18), 10**18)
         q2 = (1 - self.instantaneous) / (k - 1)
         self.truth = p1 * self.instantaneous + (1 - p1) * q2
         self.noise = (1 - self.truth) / (k - 1)
         self._coin = Coin(self.instantaneous)
-        #: Loss of one instantaneous response alone: a bound on what a report tells about a change of value.
+        #: ε of one instantaneous response alone: bound on a report's privacy loss about a change of value.
         self.change = round_up(log_bounds(self.instantaneous / q2)[1])
 
     def memorise(self, value: object, draws: Draws) -> int:
-        """Draw the permanent response of a value."""
+        """Draw the permanent response of a value, as the index of a category."""
         return self._permanent.draw(self.domain.place(value), draws)
 
     def instant(self, memory: int, draws: Draws) -> int:
-        """A report of a permanent response."""
+        """Draw an instantaneous response of the permanent response ``memory``, as the index of a category."""
         if draws.toss(self._coin):
             return memory
         other = draws.below(self.k - 1)
         return other + (other >= memory)
 
     def draw(self, value: object, draws: Draws) -> int:
-        """A report without memory: for persons who report once."""
+        """Draw a report without memory, for persons who report once."""
         return self.instant(self.memorise(value, draws), draws)
 
     def parameters(self) -> dict[str, Any]:
-        """Categories and the ε of permanent responses."""
         return super().parameters() | {"permanent": in_words(self.permanent)}
 
 
 @dataclass(frozen=True)
 class ClientAccount:
-    """Upper bounds on everything that one device has told.
+    """Upper bounds on the total privacy loss of one device's reports.
 
     Attributes:
         reports: number of reports made.
         values: number of values with a permanent response, over all attributes.
-        epsilon: total loss about the values, if the times of changes are known: the sum over permanent responses of the
-            least of ``permanent``, the ε of one report where there was one, and all instantaneous losses.
-        changes: total loss about everything, the times of changes included: instantaneous losses of all reports.
+        epsilon: total ε for the values, if the times of changes are known: the sum over permanent responses of the
+            least of ``permanent``, the ε of one report if there was only one, and the sum of instantaneous losses.
+        changes: total ε for the values and the times of changes: the sum of the instantaneous losses of all reports.
     """
 
     reports: int
@@ -112,18 +110,19 @@ class ClientAccount:
     changes: Fraction
 
 
-#: A permanent response and its number of reports, under a key for protocol, attribute and value.
+#: (permanent response, number of its reports), by a key for protocol, attribute and value.
 Memory = MutableMapping[str, tuple[int, int]]
 
 
 class LongitudinalClient:
-    """Client for repeated reports, whose permanent responses the caller keeps.
+    """Client for repeated reports, with permanent responses stored by the caller.
 
-    ``memory`` is any mapping from text to a pair of whole numbers; it is private to the person. It must last as long
-    as the person reports: an item is set before the report leaves, and setting must not return before the item is safe.
-    With an empty mapping a person who has reported before pays again; ``examples/repeated_survey.py`` keeps a file.
+    ``memory`` is any mapping from text to a pair of whole numbers; it is private to the person. It must last as long as
+    the person reports: an item is set before the report is returned, and setting must not return before the item is
+    stored durably. If the mapping is lost, further reports are charged anew; ``examples/repeated_survey.py`` keeps a
+    file.
 
-    A new value has a new permanent response; a value that returns has its old one.
+    A new value gets a new permanent response; a value that recurs keeps its first one.
     """
 
     def __init__(self, protocol: LongitudinalResponse, memory: Memory) -> None:
@@ -132,7 +131,7 @@ class LongitudinalClient:
         self._draws: Draws = SYSTEM
 
     def report(self, value: object, attribute: str = "") -> Report:
-        """A report of ``value``; permanent responses are kept per attribute and value."""
+        """Return a report of ``value``; permanent responses are kept per attribute and value."""
         place = self.protocol.domain.place(value)
         key = self._prefix + hashlib.sha256(f"{attribute}\x00{place}".encode()).hexdigest()
         if key in self._memory:
@@ -143,7 +142,7 @@ class LongitudinalClient:
         return Report(self.protocol.instant(response, self._draws).to_bytes(self.protocol.width, "little"))
 
     def account(self) -> ClientAccount:
-        """The total so far, over all attributes that this memory holds for the protocol."""
+        """Return the total privacy loss so far, over all attributes in this memory for the protocol."""
         times = [self._recall(key)[1] for key in self._memory if key.startswith(self._prefix)]
         protocol = self.protocol
         spent = sum(

@@ -1,10 +1,10 @@
-"""Mean of a bounded number, from reports that each protect their sender.
+"""Mean of a bounded number, from locally differentially private reports.
 
-A value is rounded at random to a grid of ``steps`` + 1 points, so that its expectation is kept. The report is then one
-of ``steps`` + ``window`` integers, of which the ``window`` next to the point's place are favoured. The expected report
-is a line in the point, so a report maps back to an unbiased estimate of its sender's value. One step with a window of
-one is randomized response after stochastic rounding; many steps are the piecewise mechanism on a grid. See
-``mean.proof.md``.
+A value is stochastically rounded to a grid of ``steps`` + 1 points, which keeps its expectation. The report is then one
+of ``steps`` + ``window`` integers, of which the ``window`` integers from the point's index on are favoured. The
+expected report is linear in the point, so a report maps back to an unbiased estimate of its sender's value. One step
+with a window of one is randomized response after stochastic rounding; many steps are the piecewise mechanism on a grid.
+See ``mean.proof.md``.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from tacit.mechanisms.randomized_response import clopper_pearson
 from tacit.noise.bernoulli import Coin
 
 _STEPS: Final = 1024
-#: Below this ε the piecewise mechanism is never the better one (Wang et al. 2019).
+#: ε up to which the piecewise mechanism is never better than rounding (Wang et al. 2019).
 _HYBRID_FROM: Final = 0.61
-#: Beyond every bound that can be stated.
+#: Decimal digits of a stand-in for huge and infinite values, larger than any accepted bound.
 _DIGITS: Final = 330
 _HUGE: Final = 10**_DIGITS
 METHODS: Final = ("rounding", "piecewise", "hybrid")
@@ -40,11 +40,11 @@ class MeanOfReports:
     """Estimated mean of the respondents' values.
 
     Attributes:
-        mean: unbiased estimate.
+        mean: unbiased estimate, in the units of the values.
         standard_error: estimated standard deviation over coins and respondents.
         low: lower end of the interval.
-        high: upper end; the interval holds the mean of the respondents with probability at least ``confidence``.
-        confidence: the coverage asked for.
+        high: upper end; the interval contains the mean of the respondents with probability at least ``confidence``.
+        confidence: coverage of the interval.
         n: number of reports.
     """
 
@@ -56,13 +56,13 @@ class MeanOfReports:
     n: int
 
     def consistent(self) -> MeanOfReports:
-        """The estimate moved into its interval, which lies within the bounds."""
+        """Return the estimate with its mean clipped to the interval, which lies within the bounds."""
         inside = min(max(self.mean, self.low), self.high)
         return MeanOfReports(inside, self.standard_error, self.low, self.high, self.confidence, self.n)
 
 
 class _Window:
-    """Randomisation of a point on a grid by a favoured window of integers."""
+    """Randomisation of a grid point, by a window of favoured integers."""
 
     def __init__(self, epsilon: Fraction, steps: int, window: int) -> None:
         self.steps, self.window, self.reports = steps, window, steps + window
@@ -84,7 +84,7 @@ class _Window:
         return other if other < point else other + self.window
 
     def values(self) -> list[Fraction]:
-        """The unbiased estimate of the share, for each report."""
+        """Return, for each report, the unbiased estimate of the value's share of the way between the bounds."""
         return [(report - self.base) / (self.lean * self.steps) for report in range(self.reports)]
 
     def variance(self, point: int) -> Fraction:
@@ -97,7 +97,7 @@ class _Window:
 
 
 class LocalMean(IntegerProtocol):
-    """Mean of a number that lies within ``bounds``.
+    """Protocol that estimates the mean of a number within ``bounds``.
 
     Privacy:
         relation: replace-one. ε-DP of one report: given the grid point, each favoured report is e^ε times as likely
@@ -133,7 +133,7 @@ class LocalMean(IntegerProtocol):
         share = 0.0 if method == "rounding" else 1.0
         if method == "hybrid":
             share = max(1 - math.exp(-epsilon / 2), 0.0) if epsilon > _HYBRID_FROM else 0.0
-        #: Probability that the piecewise way is taken.
+        #: Probability of the piecewise mechanism; rounding is used otherwise.
         self.mixture = exact_probability(Fraction(round(share * 2**16), 2**16), "mixture", zero=True, one=True)
         window = max(round(_STEPS / math.exp(float_nearest(self._epsilon) / 2)), 1)
         self._rounding = _Window(self._epsilon, 1, 1)
@@ -147,14 +147,14 @@ class LocalMean(IntegerProtocol):
         )
 
     def draw(self, value: object, draws: Draws) -> int:
-        """The report: those of rounding first, where both ways are in use."""
+        """Draw a report; where both mechanisms are in use, the reports of rounding come first."""
         share = self.share_of(value)
         if self.mixture == 0 or (self.mixture < 1 and not draws.toss(self._pick)):
             return self._rounding.draw(share, draws)
         return self._piecewise.draw(share, draws) + (self._rounding.reports if self.mixture < 1 else 0)
 
     def share_of(self, value: object) -> Fraction:
-        """The exact place of a value between the bounds, from 0 to 1; one half for a value that is no number."""
+        """Return the exact (value - low)/(high - low), clipped to [0, 1]; one half for a value that is no number."""
         low, high = self.bounds
         number = _exact(value)
         if number is None:
@@ -164,7 +164,7 @@ class LocalMean(IntegerProtocol):
         return Fraction(1) if number >= high else (number - low) / (high - low)
 
     def variance(self) -> float:
-        """Largest variance of one report's estimate, over all values, in squared units of the value."""
+        """Return the largest variance of one report's estimate, over all values, in squared units of the value."""
         length = float_nearest(self.bounds[1] - self.bounds[0]) ** 2
         share = float_nearest(self.mixture)
         return length * max(
@@ -174,7 +174,7 @@ class LocalMean(IntegerProtocol):
         )
 
     def estimate(self, counts: Counts, n: int, *, confidence: float) -> MeanOfReports:
-        """Unbiased mean; interval by counts for pure rounding, else by the empirical variance."""
+        """Return the unbiased mean; its interval is Clopper-Pearson for rounding alone, else empirical Bernstein."""
         mean = float(counts @ self._values / n)
         variance = float(counts @ (self._values - mean) ** 2) / max(n - 1, 1)
         tail = (1 - confidence) / 2
@@ -196,18 +196,17 @@ class LocalMean(IntegerProtocol):
         )
 
     def parameters(self) -> dict[str, Any]:
-        """Bounds and method."""
         return {"bounds": [in_words(each) for each in self.bounds], "method": self.method}
 
 
 def _exact(value: object) -> Fraction | None:
-    """The rational that a number of whatever type is, huge ones cut; None for all other values."""
+    """Return a number of any type as an exact rational, with huge ones clipped; None for a value that is no number."""
     if isinstance(value, Fraction):
         return value
     if isinstance(value, Decimal):
         if value.is_nan():
             return None
-        # Written out, a decimal of a large exponent would be a long row of zeros.
+        # As a Fraction, a decimal with a large exponent would be a very long integer.
         if value.is_infinite() or abs(value.adjusted()) > _DIGITS:
             value = Decimal(0) if value.is_finite() and value.adjusted() < 0 else Decimal(_HUGE).copy_sign(value)
         return Fraction(value)
@@ -223,6 +222,6 @@ def _exact(value: object) -> Fraction | None:
 
 
 def _between(point: int) -> Fraction:
-    """Variance that stochastic rounding to the ends adds at a point of the fine grid."""
+    """Return the variance of stochastic rounding to the ends of [0, 1], at a point of the fine grid."""
     share = Fraction(point, _STEPS)
     return share * (1 - share) if 0 < share < 1 else Fraction(0)

@@ -1,8 +1,8 @@
-"""Base of local protocols: public parameters, a client's random decisions, a report's bytes, sums of reports.
+"""Base classes of local protocols: public parameters, a client's random decisions, a report's bytes, sums of reports.
 
-A protocol makes every random decision by one of the three methods of :class:`Draws`. :class:`SystemDraws` makes them
-with the samplers of :mod:`tacit.noise`, which are exact. :func:`output_law` runs the same code once for every sequence
-of outcomes and adds up their probabilities as rationals, so that what is checked is the code that runs.
+A protocol makes every random decision by one of the three methods of :class:`Draws`. :class:`SystemDraws` uses the
+exact samplers of :mod:`tacit.noise`. :func:`output_law` runs the same code once for every sequence of outcomes and adds
+up their probabilities as rationals, so that a check of privacy covers the code that clients run.
 """
 
 from __future__ import annotations
@@ -29,36 +29,36 @@ from tacit.noise import entropy
 from tacit.noise.bernoulli import Coin
 from tacit.noise.uniform import sample_below
 
-#: Sequences of decisions that :func:`output_law` walks through at most.
+#: Largest number of sequences of decisions that :func:`output_law` enumerates.
 _MOST_WALKS: Final = 1 << 18
 
 
 class Draws(Protocol):
-    """Independent random decisions."""
+    """Source of independent random decisions."""
 
     def toss(self, coin: Coin) -> bool:
-        """One toss of a coin."""
+        """Return one toss of a coin."""
 
     def toss_many(self, coin: Coin, count: int) -> NDArray[np.bool_]:
-        """``count`` tosses of a coin."""
+        """Return ``count`` independent tosses of a coin."""
 
     def below(self, bound: int) -> int:
-        """An integer from 0 to ``bound`` - 1, each equally likely."""
+        """Return a uniformly random integer from 0 to ``bound`` - 1."""
 
 
 class SystemDraws:
-    """Decisions from the operating system's entropy, exact."""
+    """Exact random decisions, from the operating system's entropy."""
 
     def toss(self, coin: Coin) -> bool:
-        """One toss of a coin."""
+        """Return one toss of a coin."""
         return coin.toss(entropy.current())
 
     def toss_many(self, coin: Coin, count: int) -> NDArray[np.bool_]:
-        """``count`` tosses of a coin."""
+        """Return ``count`` independent tosses of a coin."""
         return coin.toss_many(count, entropy.current())
 
     def below(self, bound: int) -> int:
-        """An integer from 0 to ``bound`` - 1, each equally likely."""
+        """Return a uniformly random integer from 0 to ``bound`` - 1."""
         return sample_below(bound, entropy.current())
 
 
@@ -66,7 +66,7 @@ SYSTEM: Final = SystemDraws()
 
 
 class _Scripted:
-    """Decisions by a script of outcomes; the first one beyond it is taken as 0 and noted for the next walk."""
+    """Decisions that follow a script of outcomes, 0 beyond its end; records outcomes and their joint probability."""
 
     def __init__(self, script: tuple[int, ...]) -> None:
         self._script = script
@@ -91,10 +91,10 @@ class _Scripted:
 
 
 def output_law(randomise: Callable[[Draws], bytes]) -> dict[bytes, Fraction]:
-    """Exact probability of each output of a randomiser, from the code that runs.
+    """Return the exact probability of each output of a randomiser, by enumeration of its random decisions.
 
     Args:
-        randomise: makes one output with the decisions that it is given.
+        randomise: function that computes one output from the decisions of its argument.
 
     Raises:
         InputError: there are too many sequences of decisions; take a smaller domain.
@@ -114,7 +114,7 @@ def output_law(randomise: Callable[[Draws], bytes]) -> dict[bytes, Fraction]:
 
 
 def largest_ratio(laws: Iterable[dict[bytes, Fraction]]) -> Fraction:
-    """The largest ratio of an output's probabilities under two of the laws; its logarithm is the true ε.
+    """Return the largest ratio of an output's probabilities under two of the laws; its logarithm is the exact ε.
 
     Raises:
         InputError: some output is possible under one law and impossible under another.
@@ -127,7 +127,7 @@ def largest_ratio(laws: Iterable[dict[bytes, Fraction]]) -> Fraction:
 
 
 def _following(taken: list[tuple[int, int]]) -> tuple[int, ...] | None:
-    """The next script in lexicographic order; None after the last."""
+    """Return the next script in lexicographic order; None after the last."""
     while taken:
         outcome, number = taken.pop()
         if outcome + 1 < number:
@@ -135,27 +135,27 @@ def _following(taken: list[tuple[int, int]]) -> tuple[int, ...] | None:
     return None
 
 
-#: Sums of reports: what an aggregator holds.
+#: Sums of reports, the state of an aggregator.
 Counts = NDArray[np.int64]
-#: Reports as they arrive: one row of bytes each.
+#: Encoded reports: one row of bytes each.
 Rows = NDArray[np.uint8]
 
-#: Beyond this ε a report is the value itself, for all that it protects.
+#: Largest ε of one report; a larger one protects no person.
 _LARGEST_EPSILON: Final = 20
 _WIDTHS: Final = (1, 2, 4, 8)
-#: Largest number in a byte.
+#: Number of bits that can be added up in one byte without overflow.
 _BYTE: Final = 255
-#: Numbers that an aggregator may hold.
+#: Largest number of counters of an aggregator.
 MOST_COUNTS: Final = 1 << 23
 
 
 class LocalProtocol(ABC):
-    """Public description of a protocol: client and aggregator hold equal ones.
+    """Public parameters of a protocol; client and aggregator must hold equal ones.
 
     Attributes:
-        kind: its name in descriptions.
-        width: bytes of one report.
-        size: numbers that an aggregator holds, however many reports there are.
+        kind: name of the protocol in descriptions.
+        width: number of bytes of one report.
+        size: number of counters of an aggregator, independent of the number of reports.
     """
 
     kind: ClassVar[str]
@@ -169,41 +169,41 @@ class LocalProtocol(ABC):
 
     @property
     def epsilon(self) -> Fraction:
-        """The ε of one report."""
+        """ε of one report."""
         return self._epsilon
 
     @property
     def guarantee(self) -> PureDP:
-        """ε-DP of one report for the person who gives it, whatever the collector does."""
+        """ε-DP of one report for the person who sends it, against any collector."""
         return PureDP(self._epsilon, relation=REPLACE_ONE)
 
     @abstractmethod
     def randomise(self, value: object, draws: Draws) -> bytes:
-        """The report of a person who holds ``value``; never fails, whatever the value is."""
+        """Draw the report of a person with ``value``; never raises, for any value."""
 
     @abstractmethod
     def accumulate(self, counts: Counts, rows: Rows) -> None:
-        """Add reports to counts; a report that no client makes is an error, and then nothing was added."""
+        """Add reports to counts; refuse all of them if one cannot come from a client."""
 
     @abstractmethod
     def may_be_counts(self, counts: Counts, n: int) -> bool:
-        """Whether ``n`` reports can add up to these counts."""
+        """Return whether ``n`` reports can add up to these counts."""
 
     @abstractmethod
     def estimate(self, counts: Counts, n: int, *, confidence: float) -> Any:
-        """The estimate from the counts of ``n`` reports."""
+        """Return the estimate from the counts of ``n`` reports."""
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
-        """Parameters of the constructor, as JSON has them."""
+        """Return the parameters of the constructor as JSON values."""
 
     def spec(self) -> dict[str, Any]:
-        """The whole description, as JSON has it; :func:`protocol_from` reads it."""
+        """Return the complete description as JSON values; :func:`protocol_from` reads it."""
         return {"protocol": self.kind, "epsilon": in_words(self._epsilon), **self.parameters()}
 
     @property
     def digest(self) -> str:
-        """A short name of the description: equal for equal protocols."""
+        """First 32 hexadecimal digits of the SHA-256 of the description; equal for equal protocols."""
         text = json.dumps(self.spec(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -218,7 +218,7 @@ class LocalProtocol(ABC):
 
 
 class IntegerProtocol(LocalProtocol):
-    """A protocol whose report is one integer below ``alphabet``; an aggregator counts how often each came."""
+    """Base class of protocols whose report is an integer below ``alphabet``; an aggregator counts each integer."""
 
     def __init__(self, *, epsilon: Number, alphabet: int) -> None:
         super().__init__(epsilon=epsilon)
@@ -229,23 +229,23 @@ class IntegerProtocol(LocalProtocol):
 
     @abstractmethod
     def draw(self, value: object, draws: Draws) -> int:
-        """The report as an integer."""
+        """Draw the report of a person with ``value``, as an integer."""
 
     def randomise(self, value: object, draws: Draws) -> bytes:
-        """The report of a person who holds ``value``."""
+        """Draw the report of a person with ``value``, in little-endian bytes."""
         return self.draw(value, draws).to_bytes(self.width, "little")
 
     def accumulate(self, counts: Counts, rows: Rows) -> None:
-        """Count how often each report came."""
+        """Add the number of occurrences of each report to ``counts``."""
         numbers = np.ascontiguousarray(rows).reshape(-1).view(f"<u{self.width}")
         self.tally(counts, numbers)
 
     def may_be_counts(self, counts: Counts, n: int) -> bool:
-        """Each report is counted once."""
+        """Return whether the counts are not negative and add up to ``n``."""
         return bool(counts.min(initial=0) >= 0 and counts.sum() == n)
 
     def tally(self, counts: Counts, numbers: NDArray[Any]) -> None:
-        """Count reports that are integers already."""
+        """Add reports given as integers to ``counts``."""
         if not len(numbers):
             return
         if numbers.min() < 0 or numbers.max() >= self.alphabet:
@@ -257,7 +257,7 @@ class IntegerProtocol(LocalProtocol):
 
 
 class CategoricalDomain:
-    """The categories that a value may be one of, and the one that all other values count as."""
+    """Categories of a value, and the category that replaces any value outside of them."""
 
     __slots__ = ("_place", "categories", "otherwise")
 
@@ -276,7 +276,7 @@ class CategoricalDomain:
             self.otherwise = list(self.categories).index(otherwise)
 
     def place(self, value: object) -> int:
-        """The place of a value among the categories; that of ``otherwise`` for a value that is none of them."""
+        """Return the index of a value among the categories; that of ``otherwise`` for a value that is none of them."""
         try:
             if self._place is not None:
                 return self._place.get(value, self.otherwise)
@@ -286,7 +286,7 @@ class CategoricalDomain:
         return number if number is not None and 0 <= number < len(self.categories) else self.otherwise
 
     def parameters(self) -> dict[str, Any]:
-        """Words of a description."""
+        """Return the entries of a protocol's description as JSON values."""
         named = isinstance(self.categories, range)
         listed: object = len(self.categories) if named else list(self.categories)
         last = self.otherwise == len(self.categories) - 1
@@ -294,7 +294,7 @@ class CategoricalDomain:
 
 
 def whole_number(value: object) -> int | None:
-    """The whole number that a value is, of whatever numeric type; None for all other values."""
+    """Return a value of any numeric type as an int if it is a whole number, otherwise None."""
     if isinstance(value, float):
         return int(value) if value.is_integer() else None
     try:
@@ -304,12 +304,12 @@ def whole_number(value: object) -> int | None:
 
 
 def window_truth(epsilon: Fraction, inside: int, outside: int) -> Fraction:
-    """Total probability of ``inside`` outputs, each e^ε times as likely as each of ``outside`` others, rounded down."""
+    """Return the total probability, rounded down, of ``inside`` outputs e^ε times as likely as ``outside`` others."""
     return truth_for(epsilon, Fraction(outside, inside))
 
 
 def in_words(value: Fraction) -> str:
-    """A rational as text that reads back as itself: decimal where that ends, else a quotient."""
+    """Return a rational as text without loss: a decimal if it terminates within 30 digits, otherwise a quotient."""
     if 10**30 % value.denominator:
         return f"{value.numerator}/{value.denominator}"
     digits = next(d for d in range(31) if 10**d % value.denominator == 0)
@@ -319,10 +319,10 @@ def in_words(value: Fraction) -> str:
 
 
 def protocol_from(spec: dict[str, Any]) -> LocalProtocol:
-    """The protocol that a description describes.
+    """Return the protocol of a description, as made by :meth:`LocalProtocol.spec`.
 
     Raises:
-        InputError: no such protocol, or parameters that it does not have.
+        InputError: unknown protocol, or wrong parameters.
     """
     from tacit.local import PROTOCOLS
 
@@ -350,7 +350,7 @@ def _listed(categories: Iterable[Hashable]) -> tuple[Hashable, ...]:
 
 
 def column_sums(bits: NDArray[np.uint8]) -> Counts:
-    """Sums of columns of zeros and ones; by bytes first, which cannot overflow in so few rows and is much faster."""
+    """Return the sums of columns of zeros and ones; blocks of 255 rows are summed in bytes, which is much faster."""
     whole = len(bits) // _BYTE * _BYTE
     parts = bits[:whole].reshape(-1, _BYTE, bits.shape[1]).sum(axis=1, dtype=np.uint8)
     found: Counts = parts.sum(axis=0, dtype=np.int64) + bits[whole:].sum(axis=0, dtype=np.int64)
@@ -358,7 +358,7 @@ def column_sums(bits: NDArray[np.uint8]) -> Counts:
 
 
 def bits_of(rows: Rows, bits: int) -> NDArray[np.uint8]:
-    """The bits of reports, one row each; refused where a bit is set beyond the last."""
+    """Return the first ``bits`` bits of each report; refuse a report in which a later bit is set."""
     unpacked = np.unpackbits(rows, axis=1, bitorder="little")
     if bits % 8 and unpacked[:, bits:].any():
         raise InputError("reports", f"hold a bit beyond the {bits} of a report")
@@ -366,5 +366,5 @@ def bits_of(rows: Rows, bits: int) -> NDArray[np.uint8]:
 
 
 def bytes_of_bits(bits: int) -> int:
-    """Bytes that so many bits take."""
+    """Return the number of bytes that hold ``bits`` bits."""
     return math.ceil(bits / 8)

@@ -1,7 +1,7 @@
-"""Amplification by shuffling: the privacy of one report among n that arrive in random order.
+"""Amplification by shuffling: the privacy of one report among n in random order.
 
-A report among many of unknown senders tells less about its sender than it does alone. The bound here is that of hiding
-among clones, evaluated numerically instead of by a closed formula; see ``shuffle.proof.md``.
+A report among many from unknown senders reveals less about its sender than one report alone. The bound is that of
+hiding among clones, evaluated numerically instead of by a closed formula; see ``shuffle.proof.md``.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from tacit.local.frequency import ResponseProtocol, as_protocol
 from tacit.local.protocol import LocalProtocol
 from tacit.mechanisms.randomized_response import RandomizedResponse
 
-#: Standard deviations of the number of clones within which it is summed; the rest is counted as lost.
+#: Number of standard deviations within which the number of clones is summed; the rest is added to δ.
 _REACH: Final = 10
-#: Relative and absolute error that sums of binomial probabilities are allowed.
+#: Relative and absolute error allowed for in sums of binomial probabilities.
 _TAIL_ERROR: Final = 1e-10
 _SLACK: Final = 1e-15
 _SMALLEST_DELTA: Final = 1e-12
@@ -31,7 +31,7 @@ _STEPS: Final = 45
 
 
 def amplified(protocol: LocalProtocol | RandomizedResponse | Number, *, n: SupportsIndex, delta: Number) -> ApproxDP:
-    """The guarantee of each of ``n`` shuffled reports, for the person who sent it.
+    """Return the guarantee of each of ``n`` shuffled reports, for the person who sent it.
 
     Args:
         protocol: of all reports, or the ε of one report whatever the protocol is. For randomized
@@ -56,7 +56,7 @@ def amplified(protocol: LocalProtocol | RandomizedResponse | Number, *, n: Suppo
     for _ in range(_STEPS):
         middle = (low + high) / 2
         low, high = (low, middle) if pair.delta(middle) <= target else (middle, high)
-    # The upper end of the last interval holds, or is the ε of one report, which always holds.
+    # The upper end of the last interval is valid: its δ was checked, or it is the ε of one report.
     found = min(Fraction(high).limit_denominator(10**12) + Fraction(1, 10**12), local)
     return ApproxDP(found, wanted, relation=REPLACE_ONE)
 
@@ -64,13 +64,13 @@ def amplified(protocol: LocalProtocol | RandomizedResponse | Number, *, n: Suppo
 def shuffled_delta(
     protocol: LocalProtocol | RandomizedResponse | Number, *, n: SupportsIndex, epsilon: Number
 ) -> float:
-    """The δ of each of ``n`` shuffled reports at ``epsilon``, bounded from above."""
+    """Return an upper bound on δ at ``epsilon`` of each of ``n`` shuffled reports."""
     _, pair = _pair(protocol, check_count(n, "n", maximum=10**10))
     return min(1.0, pair.delta(float_nearest(exact_positive(epsilon, "epsilon"))))
 
 
 def _pair(protocol: LocalProtocol | RandomizedResponse | Number, n: int) -> tuple[Fraction, _ClonePair]:
-    """The ε of one report, and the pair of laws that shuffling leaves."""
+    """Return the ε of one report, and the pair of distributions that dominates shuffled reports."""
     if isinstance(protocol, RandomizedResponse):
         protocol = as_protocol(protocol)
     if isinstance(protocol, ResponseProtocol):
@@ -82,11 +82,11 @@ def _pair(protocol: LocalProtocol | RandomizedResponse | Number, n: int) -> tupl
 
 
 class _ClonePair:
-    """Two laws of the numbers of reports of two kinds.
+    """Dominating pair of shuffled reports: distributions of the numbers of reports of two kinds.
 
-    With probability ``own`` the sender adds to the first kind, with ``other`` to the second, else to none, which is
-    told; under the sender's other value the two are exchanged. Each of the n - 1 other people adds, with the
-    probability of a ``clone``, to either kind equally likely.
+    The sender's report is of the first kind with probability ``own``, of the second with ``other``, otherwise of
+    neither, which is revealed; under the sender's alternative value the two kinds are exchanged. Each of the n - 1
+    remaining reports is a clone with probability ``clone``, and then of either kind with probability ½.
     """
 
     def __init__(self, own: float, other: float, clone: float, n: int) -> None:
@@ -100,11 +100,12 @@ class _ClonePair:
         self._left_out = float(binom.cdf(low - 1, n - 1, clone) + binom.sf(high, n - 1, clone)) + _SLACK
 
     def delta(self, epsilon: float) -> float:
-        """Hockey-stick divergence at ``epsilon``, from above.
+        """Return an upper bound on the hockey-stick divergence at ``epsilon``.
 
-        Given c clones, the number i of the first kind has probability own·B(i-1) + other·B(i) under the first value, B
-        of c fair coins. The ratio of that to the second value's grows with i, because B(i-1) : B(i) = i : (c + 1 - i);
-        so the divergence is a difference of tails, from the first i on where the ratio exceeds e^ε.
+        Given c clones, i reports are of the first kind with probability own·B(i-1) + other·B(i) under the first
+        value, where B is the binomial law of c fair coins. Its ratio to the probability under the second value grows
+        with i, because B(i-1) : B(i) = i : (c + 1 - i); so the divergence is a difference of tails, from the first i on
+        at which the ratio exceeds e^ε.
         """
         c, own, other, odds = self._clones, self.own, self.other, math.exp(epsilon)
         cut = np.floor((c + 1) * (odds * own - other) / ((own - other) * (1 + odds)))

@@ -1,14 +1,13 @@
-"""Outer products of layers, and their exact sums as whole numbers in floats.
+"""Outer products of layers, and their exact sums of integers held in floats.
 
-In a linear layer the gradient of one example is Σ_t δ_t ⊗ (a_t, 1), of what went in and what came back at the positions
-t of the example; a convolution is a linear layer over patches, and an embedding adds δ_t to the row of its word. So the
-gradient need not be materialised: its norm follows from the products of all pairs of positions, and the sum over
-examples is one matrix product. :class:`LayerTap` knows which of the two is less work for its layer.
+In a linear layer the gradient of one example is Σ_t δ_t ⊗ (a_t, 1), for the inputs a_t and the output gradients δ_t
+("returns") at the positions t of the example; a convolution is a linear layer over patches, and an embedding adds δ_t
+to the row of its word. So the gradient need not be materialised: its norm follows from the inner products of all pairs
+of positions, and the sum over examples is one matrix product. :class:`LayerTap` decides which takes less work.
 
-A sum of whole numbers is exact in a float, in any order, if no partial sum exceeds what the type holds: 2²⁴ or 2⁵³.
-For each product of matrices a bound on all of its partial sums is computed first, and decides about the type. Both
-types give the same integers, so the decision changes how long a sum takes and nothing else. ``gradients.proof.md`` has
-the argument.
+A sum of integers is exact in floats, in any order, if no partial sum exceeds 2²⁴ in float32 or 2⁵³ in float64. For each
+matrix product a bound on all of its partial sums is computed first, and determines the type. Both types give the same
+integers, so the choice affects speed only. ``gradients.proof.md`` has the proof.
 """
 
 from __future__ import annotations
@@ -20,22 +19,22 @@ from typing import Any, Final
 
 from tacit.learn.torch.torch_import import Tensor, load, torch
 
-#: The clip in steps of the grid, for networks of up to :data:`_FEW_NUMBERS` parameters. Noise in one number is about as
-#: large, so that a finer grid would cost time and be no better: sums of such numbers are exact in float32, mostly, and
-#: noise of this size takes half a word.
+#: Clip in grid steps, for networks of up to :data:`_FEW_NUMBERS` parameters. The noise in one number is about as large,
+#: so that a finer grid would cost time without benefit: sums of such numbers are mostly exact in float32, and noise of
+#: this size takes 32 bits.
 STEPS: Final = 1 << 20
-#: Numbers up to which that is fine enough: what rounding adds to a gradient's length grows with their root.
+#: Largest number of parameters with that grid: the rounding error of a gradient's norm grows with their square root.
 _FEW_NUMBERS: Final = 1 << 18
 _FINER: Final = 1 << 24
 
 
 @dataclass(frozen=True)
 class GradientGrid:
-    """Steps of a grid.
+    """Resolution of integer gradients.
 
     Attributes:
-        steps: of the clip: what one example adds is an integer vector of at most this norm.
-        inputs: of 1 in what goes into a layer; what comes back has ``steps / inputs`` per unit of the clip.
+        steps: grid steps of the clip: one example adds an integer vector of at most this norm.
+        inputs: grid steps of 1 in a layer's inputs; output gradients have ``steps / inputs`` steps per clip.
     """
 
     steps: int
@@ -43,36 +42,36 @@ class GradientGrid:
 
     @classmethod
     def of(cls, numbers: int) -> GradientGrid:
-        """The grid for a network with so many trained numbers, which are public."""
+        """Return the grid for a network with this public number of trained parameters."""
         return cls(STEPS, 1 << 7) if numbers <= _FEW_NUMBERS else cls(_FINER, 1 << 8)
 
     @property
     def longest(self) -> float:
-        """Bound on the square of a norm as floats see it: below that of the clip by more than their rounding."""
+        """Bound on the square of a norm computed in floats: below that of the clip by more than the rounding error."""
         return float(self.steps) ** 2 * (1 - 2.0**-9)
 
 
 functional = load("torch.nn.functional")
-#: Numbers of 12 digits, one in each row, whose products a float32 holds: they show whether factors are cut before.
+#: 12-bit numbers, one in each row, whose products are exact in float32: they reveal whether factors are rounded first.
 _LONG_NUMBERS: Final = torch.zeros(1, 32, 1, 64, dtype=torch.float32).index_fill_(3, torch.tensor([7]), 4095.0)
 _LONG_PRODUCTS: Final = torch.full((1, 1, 32, 32), 4095.0**2, dtype=torch.float32)
 
 
 @dataclass(frozen=True)
 class LayerTap:
-    """One call of a layer on one example.
+    """Shapes of one call of a layer on one example.
 
     Args:
         weight: name of the weight.
         bias: name of the bias, if there is one and it is trained.
-        output: shape of what comes out, for a batch of one.
-        positions: how many outer products add up.
-        groups: into how many parts inputs and outputs are divided.
-        inputs: how long an input vector is, in one group.
-        outputs: how long an output vector is, in one group.
-        words: rows of the table of an embedding; 0 for all other layers.
-        arrange: brings inputs and returns of a batch into the shape (examples, positions, groups, length); for an
-            embedding, the words and what came back.
+        output: shape of the output, for a batch of one.
+        positions: number of outer products in the gradient.
+        groups: number of groups that inputs and outputs are divided into.
+        inputs: length of an input vector in one group.
+        outputs: length of an output vector in one group.
+        words: number of rows of an embedding's table; 0 for any other layer.
+        arrange: function that reshapes inputs and output gradients of a batch to (examples, positions, groups, length);
+            for an embedding, words and output gradients.
     """
 
     weight: str
@@ -98,23 +97,23 @@ class LayerTap:
 
     @property
     def numbers(self) -> int:
-        """Count of numbers that one example needs at a time."""
+        """Count of numbers in memory per example."""
         vectors = self.positions * self.groups * (self.inputs * (not self.words) + self.outputs)
         return vectors + self.groups * (self.inputs * self.outputs if self.materialised else self.positions**2)
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Names of the parameters whose gradients this is."""
+        """Names of the weight and of the bias, if any."""
         return (self.weight,) if self.bias is None else (self.weight, self.bias)
 
 
 class LayerTaps:
-    """Taps while a network is called: calls of tapped layers are nudged, and what went in is kept.
+    """Taps of a network's layers during a call: their inputs are stored, and zeros are added to their outputs.
 
     Args:
-        held: the values of the parameters, by name.
-        nudges: zeros that are added to the outputs of tapped layers, by the name of the weight; the gradient of the
-            loss by these is what comes back through the layer. None to look which calls there are.
+        held: values of the parameters, by name.
+        nudges: zeros to add to the outputs of tapped layers, by the name of the weight; the loss's gradient with
+            respect to them is the layer's output gradient. None to find the calls that can be tapped.
     """
 
     def __init__(self, held: Mapping[str, Tensor], nudges: Mapping[str, Tensor] | None) -> None:
@@ -124,7 +123,7 @@ class LayerTaps:
         self.found: list[LayerTap] = []
 
     def call(self, func: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> Tensor | None:
-        """The output of a tapped layer; None for every other call."""
+        """Return the output of a tapped layer; None for any other call."""
         reader = _READERS.get(func)
         weight = named.get("weight", args[1] if len(args) > 1 else None)
         name = self._names.get(id(weight))
@@ -135,7 +134,7 @@ class LayerTaps:
             if tap is None:
                 return None
             self.found.append(tap)
-            # Without a graph for the parameters, so that a gradient tells that they are used elsewhere as well.
+            # The parameters are detached here, so that they have a gradient only if they are also used elsewhere.
             plain = _cut(args, tap.parameters, self._names)
             options = zip(named, _cut(named.values(), tap.parameters, self._names), strict=True)
             output: Tensor = func(*plain, **dict(options))
@@ -150,18 +149,18 @@ class LayerTaps:
 
 @dataclass(frozen=True)
 class Outer:
-    """Outer products of a batch of examples: vectors that went in and came back, over positions and groups.
+    """Factors of a batch's outer products: inputs and output gradients, by position and group.
 
     Args:
-        inputs: (examples, positions, groups, length); without the constant for the bias.
-        returns: likewise.
+        inputs: inputs of the layer, (examples, positions, groups, length); without the constant for the bias.
+        returns: output gradients of the layer, of the same dimensions.
     """
 
     inputs: Tensor
     returns: Tensor
 
     def each(self) -> Tensor:
-        """The sum of outer products of each example: (examples, groups, outputs, inputs)."""
+        """Return the sum of outer products of each example: (examples, groups, outputs, inputs)."""
         return torch.einsum("btgo,btgi->bgoi", self.returns, self.inputs)
 
     def add_to(self, total: Tensor) -> None:
@@ -174,9 +173,9 @@ class Outer:
 
 
 def inner_products(vectors: Tensor, more: float = 0.0) -> Tensor:
-    """Inner products of all pairs of positions, each with ``more``: (examples, groups, positions, positions).
+    """Return inner products of all pairs of positions, plus ``more``: (examples, groups, positions, positions).
 
-    The products of two such tables, added up, are the square of the norm of a sum of outer products.
+    The squared norm of a sum of outer products is the sum of the elementwise product of these tables for both factors.
     """
     if vectors.shape[1] == 1:
         found = torch.linalg.vector_norm(vectors, dim=3).square_().transpose(1, 2)[..., None]
@@ -187,7 +186,7 @@ def inner_products(vectors: Tensor, more: float = 0.0) -> Tensor:
 
 
 def pair_square(words: Tensor, returns: Tensor) -> Tensor:
-    """The square of the norm of each example's rows of a table: vectors of equal words are added first."""
+    """Return the squared norm of each example's gradient of an embedding: vectors of equal words are added first."""
     if returns.shape[1] == 1:
         return returns.square().sum((1, 2)).double()
     same = words[:, :, None] == words[:, None, :]
@@ -195,27 +194,27 @@ def pair_square(words: Tensor, returns: Tensor) -> Tensor:
 
 
 def product_sum(first: Tensor, second: Tensor) -> Tensor:
-    """Products of two tables of pairs, added up for each example, as float64; the first may be overwritten."""
+    """Return the sum of the elementwise product of two tables, by example, as float64; ``first`` may be overwritten."""
     products = first.mul_(second) if first.dtype == second.dtype else first * second
     return products.sum(3).double().sum((1, 2))
 
 
 def products_are_single(device: Any) -> bool:
-    """Whether products of float32 matrices are taken in float32 here: settings of PyTorch allow for less.
+    """Return whether float32 matrices are multiplied in float32: settings of PyTorch may lower the precision.
 
-    Other devices than processors round as they like, and are not asked.
+    False on any device but the CPU, where rounding is not known.
     """
     try:
         if device.type != "cpu" or torch.get_float32_matmul_precision() != "highest":
             return False
     except RuntimeError:
-        # Set in two ways that disagree.
+        # PyTorch raises if the precision was set inconsistently.
         return False
     shorter = torch.backends.mkldnn
     places = (torch.backends, shorter, getattr(shorter, "matmul", None))
     if any(getattr(place, "fp32_precision", "none") not in ("none", "ieee") for place in places):
         return False
-    # Whatever was set elsewhere: numbers of 12 digits are not cut before they are multiplied.
+    # Independently of settings, check that 12-bit factors are not rounded before multiplication.
     return bool(torch.equal(inner_products(_LONG_NUMBERS), _LONG_PRODUCTS))
 
 
@@ -259,7 +258,7 @@ def _convolution(call: _Call) -> LayerTap | None:
     groups = call.argument(6, "groups", 1)
     if images.dim() != sides + 2 or isinstance(padding, str):
         return None
-    # A line is an image of height 1, so that both kinds are unfolded alike.
+    # A one-dimensional input is unfolded as an image of height 1.
     layout = {
         "kernel_size": _both(tuple(weight.shape[2:]), sides, 1),
         "dilation": _both(dilation, sides, 1),
@@ -269,7 +268,7 @@ def _convolution(call: _Call) -> LayerTap | None:
     outputs, inputs = weight.shape[0] // groups, math.prod(weight.shape[1:])
 
     def arrange(into: Tensor, back: Tensor) -> tuple[Tensor, Tensor]:
-        # Views of an example, the second dimension, are more positions.
+        # Views of an example, the second dimension, count as positions.
         views = into.shape[1]
         grid = into.reshape(len(into) * views, into.shape[2], *((1,) * (2 - sides)), *into.shape[3:])
         patches = functional.unfold(grid, **layout).reshape(len(into), views, groups, inputs, -1)
@@ -281,7 +280,7 @@ def _convolution(call: _Call) -> LayerTap | None:
 
 
 def _both(sides: Any, count: int, fill: int) -> tuple[int, ...]:
-    """A setting of each side of an image, from that of all sides, or of a line."""
+    """Return a convolution's setting as a pair for height and width, from one number or from one per dimension."""
     each = (sides,) * count if isinstance(sides, int) else tuple(sides) * (count // len(sides))
     return (fill,) * (2 - count) + each
 
@@ -310,35 +309,35 @@ _READERS: dict[Any, Callable[[_Call], LayerTap | None]] = {
 }
 
 
-#: Bound on the partial sums of a float32 sum; below 2²⁴ by more than the rounding of the bound itself.
+#: Bound on partial sums in float32: below 2²⁴ by more than the rounding error of the bound itself.
 _NARROW: Final = 2.0**24 * (1 - 2.0**-6)
-#: Vectors of which a bound is computed at a time: its float32 sums are right to a factor of 1 ± 2⁻⁸.
+#: Largest number of vectors of which a bound is computed: its float32 sums are then exact to a factor of 1 ± 2⁻⁸.
 _MOST_VECTORS: Final = 1 << 16
-#: Numbers that are made float64 at a time, for their products: so many stay in the caches.
+#: Count of numbers converted to float64 at a time: that many fit the caches.
 _DOUBLED: Final = 1 << 17
-#: Parts that a batch is divided into so that float32 is enough; with more, float64 is as fast.
+#: Largest number of parts of a batch that float32 products are computed for; with more, float64 is as fast.
 _MOST_PARTS: Final = 16
-#: Multiplications up to which float64 is as fast.
+#: Number of multiplications up to which float64 is as fast.
 _SMALL_WORK: Final = 1 << 20
-#: Vectors from which on parts are worth it.
+#: Least number of vectors for which dividing a batch into parts is faster.
 _MANY_VECTORS: Final = 1 << 11
 
 
 class ExactSums:
-    """A sum for each parameter, of one step after another.
+    """Exact integer sums of all parameters' gradients, for one step at a time.
 
     Args:
-        sizes: count of numbers of each parameter, by name and in order.
-        constant: what goes into a bias: the whole number for 1.
+        sizes: number of coordinates of each parameter, by name and in order.
+        constant: constant input of a bias: the integer for 1.
 
-    Numbers of one row in the sum are together at most ``STEPS`` long; :meth:`spill` is called before so many rows are
-    added that a float64 would not hold their sums.
+    The contribution of one row has a norm of at most the grid's ``steps``; the caller calls :meth:`spill` before sums
+    could exceed the exact range of a float64.
     """
 
     def __init__(self, sizes: Mapping[str, int], constant: int) -> None:
         self._sizes, self._constant = dict(sizes), constant
         self._device: Any = None
-        # Kept from step to step: fresh memory takes longer to come by than sums take.
+        # Kept from step to step: allocating memory takes longer than the sums.
         self._narrow_room: dict[str, Tensor] = {}
         self._wide_room: dict[str, Tensor] = {}
         self._double_room: dict[str, Tensor] = {}
@@ -347,26 +346,26 @@ class ExactSums:
         self._spilled: Tensor | None = None
 
     def begin(self, device: Any) -> None:
-        """Forget the sums of the step before; those of this step are on a device."""
+        """Reset all sums to zero, on this device."""
         self._device = device
         self._bounds.clear()
         self._wide_used.clear()
         self._spilled = None
 
     def add_outer(self, tap: LayerTap, chosen: Outer, *, single: bool) -> None:
-        """Add outer products and, for a bias, what came back; whole numbers in both.
+        """Add integer outer products and, for a bias, integer output gradients.
 
         Args:
             tap: the layer.
-            chosen: of the examples that count.
-            single: whether products of float32 are taken in float32 here.
+            chosen: factors of the outer products of the examples to add.
+            single: whether float32 matrices are multiplied in float32 (:func:`products_are_single`).
         """
         vectors = chosen.inputs.shape[:2].numel()
         work = vectors * tap.groups * tap.inputs * tap.outputs
-        # Of a small product float64 is as fast as a bound, and of a few vectors as several parts.
+        # For a small product float64 is as fast as computing a bound; for few vectors, as several parts.
         narrow = single and work > _SMALL_WORK and chosen.inputs.dtype == chosen.returns.dtype == torch.float32
         bound = self._bound(chosen, tap) if narrow else float("inf")
-        # What is no number is below no bound.
+        # The comparison is also true for a NaN bound.
         if not bound <= (_NARROW * _MOST_PARTS / 2 if vectors >= _MANY_VECTORS else _NARROW):
             self._add_doubled(tap, chosen)
             return
@@ -383,7 +382,7 @@ class ExactSums:
                 self._add_doubled(tap, some)
 
     def add_rows(self, tap: LayerTap, words: Tensor, vectors: Tensor) -> None:
-        """Add vectors of whole numbers to the rows of a table."""
+        """Add integer vectors to the rows of an embedding's table."""
         table = self._wide(tap.weight).view(tap.words, tap.outputs)
         for which, some in zip(words.split(_few(vectors)), vectors.split(_few(vectors)), strict=True):
             table.index_add_(0, which.flatten(), self._doubled("returns", some).flatten(0, 1))
@@ -393,13 +392,13 @@ class ExactSums:
         self._wide(name).add_(whole)
 
     def spill(self) -> None:
-        """Move all sums so far to integers of 64 bits."""
+        """Move all sums so far to int64."""
         self._spilled = self.integers()
         self._bounds.clear()
         self._wide_used.clear()
 
     def integers(self) -> Tensor:
-        """All sums, one after the other, as int64."""
+        """Return all sums, concatenated in order of the parameters, as int64."""
         whole = torch.empty(sum(self._sizes.values()), dtype=torch.int64, device=self._device)
         for (name, _), place in zip(self._sizes.items(), whole.split(list(self._sizes.values())), strict=True):
             if name in self._wide_used:
@@ -414,7 +413,7 @@ class ExactSums:
         return whole if self._spilled is None else whole.add_(self._spilled)
 
     def _bound(self, some: Outer, tap: LayerTap) -> float:
-        """Bound on all partial sums of the products, and of those of a bias: max|a| times the largest Σ|b|."""
+        """Return a bound on all partial sums of the products, including a bias: max|a| times the largest Σ|b|."""
         back = some.returns.flatten(0, 1)
         if len(back) > _MOST_VECTORS:
             return float("inf")
@@ -423,7 +422,7 @@ class ExactSums:
         return most * float(back.abs().sum(0).max())
 
     def _narrow(self, name: str, bound: float) -> Tensor:
-        """The float32 sum of a parameter, to which partial sums of at most ``bound`` may be added."""
+        """Return the float32 sum of a parameter, to which partial sums of at most ``bound`` may be added."""
         before = self._bounds.get(name)
         if before is not None and before + bound <= _NARROW:
             self._bounds[name] = before + bound
@@ -435,7 +434,7 @@ class ExactSums:
         return room.zero_()
 
     def _wide(self, name: str) -> Tensor:
-        """The float64 sum of a parameter."""
+        """Return the float64 sum of a parameter."""
         room = _room(self._wide_room, name, self._sizes[name], torch.float64, self._device)
         if name not in self._wide_used:
             self._wide_used.add(name)
@@ -443,7 +442,7 @@ class ExactSums:
         return room
 
     def _add_doubled(self, tap: LayerTap, chosen: Outer) -> None:
-        """Add outer products in float64; some examples at a time are made float64."""
+        """Add outer products in float64, converting a few examples at a time."""
         few = _few(max(chosen.inputs, chosen.returns, key=lambda each: each.numel()))
         for into, back in zip(chosen.inputs.split(few), chosen.returns.split(few), strict=True):
             some = Outer(self._doubled("inputs", into), self._doubled("returns", back))
@@ -452,7 +451,7 @@ class ExactSums:
                 self._wide(tap.bias).add_(some.returns.sum((0, 1)).flatten(), alpha=self._constant)
 
     def _doubled(self, name: str, values: Tensor) -> Tensor:
-        """Values as float64, in memory that is the same for all layers."""
+        """Return values as float64, in memory that all layers share."""
         if values.dtype == torch.float64:
             return values
         room = _room(self._double_room, name, values.numel(), torch.float64, values.device)
@@ -460,7 +459,7 @@ class ExactSums:
 
 
 def _room(rooms: dict[str, Tensor], name: str, count: int, dtype: Any, device: Any) -> Tensor:
-    """Memory for at least so many numbers, the same one whenever it is asked for by this name."""
+    """Return memory for at least ``count`` numbers, reused for the same name."""
     room = rooms.get(name)
     if room is None or room.numel() < count or room.device != device:
         room = rooms[name] = torch.empty(count, dtype=dtype, device=device)
@@ -468,7 +467,7 @@ def _room(rooms: dict[str, Tensor], name: str, count: int, dtype: Any, device: A
 
 
 def _few(values: Tensor) -> int:
-    """Count of examples that are made float64 together; at least as many as keep a matrix product busy."""
+    """Return the number of examples to convert to float64 at a time, with at least 256 positions."""
     each = max(values[0].numel(), 1) if len(values) else 1
     positions = max(values.shape[1], 1)
     return int(max(_DOUBLED // each, -(-256 // positions), 1))

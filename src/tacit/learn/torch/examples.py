@@ -1,13 +1,13 @@
-"""Training rows: what data is taken, how rows are read, and micro-batches of one fixed shape.
+"""Training rows: checks of models and data, reading of rows, and micro-batches of one fixed shape.
 
-The shape is always the same, whatever the size of a sample, because linear algebra libraries round a row's result
-differently in batches of different shapes: without this one person more or less would change the last bits of every
-gradient, by a row's place alone (see ``gradients.proof.md``). Places that are left empty are filled with zeros, and
-rows are packed tightly only where places were seen not to matter (``recorded_pass.py``). Otherwise each row has a place
-of its own choosing: drawn at random, by itself, it stays when another row comes or goes.
+The shape is the same for any size of a sample, because linear algebra libraries round a row's result differently in
+batches of different shapes: otherwise adding one person would change the last bits of every gradient (see
+``gradients.proof.md``). Empty places are filled with zeros, and rows are packed tightly only if a row's place in a
+micro-batch was observed not to affect its result (``recorded_pass.py``). Otherwise the place of each row is drawn
+independently, so that it stays the same if another row is added or removed.
 
-Workers read the rows of a dataset that they are told to, in that order; batches, samplers and seeds of a loader decide
-nothing about which rows take part.
+Worker processes read the rows of a dataset that the trainer has drawn, in that order; batches, samplers and seeds of a
+loader have no effect.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ Places = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Layout:
-    """Micro-batches of ``size`` places, filled from the front if ``tight``, else at places drawn for each row."""
+    """Micro-batches of ``size`` places, filled from the first on if ``tight``, otherwise at random places."""
 
     size: int
     tight: bool
 
     def batches(self, chosen: Places) -> Iterator[tuple[Places, Places]]:
-        """The chosen rows batch by batch, and the place of each."""
+        """Yield the chosen rows of each batch, and their places in it."""
         return self._tight(chosen) if self.tight else self._scattered(chosen)
 
     def _tight(self, chosen: Places) -> Iterator[tuple[Places, Places]]:
@@ -46,9 +46,9 @@ class Layout:
             yield rows, np.arange(len(rows))
 
     def _scattered(self, chosen: Places) -> Iterator[tuple[Places, Places]]:
-        """Rows of equal place queue up: the first of each queue are the first batch, and so on.
+        """Draw a place for each row; rows with equal places go to consecutive batches.
 
-        A row that joins a queue moves those behind it to later batches, at the same place.
+        An additional row moves the following rows of its place to later batches, at the same place.
         """
         places = (entropy.current().words(len(chosen)) % np.uint64(self.size)).astype(np.intp)
         order = np.argsort(places, kind="stable")
@@ -58,26 +58,26 @@ class Layout:
             yield rows[turn == batch], places[turn == batch]
 
 
-#: One row as tensors; None if it cannot be read.
+#: Row of a dataset as tensors; None if it cannot be read.
 Row = tuple[Tensor, ...] | None
 
 
 def read_row(dataset: Any, place: int) -> Row:
-    """One row of a dataset as tensors; None if it cannot be read."""
+    """Return one row of a dataset as tensors; None if it cannot be read."""
     try:
         row = dataset[place]
-        # Detached: a worker process cannot send what hangs on a graph.
+        # Detached: a worker process cannot send a tensor with a graph.
         return tuple(torch.as_tensor(part).detach() for part in (row if isinstance(row, tuple | list) else (row,)))
     except Exception:
         return None
 
 
 class RowReaders:
-    """Worker processes that read rows of a dataset, started once and kept from step to step.
+    """Worker processes that read rows of a dataset, kept from step to step.
 
     Args:
-        dataset: with ``len()`` and an index; sent to every worker.
-        workers: how many, at least 1.
+        dataset: dataset with ``len()`` and an index; sent to every worker.
+        workers: number of processes, at least 1.
     """
 
     def __init__(self, dataset: Any, workers: int) -> None:
@@ -91,13 +91,13 @@ class RowReaders:
         )
 
     def read(self, wanted: list[list[int]]) -> Iterator[list[Row]]:
-        """The rows of each list of places, in order."""
+        """Yield the rows of each list of indices, in order."""
         self._wanted.lists = wanted
         yield from self._loader
 
 
 class _WantedRows:
-    """The lists of places of the next step, as a sampler of batches."""
+    """Lists of row indices of the next step, as a batch sampler."""
 
     def __init__(self) -> None:
         self.lists: list[list[int]] = []
@@ -110,7 +110,7 @@ class _WantedRows:
 
 
 class _ReadableRows:
-    """A dataset whose rows never raise."""
+    """Dataset that returns None for a row that cannot be read."""
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
@@ -131,7 +131,7 @@ _REMEDY = "use torch.nn.GroupNorm(…) or torch.nn.LayerNorm(…) instead"
 
 
 def check_model(model: Any, optimizer: Any) -> None:
-    """Refuse models whose layers mix examples, and whatever has a privacy mechanism of its own."""
+    """Refuse models whose layers mix examples, unsuitable optimizers, and objects wrapped by Opacus."""
     if not isinstance(model, torch.nn.Module):
         raise InputError("model", f"must be a torch.nn.Module, not {type(model).__name__}")
     if not isinstance(optimizer, torch.optim.Optimizer):
@@ -160,7 +160,7 @@ def check_model(model: Any, optimizer: Any) -> None:
 
 
 def checked_scheduler(scheduler: Any) -> Any:
-    """A scheduler of learning rates, or None; refuse one that wants to see a loss."""
+    """Return the learning rate scheduler, or None; refuse one that requires a loss."""
     plateau = isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau)
     if scheduler is not None and (plateau or not callable(getattr(scheduler, "step", None))):
         raise InputError("scheduler", "must move on by step() alone; ReduceLROnPlateau asks for a loss, which costs")
@@ -168,7 +168,7 @@ def checked_scheduler(scheduler: Any) -> Any:
 
 
 def _mixes(layer: Any) -> str:
-    """Reason why one example would reach another's gradient through this layer, or nothing."""
+    """Return the reason why this layer lets examples affect each other's gradients; empty if it does not."""
     if isinstance(layer, _BATCH_NORMS):
         return "normalises each example by the others in its batch"
     if getattr(layer, "track_running_stats", False):
@@ -177,7 +177,7 @@ def _mixes(layer: Any) -> str:
 
 
 def trained_parameters(model: Any, optimizer: Any) -> dict[str, Any]:
-    """The parameters that training changes, by name; all must belong to the model and none be missing."""
+    """Return the optimizer's parameters by name; refuse parameters that are not trainable ones of the model."""
     named = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     known = {id(parameter) for parameter in named.values()}
     given = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
@@ -192,7 +192,7 @@ def trained_parameters(model: Any, optimizer: Any) -> dict[str, Any]:
 
 
 def check_data(data: tuple[Any, ...]) -> None:
-    """Refuse loaders and samplers: the trainer draws the rows of a step, or the account would be of another run."""
+    """Refuse loaders and samplers: the privacy accounting holds for the trainer's Poisson samples only."""
     if not data:
         raise InputError("data", "is missing; write fit(X, y) with tensors, or fit(dataset)")
     for each in data:
@@ -212,18 +212,18 @@ def check_data(data: tuple[Any, ...]) -> None:
 
 #: Shape and type of one part of a row.
 Form = tuple[tuple[int, ...], Any]
-#: Kinds of made-up numbers.
+#: Number of kinds of made-up numbers.
 KINDS: Final = 3
-#: Rows of a dataset whose form is looked at; most of them decide, so that one does not.
+#: Number of rows of a dataset whose form is read; the majority decides, so that no single row does.
 _LOOKED_AT: Final = 3
 
 
 class Examples:
-    """Tensors with one row per example, or a dataset with ``len()`` and an index.
+    """Training data: tensors with one row per example, or a dataset with ``len()`` and an index.
 
     Args:
-        data: the tensors (features and targets, as the loss takes them), or one dataset of such tuples.
-        workers: processes that read the rows of a dataset, while the examples are entered.
+        data: tensors (features and targets of the loss), or one dataset of tuples of these.
+        workers: number of processes that read the rows of a dataset, within the ``with`` block.
     """
 
     def __init__(self, data: tuple[Any, ...], workers: int = 0) -> None:
@@ -234,7 +234,7 @@ class Examples:
         self._dataset = None if all(isinstance(each, torch.Tensor) for each in arrays) else _dataset(arrays)
         self._tensors = arrays if self._dataset is None else ()
         if self._tensors and len({len(each) for each in self._tensors}) > 1:
-            # Two lengths that differ are a mistake of the program, whatever they are; neither is named.
+            # Different lengths are a mistake of the program; the message does not name them, because they are private.
             raise InputError("data", "must have one entry per row in every tensor; the numbers of rows differ")
 
         self._workers = workers if self._dataset is not None else 0
@@ -253,19 +253,19 @@ class Examples:
         return len(self._tensors[0]) if self._dataset is None else len(self._dataset)
 
     def made_up(self, size: int, kind: int = 0) -> tuple[Tensor, ...] | None:
-        """Public rows of the same shape and kind, for looking at a model before any data is seen.
+        """Return made-up public rows of the same form, to test a model before any data is read.
 
-        None for a dataset without rows, whose form is not known. A tensor's form is known without any. There are
-        :data:`KINDS` kinds of made-up numbers, since not every loss takes all of them.
+        Return None for a dataset without readable rows, whose form is unknown. There are :data:`KINDS` kinds of made-up
+        numbers, since not every loss accepts all of them.
         """
         return None if self.form is None else made_up_rows(self.form, size, kind)
 
     def batches(
         self, chosen: NDArray[np.intp], layout: Layout, keys: Tensor
     ) -> Iterator[tuple[Any, tuple[Tensor, ...], Tensor]]:
-        """The chosen rows in batches of one shape, which places of each are taken, and the keys at all places.
+        """Yield, for each batch, the taken places, the chosen rows at their places, and the keys at all places.
 
-        A row of a dataset that cannot be read, or has another form than rows have, is left out: it counts for nothing.
+        A row of a dataset that cannot be read, or that does not have the form of most rows, is left out.
         """
         planned = list(layout.batches(np.arange(len(chosen), dtype=np.intp)))
         if self._dataset is None:
@@ -283,7 +283,7 @@ class Examples:
 
     @cached_property
     def form(self) -> tuple[Form, ...] | None:
-        """Shape and type of each part of a row, which are public; of a dataset what most of the first rows have."""
+        """Public shape and type of each part of a row; for a dataset, those of the majority of the first rows."""
         if self._dataset is None:
             return tuple((tuple(each.shape[1:]), each.dtype) for each in self._tensors)
         forms = [_form_of(self._row(place)) for place in range(min(len(self._dataset), _LOOKED_AT))]
@@ -294,7 +294,7 @@ class Examples:
         return read_row(self._dataset, place)
 
     def _taken(self, wanted: list[list[int]]) -> Iterator[tuple[tuple[Tensor, ...], list[int]]]:
-        """The rows of one batch after the other, and which of these could be read."""
+        """Yield the readable rows of each batch, stacked, and their positions in the list of wanted rows."""
         if self._readers is None:
             for places in wanted:
                 yield self._joined([self._row(place) for place in places])
@@ -308,7 +308,7 @@ class Examples:
 
 
 def made_up_rows(form: tuple[Form, ...], size: int, kind: int = 0) -> tuple[Tensor, ...]:
-    """Public rows of a form."""
+    """Return ``size`` made-up public rows of a form."""
     return tuple(_made_up(shape, dtype, size, kind) for shape, dtype in form)
 
 
@@ -323,11 +323,11 @@ def _dataset(data: tuple[Any, ...]) -> Any:
 
 
 def _gathered(rows: Tensor, index: Tensor, places: Tensor, size: int) -> Tensor:
-    """The rows of an index at their places, and zeros at all others; written once."""
+    """Return a tensor of ``size`` places with the rows at ``index`` at their places, and zeros elsewhere."""
     gathered, count = rows.new_empty((size, *rows.shape[1:])), len(places)
     source, wanted = rows.detach(), index.to(rows.device)
     if count and int(places[-1]) == count - 1:
-        # Increasing places whose last is the count are the first ones.
+        # Increasing places are the first ones if the last of them is count - 1.
         torch.index_select(source, 0, wanted, out=gathered[:count])
         gathered[count:].zero_()
         return gathered
@@ -345,7 +345,7 @@ def _placed(rows: Tensor, places: Tensor, size: int) -> Tensor:
 
 
 def _made_up(shape: tuple[int, ...], dtype: Any, size: int, kind: int) -> Tensor:
-    """Numbers that depend on the shape alone; whole ones are 0 or 1, which every table of classes or words holds."""
+    """Return numbers that depend on the shape alone; integers are 0 or 1, which are valid classes and words."""
     count = size * math.prod(shape)
     if dtype.is_floating_point:
         waves = torch.arange(count, dtype=torch.float32).mul_(1.7).sin_()

@@ -1,12 +1,12 @@
 """Per-example gradients as integers of bounded norm, and their exact sum.
 
-The gradient of one example is computed in floats by ``torch.func`` (one example per lane of ``vmap``, so no layer can
-see another), shortened to the clip, and put on a public grid. For linear layers, convolutions and embeddings it is not
-materialised: what went in and what came back are put on grids by themselves (:mod:`.exact_sums`). The part that
-counts for privacy happens afterwards, in integers: the norm of what is added is checked, and a gradient that is too
-long, or not finite, is replaced by zero. So whatever the floats did, one example moves the sum by at most
-the clip (:class:`~tacit.learn.torch.exact_sums.GradientGrid`). ``gradients.proof.md`` has the argument, and says what
-is assumed of the linear algebra library.
+The gradient of one example is computed in floats by ``torch.func`` (one example per lane of ``vmap``, so examples
+cannot affect each other), clipped, and rounded to a public grid. For linear layers, convolutions and embeddings it is
+not materialised: the inputs of the layer and the gradients of its outputs are rounded to grids individually
+(:mod:`.exact_sums`). Privacy rests on the integers alone: the norm of each integer gradient is checked, and one that is
+too long, or not finite, is replaced by zero. So for any floats, one example moves the sum by at most the clip
+(:class:`~tacit.learn.torch.exact_sums.GradientGrid`). ``gradients.proof.md`` has the proof, and the assumptions about
+the linear algebra library.
 """
 
 from __future__ import annotations
@@ -41,43 +41,42 @@ from tacit.noise import entropy
 
 
 class Parameters:
-    """Some parameters of a model, by name and in order.
+    """Trained parameters of a model, by name and in order.
 
     Args:
         model: the network.
-        names: of the parameters that are trained.
+        names: names of the trained parameters.
     """
 
     def __init__(self, model: Any, names: list[str]) -> None:
         self.model, self.names = model, names
 
     def detached(self, *, copied: bool = True) -> dict[str, Tensor]:
-        """Their values now, outside of any graph, as copies: what a pass over rows does to them is forgotten."""
+        """Return the current values, detached; by default as copies, so that a pass cannot change them."""
         return {name: _value(parameter, copied) for name, parameter in self._trained.items()}
 
     def others(self, *, copied: bool = True) -> dict[str, Tensor]:
-        """The parameters that are not trained, and the buffers; as copies likewise."""
+        """Return the values of untrained parameters and of buffers, detached and, by default, copied."""
         return {name: _value(each, copied) for name, each in (self._kept | dict(self.model.named_buffers())).items()}
 
     @cached_property
     def sizes(self) -> dict[str, int]:
-        """Count of numbers of each."""
+        """Number of coordinates of each parameter."""
         return {name: parameter.numel() for name, parameter in self._trained.items()}
 
     @property
     def dimension(self) -> int:
-        """Total number of parameters."""
+        """Total number of coordinates of the parameters."""
         return sum(self.sizes.values())
 
     @property
     def device(self) -> Any:
-        """Device of the parameters."""
         return next(iter(self._trained.values())).device
 
     def give(self, gradient: NDArray[np.float64], unit: float) -> None:
-        """Give each its part of a noisy gradient, which is in steps of ``unit``."""
+        """Set each parameter's ``grad`` to its part of a noisy gradient, given in steps of ``unit``."""
         flat, start = torch.from_numpy(gradient), 0
-        # Converted at once for all parameters of a kind; a copy in any case, so that what was released stays unchanged.
+        # Converted once per device and type, always as a copy, so that the released numbers stay unchanged.
         kinds = {(parameter.device, parameter.dtype) for parameter in self._trained.values()}
         every = {kind: flat.to(device=kind[0], dtype=kind[1], copy=True).mul_(unit) for kind in kinds}
         for parameter in self._trained.values():
@@ -102,13 +101,13 @@ def _value(tensor: Tensor, copied: bool) -> Tensor:
 
 @dataclass(frozen=True)
 class ForwardPass:
-    """Settings of the pass that computes the loss of one example.
+    """Settings of the forward pass that computes the loss of one example.
 
     Args:
-        augment: makes a view of the features of one row; None for the row unchanged.
-        views: how many views are averaged.
-        half: whether passes are in bfloat16 where autocast allows it. Whole numbers are made, and their norm checked,
-            after the passes and as ever.
+        augment: function that returns a view of the features of one row; None for the row unchanged.
+        views: number of views that are averaged.
+        half: whether passes are in bfloat16 where autocast allows it. Integers and their norms are computed after the
+            passes, independently of this setting.
     """
 
     augment: Callable[[Tensor], Tensor] | None = None
@@ -117,7 +116,7 @@ class ForwardPass:
 
     @classmethod
     def checked(cls, augment: Any, views: int, precision: str | None) -> ForwardPass:
-        """The settings as a trainer takes them."""
+        """Return the settings, given a trainer's arguments; refuse invalid ones."""
         count = check_count(views, "views", maximum=1024)
         if augment is not None and not callable(augment):
             raise InputError("augment", "must be a function from the features of one row to another view of them")
@@ -128,44 +127,44 @@ class ForwardPass:
         return cls(augment, count, precision == "bfloat16")
 
     def features(self, row: Tensor) -> Tensor:
-        """Input of the network: all views of a row, as a batch."""
+        """Return the input of the network: all views of a row, as a batch."""
         if self.augment is None:
             return row.unsqueeze(0)
         return torch.stack([self.augment(row) for _ in range(self.views)])
 
     def autocast(self, device: Any) -> Any:
-        """Context of the pass."""
+        """Return the autocast context of the pass."""
         return torch.autocast(device.type, dtype=torch.bfloat16, enabled=self.half)
 
 
-#: Gradients are shortened to this much below the bound, for the rounding of their float norms and that of the check.
+#: Relative margin between the clipped norm and the bound, for the rounding of float norms and of the check.
 _SLACK: Final = 2.0**-8
-#: Whole numbers up to here are exact in a float64, and so are their sums in any order.
+#: Bound on integers in float64, below which they and their sums in any order are exact.
 _EXACT: Final = 2.0**52
-#: Rows whose sums stay below that beside those of a micro-batch: each adds at most 2²⁴.
+#: Number of rows after which sums are moved to int64: each row adds at most 2²⁴.
 _EXACT_ROWS: Final = 1 << 27
-#: Numbers of a micro-batch together, unless another size is asked for.
+#: Largest count of numbers of a micro-batch, unless its size is given.
 _ROOM: Final = 1 << 24
-#: The same where passes are replayed, which costs little for each of them: what is computed stays in the caches.
+#: Largest count of numbers of a micro-batch where passes are replayed: it fits the caches, and more passes cost little.
 _SMALL_ROOM: Final = 1 << 22
-#: The same for layers with several positions. Their work is long beside the calls for it, so smaller batches take less
-#: memory and little more time; but batches of so many rows are never divided.
+#: Largest count of numbers in layers with several positions, and number of rows below which a micro-batch is not
+#: divided for it. Such layers compute long per call, so smaller batches take less memory and little more time.
 _POSITIONS_ROOM: Final = 1 << 19
 _ROWS_ENOUGH: Final = 160
-#: Most recordings of a pass, as settings change.
+#: Largest number of recordings of a pass, as settings change.
 _MOST_RECORDINGS: Final = 4
-#: Fractions of multiples of this number are spread evenly.
+#: 1/golden ratio: the fractional parts of its multiples are evenly distributed (a low-discrepancy sequence).
 _GOLDEN: Final = 0.6180339887498949
 
 
 @dataclass(frozen=True)
 class GradientParts:
-    """Gradients of a micro-batch in parts: as floats, or as whole numbers.
+    """Per-example gradients of a micro-batch, by kind of layer; in floats, or in integers.
 
     Args:
-        outers: outer products of layers that are not materialised.
-        tables: words and what came back, of embeddings.
-        flat: all other gradients, one row per example.
+        outers: factors of the outer products of layers whose gradients are not materialised.
+        tables: words and output gradients of embeddings.
+        flat: gradients of all remaining parameters, one line per example.
     """
 
     outers: list[tuple[LayerTap, Outer]]
@@ -173,18 +172,18 @@ class GradientParts:
     flat: Tensor
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """All of them, one row per example."""
+        """Return all tensors, one line per example."""
         factors = (each for _, outer in self.outers for each in (outer.inputs, outer.returns))
         return (*factors, *(each for _, *pair in self.tables for each in pair), self.flat)
 
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Inner products of the whole numbers that go into layers.
+    """Inner products of the integer inputs of layers.
 
     Args:
-        lone: the square of the norm for each layer with one position, and each example; None without such layers.
-        several: products of all pairs of positions, for every other layer.
+        lone: squared norm of the input, by layer with one position and example; None without such layers.
+        several: products of all pairs of positions, by layer; None for a layer with one position.
     """
 
     lone: Tensor | None
@@ -192,15 +191,14 @@ class _Pairs:
 
 
 class ExampleGradients:
-    """The gradients of a loss with respect to some parameters of a model, example by example.
+    """Per-example gradients of a loss with respect to a model's trained parameters.
 
     Args:
-        parameters: what is trained.
-        loss: of the model's output and the targets, for a batch of one.
-        clip: the norm that gradients are shortened to.
-        micro_batch: how many examples are looked at together; this changes memory and speed and nothing else. None for
-            as many as suits the network.
-        forward: how the loss of an example is computed.
+        parameters: trained parameters.
+        loss: function of the model's output and the targets, for a batch of one.
+        clip: norm that gradients are clipped to.
+        micro_batch: number of examples per pass, which affects memory and speed only; None to choose it by the network.
+        forward: settings of the forward pass.
     """
 
     def __init__(
@@ -222,19 +220,19 @@ class ExampleGradients:
         self._spread: dict[int, Tensor] = {}
         self._columns: dict[Any, Tensor] = {}
         self._singles = False
-        # Kept from batch to batch: fresh memory takes longer to come by than most of what is computed in it.
+        # Kept from batch to batch: allocating memory takes longer than most computations in it.
         self._rooms: dict[Any, Tensor] = {}
         self._grid = GradientGrid.of(parameters.dimension)
         self._sums = ExactSums(parameters.sizes, self._grid.inputs)
         self.layout = Layout(micro_batch or 1, tight=False)
 
     def prepare(self, examples: Examples, usual: int, *, recorded: bool = False) -> None:
-        """Before the first step: find layers to tap, and pack rows tightly if places are seen not to matter.
+        """Find layers to tap and choose micro-batches: rows are packed tightly if positions do not affect results.
 
         Args:
-            examples: whose form made-up rows have.
-            usual: how many rows a sample has.
-            recorded: whether to record the operations of a pass and replay them, if they can be.
+            examples: examples that determine the form of made-up rows.
+            usual: expected number of rows of a sample.
+            recorded: whether to record the operations of a pass and replay them, if possible.
         """
         self._looking, self._recorded, self._taps = True, None, self._survey(examples)
         self._form = examples.form or ()
@@ -242,31 +240,31 @@ class ExampleGradients:
         self._singles = products_are_single(self._parameters.device)
         kept = (self._parameters.model, self._loss)
         for room in (_SMALL_ROOM, _ROOM) if recorded else (_ROOM,):
-            # Room for a sample and then some, so that one pass is usually enough, if there is so much memory.
+            # Two standard deviations more than a sample, so that one pass is usually enough, if memory allows.
             wanted = usual + 2 * int(usual**0.5) + 1
             most = max(min(wanted, 1024, room // self._numbers()), 1)
             if recorded:
                 most = min(most, max(_ROWS_ENOUGH, _POSITIONS_ROOM // max(self._numbers_at_positions(), 1)))
-            # Evenly, so that few places of the last batch stay empty.
+            # Batches of equal size, so that few places of the last one stay empty.
             size = self._size or -(-wanted // -(-wanted // most))
             self._looking = True
             self.layout = settle(self._looked, kept, examples, size, usual)
-            # From now on what a pass does to buffers and parameters is forgotten; until now it was looked at.
+            # From now on passes get copies of buffers; until now a change of a buffer was to be detected.
             self._looking = False
             self._recorded = self._record() if recorded and self._form else None
             if self._recorded is not None:
                 return
 
     def _looked(self, rows: tuple[Tensor, ...], keys: Tensor) -> tuple[Tensor, ...]:
-        """Tensors computed of each row, for looking whether its place matters; of whole numbers their exact sums."""
+        """Return tensors with one line per row, to test whether its position matters; integers as their sums."""
         parts = self.floats(rows, keys)
-        # Putting them on a grid overwrites the flat ones.
+        # Rounding to the grid overwrites the flat gradients.
         found = (*parts.tensors()[:-1], parts.flat.clone())
         whole, short = self._integers(parts, keys)
         return (*found, *(each.flatten(1).sum(1) for each in whole.tensors()), short)
 
     def _record(self) -> RecordedPass | None:
-        """The operations of a pass over made-up rows, or None where they cannot be recorded."""
+        """Record the operations of a pass over made-up rows; return None if they cannot be recorded."""
         form, size, device = self._form, self.layout.size, self._parameters.device
 
         def rows() -> tuple[Tensor, ...]:
@@ -276,11 +274,11 @@ class ExampleGradients:
         return RecordedPass.of(self._pass_over, self._values(copied=True), rows, self._program)
 
     def _program(self) -> tuple[Any, ...]:
-        """Settings that decide which operations a pass consists of."""
+        """Return the settings that determine the operations of a pass."""
         return program_settings(self._parameters.model, self._loss, self._pass.augment)
 
     def _check_recorded(self) -> None:
-        """Record anew if a setting of the program changed; run it by torch.func if it changes unseen, or often."""
+        """Record anew if a setting of the program changed; return to torch.func if it changes undetected, or often."""
         if self._recorded is None:
             return
         holds = self._recorded.holds(self._program(), lambda: self._values(copied=True))
@@ -289,9 +287,9 @@ class ExampleGradients:
             self._recorded = self._record() if again else None
 
     def raw_sum(self, examples: Examples, chosen: NDArray[np.intp]) -> Integers:
-        """The sum of the chosen examples' integer gradients, exactly; none moves it by more than the clip.
+        """Return the exact sum of the chosen examples' integer gradients; one example moves it by at most the clip.
 
-        Each chosen row draws a key, by which its random layers draw.
+        For each chosen row a key is drawn, which determines the random numbers of its layers.
         """
         self._check_recorded()
         self._singles = products_are_single(self._parameters.device)
@@ -308,15 +306,15 @@ class ExampleGradients:
         return raw
 
     def _add(self, taken: Tensor, batch: tuple[Tensor, ...], keys: Tensor) -> None:
-        """Add the sum of a batch; if it raises, of its rows one by one, and nothing for those that raise.
+        """Add the sum of a batch; if the pass raises, add its rows individually, and nothing for rows that raise.
 
-        A class that the network has no output for, a word outside of the table: which rows hold such values is not to
-        be seen by an error, nor may it take the other rows with it.
+        A row with a class without an output, or with a word outside of the table, must neither be revealed by an error
+        nor affect the remaining rows.
         """
         try:
             parts = self.floats(batch, keys)
         except (MemoryError, torch.OutOfMemoryError):
-            # That is up to the shape of a batch, which is always the same.
+            # Memory depends on the shape of a batch alone, which is always the same.
             raise
         except Exception:
             if len(taken) > 1:
@@ -327,23 +325,23 @@ class ExampleGradients:
         self.add(taken, parts, keys)
 
     def _room(self, name: Any, shape: Any, dtype: Any, device: Any) -> Tensor:
-        """A tensor to write to; the same one whenever it is asked for by this name and form."""
+        """Return an uninitialised tensor, reused for the same name, shape, type and device."""
         room = self._rooms.get(name)
         if room is None or room.shape != shape or room.dtype != dtype or room.device != device:
             room = self._rooms[name] = torch.empty(shape, dtype=dtype, device=device)
         return room
 
     def summed(self, taken: Tensor, parts: GradientParts, keys: Tensor) -> Tensor:
-        """The sum of the integer gradients at the places that are taken, as int64."""
+        """Return the sum of the integer gradients at the places ``taken``, as int64."""
         self._sums.begin(self._parameters.device)
         self.add(taken, parts, keys)
         return self._sums.integers()
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def add(self, taken: Tensor, parts: GradientParts, keys: Tensor) -> None:
-        """Add the integer gradients at the places that are taken to the sum of this step, exactly."""
+        """Add the integer gradients at the places ``taken`` exactly to the sum of this step."""
         whole, short = self._integers(parts, keys)
-        # What is dropped may be infinite, and an infinity times 0 is no number: it does not take part at all.
+        # Dropped gradients may be infinite, and infinity times 0 is NaN: so they are left out, not multiplied by 0.
         kept = _places(taken, short)
         for tap, outer in whole.outers:
             self._sums.add_outer(tap, Outer(outer.inputs[kept], outer.returns[kept]), single=self._singles)
@@ -355,10 +353,10 @@ class ExampleGradients:
                 self._sums.add(name, piece)
 
     def _integers(self, parts: GradientParts, keys: Tensor) -> tuple[GradientParts, Tensor]:
-        """Whole numbers for each example, and whether they are checked to have a norm of at most the clip together."""
-        # A uniform number in [0, 1) for each row: digits of its key.
+        """Return each example's integer gradient, and whether its norm was verified to be at most the clip."""
+        # A uniform number in [0, 1) for each row: the low 24 bits of its key.
         shifts = (keys.to(parts.flat.device) & ((1 << 24) - 1)).to(parts.flat.dtype).mul_(2.0**-24)
-        # Inputs first: the norms that gradients are shortened by are those with the inputs that will be used.
+        # Inputs are rounded first, so that gradients are clipped by norms with the rounded inputs.
         inputs = [self._whole((0, tap.weight), outer.inputs, self._grid.inputs, shifts) for tap, outer in parts.outers]
         taps = [tap for tap, _ in parts.outers]
         pairs = self._pairs(taps, inputs, single=True)
@@ -390,12 +388,12 @@ class ExampleGradients:
         return whole, finite & short
 
     def _pairs(self, taps: list[LayerTap], inputs: list[Tensor], *, single: bool) -> _Pairs:
-        """Inner products of the whole numbers that go into layers, with the constant of a bias.
+        """Return inner products of the layers' integer inputs, including the constant input of a bias.
 
         Args:
-            taps: the layers.
-            inputs: of each.
-            single: whether float32 will do, where it is enough by the shape of a layer.
+            taps: tapped layers.
+            inputs: integer inputs of each layer.
+            single: whether to compute in float32 where a layer's shape allows it.
         """
         given = [
             each if single and self._single(tap) else each.double() for tap, each in zip(taps, inputs, strict=True)
@@ -411,7 +409,7 @@ class ExampleGradients:
         return _Pairs(lone, several)
 
     def _numbers_of(self, name: Any, taps: list[LayerTap], number: Callable[[LayerTap], float], like: Tensor) -> Tensor:
-        """A number for each layer with one position, as a column."""
+        """Return a number for each layer with one position, as a float64 column, cached by ``name``."""
         found = self._columns.get(name)
         if found is None or found.device != like.device:
             column = [[number(tap)] for tap in taps if tap.lone]
@@ -419,14 +417,14 @@ class ExampleGradients:
         return found
 
     def _single(self, tap: LayerTap) -> bool:
-        """Whether float32 is enough for the check of a layer, if what its positions add is not nearly cancelled."""
+        """Return whether float32 is precise enough for the check of a layer, unless its positions nearly cancel."""
         return self._singles and tap.positions * _rounding(tap, torch.float32) <= _SLACK
 
     def _whole(self, name: Any, values: Tensor, scale: float | Tensor, shifts: Tensor) -> Tensor:
-        """Whole numbers near values times a scale: rounded down after adding numbers in [0, 1).
+        """Return ``values`` times ``scale``, rounded to integers without bias: rounded down after adding an offset.
 
-        The numbers are spread evenly over a row and shifted for each row. All values of a row may be less than a step
-        of the grid; rounded to the nearest, all of them would vanish, and so each of them is right on average.
+        Offsets in [0, 1) are evenly distributed over a row and shifted by a random number per row. If all values of a
+        row are below one grid step, rounding to the nearest would make all of them zero.
         """
         count = values[0].numel()
         spread = self._spread.get(count)
@@ -440,7 +438,7 @@ class ExampleGradients:
         return added.floor_()
 
     def _aim(self, taps: list[LayerTap], pairs: _Pairs, norms: Tensor) -> Tensor:
-        """The norm to shorten to, in steps: below the bound by what rounding of returns may add."""
+        """Return the norm to clip to, in steps: the bound, reduced by what rounding may add to the norm."""
         across, along = torch.zeros((2, len(norms)), dtype=torch.float64, device=norms.device)
         if pairs.lone is not None:
             along += pairs.lone.sum(0)
@@ -451,17 +449,17 @@ class ExampleGradients:
                 along += length
                 across += length * (tap.outputs * 0.375)
         bound = self._grid.steps * (1 - _SLACK)
-        # Each number is off by less than 1, with a standard deviation of at most a half; four of them are allowed for.
-        # A row of inputs so large that this is not enough is mostly dropped, by its own doing.
+        # Each rounding error is below 1, with a standard deviation of at most a half; four of these are allowed for.
+        # A row whose inputs are too large for this margin is mostly dropped, which depends on that row alone.
         return ((bound**2 - across).clamp_(min=bound**2 / 4).sqrt_() - 2 * along.sqrt_()).clamp_(min=bound / 2)
 
     def _short(self, whole: GradientParts, pairs: _Pairs, *, single: bool) -> Tensor:
-        """Whether the norm is at most the clip, and every sum of products is exact: rounding is allowed for.
+        """Return whether each example's norm is proven to be at most the clip, and its sums of products to be exact.
 
         Args:
-            whole: the whole numbers.
+            whole: integer gradients.
             pairs: inner products of the inputs of outer products, in the type to compute in.
-            single: whether float32 will do, where it is enough by the shape of a layer.
+            single: whether to compute in float32 where a layer's shape allows it.
         """
         square, most = _squares(whole.flat), _EXACT / self.layout.size
         fits = torch.ones_like(square, dtype=torch.bool)
@@ -497,13 +495,13 @@ class ExampleGradients:
         return fits & (square <= self._grid.longest)
 
     def floats(self, batch: tuple[Tensor, ...], keys: Tensor) -> GradientParts:
-        """The gradients as they come."""
+        """Return the per-example gradients of a batch, as floats, before clipping."""
         moved, keys = tuple(each.to(self._parameters.device) for each in batch), keys.to(self._parameters.device)
         if self._recorded is not None:
             found = self._recorded.run(self._values(copied=self._recorded.writes), moved, keys)
         else:
             passed = self._pass_over(self._values(copied=True), moved, keys)
-            # A network may hold tensors that want gradients and are not trained.
+            # A network may hold tensors that require gradients and are not trained.
             found = [value.detach() for value in passed]
         names = ([tap.weight for tap in self._taps], self._loose, [tap.weight for tap in self._taps])
         every = iter(found)
@@ -512,7 +510,7 @@ class ExampleGradients:
         return parts
 
     def _values(self, *, copied: bool) -> dict[str, Tensor]:
-        """Values of all parameters and buffers that a pass reads."""
+        """Return the values of all parameters and buffers that a pass reads."""
         others = {} if self._looking else self._parameters.others(copied=copied)
         return self._parameters.detached(copied=copied) | others
 
@@ -523,7 +521,7 @@ class ExampleGradients:
         return [name for name in self._parameters.names if name not in tapped]
 
     def _pass_over(self, values: dict[str, Tensor], rows: tuple[Tensor, ...], keys: Tensor) -> list[Tensor]:
-        """Returns of each tapped layer, gradients of all other parameters, inputs of each tapped layer."""
+        """Return output gradients of tapped layers, gradients of the remaining parameters, inputs of tapped layers."""
         others = dict(values)
         loose = {name: others.pop(name) for name in self._loose}
         held = {name: others.pop(name) for name in self._parameters.names if name not in loose}
@@ -583,17 +581,17 @@ class ExampleGradients:
         return self._lost(held | loose | others, example, key, taps), taps.inputs
 
     def _lost(self, values: dict[str, Tensor], example: tuple[Tensor, ...], key: Tensor, taps: LayerTaps) -> Tensor:
-        """The loss of one example."""
+        """Return the loss of one example, averaged over its views."""
         with RowRandomness(key, taps), self._pass.autocast(self._parameters.device):
             output = self._func.functional_call(self._parameters.model, values, (self._pass.features(example[0]),))
             targets = tuple(each.unsqueeze(0) for each in example[1:])
-            # View by view, so that a loss that adds up and one that averages are both averaged here.
+            # View by view, so that a loss with reduction="sum" and one with "mean" are both averaged here.
             views = output.split(1) if self._pass.views > 1 else (output,)
             lost: Tensor = sum(self._loss(view, *targets).sum() for view in views) / len(views)
         return lost
 
     def _survey(self, examples: Examples) -> tuple[LayerTap, ...]:
-        """The layers to tap: each of their parameters is used in one call and nowhere else, seen on a made-up row."""
+        """Return the layers to tap: those whose parameters are used in one call only, as observed on a made-up row."""
         for kind in range(KINDS):
             row = examples.made_up(1, kind)
             if row is None:
@@ -623,25 +621,25 @@ class ExampleGradients:
         return [(name, size) for name, size in self._parameters.sizes.items() if name not in hidden]
 
     def _numbers(self) -> int:
-        """Count of numbers that one example needs at a time."""
+        """Return the count of numbers in memory per example."""
         return sum(tap.numbers for tap in self._taps) + sum(size for _, size in self._flat_parts)
 
     def _numbers_at_positions(self) -> int:
-        """Count of those of layers with several positions."""
+        """Return the count of numbers in memory per example, of layers with several positions."""
         return sum(tap.numbers for tap in self._taps if not tap.lone)
 
 
 def _widened(values: Tensor) -> Tensor:
-    """Numbers of half a word as float32, before they are put on a grid; words and all others as they are."""
+    """Return bfloat16 and float16 values as float32, before rounding to a grid; any other type unchanged."""
     return values.float() if values.dtype in (torch.bfloat16, torch.float16) else values
 
 
 def _places(taken: Tensor, short: Tensor) -> Any:
-    """The places that are taken and short; as a slice where these are the first ones, so that nothing is copied."""
+    """Return the places in ``taken`` whose gradients are ``short``, as a slice if they are the first ones (no copy)."""
     places = taken.cpu().numpy()
     kept = places[short.cpu().numpy()[places]]
     count = len(kept)
-    # Increasing places, so that the first ones are those whose last is the count.
+    # Increasing places are the first ones if the last of them is count - 1.
     if not count or (kept[-1] == count - 1 and bool((kept[1:] > kept[:-1]).all())):
         return slice(0, count)
     return torch.from_numpy(kept).to(short.device)
@@ -654,23 +652,23 @@ def _only(rows: Tensor, place: Tensor) -> Tensor:
 
 
 def _lengths(vectors: list[Tensor]) -> Tensor:
-    """Norms of one vector for each example, of several layers, as float64: (layers, examples)."""
+    """Return the norm of each example's vector, by layer, as float64: (layers, examples)."""
     return torch.stack([torch.linalg.vector_norm(each.flatten(1), dim=1) for each in vectors]).double()
 
 
 def _constant(tap: LayerTap, inputs: int) -> float:
-    """Part of a bias in an inner product of inputs, of so many steps for 1."""
+    """Return the contribution of a bias to an inner product of inputs, where ``inputs`` steps are 1."""
     return float(inputs**2) if tap.bias is not None else 0.0
 
 
 def _rounding(tap: LayerTap, dtype: Any) -> float:
-    """Bound on what rounding adds to the square of a norm, beside (Σ ‖input‖·‖return‖)²; see the proof."""
+    """Return a bound on the rounding error of a squared norm, relative to (Σ ‖input‖·‖return‖)²; see the proof."""
     added = tap.groups * tap.positions * torch.finfo(torch.float64).eps
     return float((2 * tap.positions + tap.inputs + tap.outputs + 8) * torch.finfo(dtype).eps + added)
 
 
 def _squares(flat: Tensor) -> Tensor:
-    """The square of each row's norm, as float64; in pieces, because float64 may take twice the memory of all rows."""
+    """Return the square of each row's norm, as float64; computed in pieces to save memory."""
     total = torch.zeros(len(flat), dtype=torch.float64, device=flat.device)
     for piece in flat.split(1 << 12, dim=1) if flat.shape[1] else ():
         total += piece.double().square_().sum(1)

@@ -1,12 +1,12 @@
-"""Random layers with coins per row.
+"""Random layers with independent random numbers per row.
 
-PyTorch draws one stream of random numbers for a whole batch, so that a row's dropout mask depends on its place: one row
-less, and every row behind it is trained with another mask. Here each row has a key of its own for each step, drawn from
-Tacit's entropy, and what a layer draws for a row is a function of that row's key, of how many draws came before in the
-same pass, and of the place *within* the row. A row that comes or goes changes nothing about the others' masks.
+PyTorch draws one stream of random numbers for a whole batch, so that a row's dropout mask depends on its place:
+removing a row would change the masks of all later rows. Here each row has one key per step, drawn from Tacit's entropy,
+and the random numbers of a layer for a row are a function of that row's key, of the number of earlier draws in the same
+pass, and of the place *within* the row. Adding or removing a row does not change the masks of the remaining rows.
 
-The function is a mixer of 64-bit words (splitmix64). Nothing about privacy rests on how random it is: the bound on what
-one row adds holds for every mask.
+The function is a mixer of 64-bit words (splitmix64). Privacy does not rest on its quality: the bound on the
+contribution of one row holds for every mask.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tacit.learn.torch.torch_import import Tensor, load, torch
 
 functional = load("torch.nn.functional")
 _Mode: Any = load("torch.overrides").TorchFunctionMode
-#: Words that one draw may use before the next draw's begin.
+#: Largest number of words of one draw.
 _ROOM: Final = 1 << 40
 _SIXTY_FOUR: Final = 1 << 64
 _SELU_SCALE: Final = -1.7580993408473766
@@ -40,28 +40,28 @@ _SECOND: Final = _signed(0x94D049BB133111EB)
 
 
 def mixed(words: Tensor) -> Tensor:
-    """Words of 64 bits, thoroughly mixed, each by itself; products wrap around."""
+    """Mix each 64-bit word individually (splitmix64); products wrap around."""
     words = (words ^ _shifted(words, 30)) * _FIRST
     words = (words ^ _shifted(words, 27)) * _SECOND
     return words ^ _shifted(words, 31)
 
 
 def _shifted(words: Tensor, places: int) -> Tensor:
-    """To the right, with zeros coming in."""
+    """Shift right logically, filling with zeros."""
     return (words >> places) & ((1 << (64 - places)) - 1)
 
 
 def made_up_keys(size: int) -> Tensor:
-    """Public keys, for looking at a model before any data is seen."""
+    """Return public keys, to test a model before any data is read."""
     return mixed(torch.arange(1, size + 1, dtype=torch.int64))
 
 
 class RowRandomness(_Mode):  # type: ignore[misc]
-    """While it is entered, random functions of PyTorch draw from the key of one row.
+    """Context in which random functions of PyTorch draw from the key of one row.
 
     Args:
-        key: of the row, one word; inside of ``vmap`` each row has its own.
-        taps: of layers whose inputs are kept; none by default.
+        key: key of the row, one word; inside of ``vmap`` each lane has the key of its row.
+        taps: taps of layers whose inputs are stored; none by default.
     """
 
     def __init__(self, key: Tensor, taps: LayerTaps | None = None) -> None:
@@ -71,7 +71,7 @@ class RowRandomness(_Mode):  # type: ignore[misc]
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        """Random functions by our own coins, losses by our own mean, everything else unchanged."""
+        """Replace random functions, and losses with class weights; call any other function unchanged."""
         named = dict(kwargs or {})
         if "input" in named:
             args = (named.pop("input"), *args)
@@ -101,7 +101,7 @@ class RowRandomness(_Mode):  # type: ignore[misc]
             return inner(*args, **named)
 
     def words(self, shape: tuple[int, ...], device: Any = None) -> Tensor:
-        """One word for each place of a tensor of this shape."""
+        """Return a tensor of random 64-bit words of this shape."""
         count = math.prod(shape)
         start = _signed(self._draws * _ROOM * 0x9E3779B97F4A7C15)
         self._draws += 1
@@ -109,7 +109,7 @@ class RowRandomness(_Mode):  # type: ignore[misc]
         return mixed(mixed(places + self._key) ^ self._key).reshape(shape)
 
     def uniform(self, shape: tuple[int, ...], like: Tensor | None = None, **kind: Any) -> Tensor:
-        """Numbers from 0 up to but without 1."""
+        """Return uniform random numbers in [0, 1)."""
         device = kind.get("device") if like is None else like.device
         dtype = kind.get("dtype") or (like.dtype if like is not None else torch.get_default_dtype())
         # 24 bits are exact in a float32, and none of them rounds to 1.
@@ -117,19 +117,19 @@ class RowRandomness(_Mode):  # type: ignore[misc]
         return (_shifted(self.words(shape, device), 64 - bits).double() * 2.0**-bits).to(dtype)
 
     def mask(self, like: Tensor, shape: tuple[int, ...], p: float) -> Tensor:
-        """1 with probability 1 - p, else 0."""
+        """Return a tensor of 1 with probability 1 - p, otherwise 0."""
         coins = _shifted(self.words(shape, like.device), 11).double() * 2.0**-53
         return (coins >= p).to(like.dtype)
 
 
 @cache
 def _opened(func: Any) -> Any:
-    """A function that PyTorch wrote in Python, such as attention, for being looked into; None for all others.
+    """Return a copy of a Python function of PyTorch, such as attention, to run under the mode; None for any other.
 
-    A mode does not see what is called while it handles a call. So the body is run with the mode entered again, in a
-    copy that does not hand itself over to the mode a second time.
+    A mode does not see the calls inside of a call that it handles. So the body is run with the mode entered again, in
+    a copy that does not dispatch itself to the mode a second time.
     """
-    # Functions that choose between two others by an argument, such as max_pool2d, have their code elsewhere.
+    # Functions that dispatch on an argument, such as max_pool2d, have their code in another file.
     code = getattr(func, "__code__", None)
     if not isinstance(func, FunctionType) or code is None or code.co_filename != functional.__file__:
         return None
@@ -156,7 +156,7 @@ def _rand_like(rows: RowRandomness, like: Tensor, **kind: Any) -> Tensor:
 
 
 def _normal(rows: RowRandomness, shape: tuple[int, ...], like: Tensor | None = None, **kind: Any) -> Tensor:
-    """By the method of Box and Muller."""
+    """Return standard normal numbers, by the Box-Muller transform."""
     radius = torch.sqrt(-2 * torch.log(1 - rows.uniform(shape, like, **kind)))
     return radius * torch.cos(2 * math.pi * rows.uniform(shape, like, **kind))
 
@@ -191,7 +191,7 @@ def _dropout(
 
 
 def _channels(spatial: int | None) -> Callable[..., Tensor]:
-    """Dropout of whole channels; ``spatial`` is how many dimensions follow them, if that is fixed."""
+    """Return dropout of whole channels; ``spatial`` is the number of dimensions after the channels, if fixed."""
 
     def drop(
         rows: RowRandomness, values: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
@@ -213,7 +213,7 @@ def _masked(rows: RowRandomness, values: Tensor, shape: tuple[int, ...], p: floa
 
 
 def _alpha(whole_channels: bool) -> Callable[..., Tensor]:
-    """Dropout that keeps mean and variance: what is dropped becomes SELU's lowest value."""
+    """Return alpha dropout, which keeps mean and variance: dropped values become SELU's lowest value."""
 
     def drop(
         rows: RowRandomness, values: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
@@ -256,7 +256,7 @@ def _attention(
     scale: float | None = None,
     **more: Any,
 ) -> Tensor:
-    """Attention written out: PyTorch's own draws dropout for a batch, and runs row by row where rows are kept apart."""
+    """Compute attention; PyTorch's function draws dropout per batch, and runs row by row inside of ``vmap``."""
     if more.pop("enable_gqa", False):
         key, value = (each.repeat_interleave(query.shape[-3] // each.shape[-3], -3) for each in (key, value))
     if more:
@@ -271,10 +271,10 @@ def _attention(
 
 
 def _by_classes(loss: Any) -> Callable[..., Tensor]:
-    """The loss of one row with weights of classes.
+    """Return the loss of one row with class weights.
 
-    PyTorch divides the weighted sum of a batch by the sum of its weights. In a batch of one that takes the weight away
-    again, so here it is divided by the number of targets that count.
+    PyTorch divides the weighted sum of a batch by the sum of its weights. In a batch of one that cancels the weight,
+    so here it is divided by the number of targets that are not ignored.
     """
 
     def weighted(
@@ -292,7 +292,7 @@ def _by_classes(loss: Any) -> Callable[..., Tensor]:
 
 
 def _binary(loss: Any) -> Callable[..., Tensor]:
-    """A binary loss; its weights must be those of outputs."""
+    """Return a binary loss that refuses weights of rows; weights of outputs are allowed."""
 
     def checked(
         _: RowRandomness, values: Tensor, target: Tensor, weight: Tensor | None = None, *args: Any, **options: Any

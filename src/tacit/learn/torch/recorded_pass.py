@@ -1,10 +1,10 @@
-"""Passes over made-up rows: whether places in a micro-batch matter, and the operations of a pass to be replayed.
+"""Passes over made-up rows: whether places in a micro-batch affect results, and recording of a pass's operations.
 
-``torch.func`` keeps rows apart by construction, at the price of tracing the program anew in every pass. Micro-batches
-have one shape, and inside of ``vmap`` no branch can depend on a row's values, so every pass consists of the same
-operations: they are recorded once, and replaying them gives the same bits. A setting of a layer that changes is seen
-(:func:`program_settings`), and from time to time a replay on made-up rows is compared with a pass by ``torch.func``,
-bit for bit. Where recording fails or is not available passes are as before.
+``torch.func`` separates rows by construction, at the cost of tracing the program in every pass. Micro-batches have one
+shape, and inside of ``vmap`` no branch can depend on a row's values, so every pass consists of the same operations:
+they are recorded once, and replaying them gives the same bits. Changes of a layer's settings are detected
+(:func:`program_settings`), and periodically a replay on made-up rows is compared with a pass by ``torch.func``, bit for
+bit. If recording fails or is not available, passes are run by ``torch.func``.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from tacit.learn.torch.examples import KINDS, Examples, Layout
 from tacit.learn.torch.randomness import made_up_keys
 from tacit.learn.torch.torch_import import Tensor, load, torch
 
-#: From a micro-batch of examples and their keys to what is computed of each: tensors, one row per example.
+#: Function from a micro-batch of examples and their keys to tensors of results, with one line per example.
 Looked = Callable[[tuple[Tensor, ...], Tensor], tuple[Tensor, ...]]
 
 
 def settle(look: Looked, kept: tuple[Any, ...], examples: Examples, size: int, usual: int) -> Layout:
-    """Tight batches of ``size`` if places do not matter in them, else scattered ones for samples of ``usual`` rows.
+    """Return a tight layout if places do not affect results, otherwise a scattered one for samples of ``usual`` rows.
 
     Args:
-        look: computes what is looked at.
-        kept: the network and the loss, whose buffers must stay as they are.
-        examples: whose form made-up rows have.
-        size: of a micro-batch.
-        usual: how many rows a sample has.
+        look: function that computes the results to compare.
+        kept: the network and the loss, whose buffers must not change.
+        examples: examples that determine the form of made-up rows.
+        size: number of places of a micro-batch.
+        usual: expected number of rows of a sample.
 
     Raises:
-        InputError: the network cannot be differentiated row by row, remembers earlier passes, or is random in a way
-            that cannot be tied to a row. All of it shows on made-up rows, so the refusal says nothing about data.
+        InputError: the network cannot be differentiated row by row, remembers earlier passes, or draws random numbers
+            that cannot be tied to a row. This is found on made-up rows, so the refusal does not depend on data.
     """
     rows = _rows_it_takes(look, examples, size)
     if rows is None or _same_everywhere(look, kept, rows, size):
@@ -44,7 +44,7 @@ def settle(look: Looked, kept: tuple[Any, ...], examples: Examples, size: int, u
 
 
 def _rows_it_takes(look: Looked, examples: Examples, size: int) -> tuple[Tensor, ...] | None:
-    """The first kind of made-up rows that network and loss can take."""
+    """Return the first kind of made-up rows that network and loss accept; None if the form of rows is unknown."""
     for kind in range(KINDS):
         rows = examples.made_up(size, kind)
         if rows is None:
@@ -63,7 +63,7 @@ def _rows_it_takes(look: Looked, examples: Examples, size: int) -> tuple[Tensor,
 
 
 def _same_everywhere(look: Looked, kept: tuple[Any, ...], rows: tuple[Tensor, ...], size: int) -> bool:
-    """Whether rows give the same results, bit for bit, wherever they stand."""
+    """Return whether rows give the same results, bit for bit, at all tested places."""
     keys, before = made_up_keys(size), {name: buffer.clone() for name, buffer in _buffers(kept).items()}
     first = look(rows, keys)
     for name, buffer in _buffers(kept).items():
@@ -82,12 +82,12 @@ def _same_everywhere(look: Looked, kept: tuple[Any, ...], rows: tuple[Tensor, ..
 
 
 def _buffers(kept: tuple[Any, ...]) -> dict[str, Tensor]:
-    """Buffers that a network, and a loss that is a module, carry from one pass to the next."""
+    """Return the buffers of all modules in ``kept``, by name."""
     return {name: each for one in kept if isinstance(one, torch.nn.Module) for name, each in one.named_buffers()}
 
 
 def _alike(first: tuple[Tensor, ...], moved: tuple[Tensor, ...], shift: int) -> bool:
-    """Whether rows that were moved by so many places gave the same bits; compared in place, without copies."""
+    """Return whether rows moved by ``shift`` places gave the same bits; compared without copies."""
     return all(
         same_values(one[: len(one) - shift], other[shift:]) and same_values(one[len(one) - shift :], other[:shift])
         for one, other in zip(first, moved, strict=True)
@@ -95,13 +95,13 @@ def _alike(first: tuple[Tensor, ...], moved: tuple[Tensor, ...], shift: int) -> 
 
 
 def same_values(one: Tensor, other: Tensor) -> bool:
-    """Whether two tensors are equal, a NaN counting as equal to a NaN."""
+    """Return whether two tensors are equal, where NaN equals NaN."""
     return bool(torch.equal(one, other) or torch.equal(torch.nan_to_num(one), torch.nan_to_num(other)))
 
 
 @contextmanager
 def without_dropout(model: Any) -> Iterator[None]:
-    """The model in evaluation mode for a moment, each layer back to its own mode afterwards."""
+    """Set the model to evaluation mode within the context; restore each layer's mode afterwards."""
     modes = [(layer, layer.training) for layer in model.modules()]
     model.eval()
     try:
@@ -111,28 +111,28 @@ def without_dropout(model: Any) -> Iterator[None]:
             layer.training = training
 
 
-#: From the values of parameters and buffers, rows and their keys to tensors.
+#: Function from the values of parameters and buffers, rows and their keys to tensors.
 Pass = Callable[[dict[str, Tensor], tuple[Tensor, ...], Tensor], list[Tensor]]
 
-#: Types that most settings have: they stand for themselves. A float may be no number, which equals nothing.
+#: Types of settings that are compared directly; not float, because NaN does not equal itself.
 _UNCHANGED: Final = frozenset({type(None), bool, int, str})
-#: Operations on constants and classes that losses repeat; none of them is random.
+#: Deterministic operations that losses often repeat, which are computed once.
 _SHARED: Final = frozenset(
     getattr(torch.ops.aten, name) for name in ("ne", "scalar_tensor", "where", "unsqueeze", "zeros", "ones")
 )
-#: Steps between two comparisons with a pass by ``torch.func``.
+#: Number of steps between two comparisons with a pass by ``torch.func``.
 _BETWEEN: Final = 256
 
 
 class RecordedPass:
-    """The operations of a pass over rows of one shape.
+    """Recorded operations of a pass over rows of one shape.
 
     Args:
-        whole: the pass by ``torch.func``.
-        run: the recorded operations, from values, rows and keys in a row.
-        made_up: makes the rows that were recorded; they are not kept, since they are seldom needed.
-        program: settings that decided which operations there are.
-        writes: whether some operation overwrites a tensor, so that values are to be given as copies.
+        whole: pass by ``torch.func``.
+        run: function of values, rows and keys, as positional arguments, that runs the recorded operations.
+        made_up: function that returns the made-up rows of the recording; they are not stored, since seldom needed.
+        program: settings that determined the operations.
+        writes: whether some operation overwrites a tensor, so that values must be given as copies.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class RecordedPass:
         made_up: Callable[[], tuple[Tensor, ...]],
         program: Callable[[], tuple[Any, ...]],
     ) -> RecordedPass | None:
-        """The recorded pass, or None where it cannot be recorded or replays to other bits; rows are made up."""
+        """Record a pass over made-up rows; return None if that fails or the replay does not give the same bits."""
         names, count = list(values), len(values)
 
         def flat(*tensors: Tensor) -> list[Tensor]:
@@ -174,22 +174,21 @@ class RecordedPass:
             recorded.graph.eliminate_dead_code()
             recorded.recompile()
             writes = any(map(_overwrites, recorded.graph.nodes))
-            # A program that changes its own settings while it runs has done so now.
+            # The settings are read after a run, because a program may change its settings while it runs.
             made = cls(whole, recorded.forward, made_up, program(), writes=writes)
             return made if made.same_bits(values) else None
         except Exception:
-            # An experimental part of PyTorch, and any network: what cannot be recorded is run by torch.func.
+            # Recording is experimental in PyTorch and may fail for any network; passes are then run by torch.func.
             return None
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def run(self, values: dict[str, Tensor], rows: tuple[Tensor, ...], keys: Tensor) -> list[Tensor]:
-        """The operations on these rows."""
         return self._run(*values.values(), *rows, keys)
 
     def holds(self, program: tuple[Any, ...], values: Callable[[], dict[str, Tensor]]) -> bool | None:
-        """At the beginning of a step: whether the program is still the one recorded; None if it changed unseen.
+        """Return, at the start of a step, whether the program is unchanged; None if it changed undetected by settings.
 
-        Steps are counted, and not batches: when bits are compared does not depend on how many rows a sample has.
+        Steps are counted, not batches, so that the step of a comparison of bits does not depend on the sample's size.
         """
         self._steps += 1
         if self._program != program:
@@ -197,10 +196,10 @@ class RecordedPass:
         return True if self._steps % _BETWEEN or self.same_bits(values()) else None
 
     def same_bits(self, values: dict[str, Tensor]) -> bool:
-        """Whether made-up rows give the bits that ``torch.func`` gives."""
+        """Return whether a replay on made-up rows gives the bits of a pass by ``torch.func``."""
         rows = self._made_up()
         keys = _keys(rows)
-        # The pass that takes more memory goes first, beside the results of none.
+        # The pass that takes more memory is run first, while no results are held.
         wanted = self._whole({name: each.clone() for name, each in values.items()}, rows, keys)
         replayed = self.run({name: each.clone() for name, each in values.items()}, rows, keys)
         return len(replayed) == len(wanted) and all(
@@ -210,7 +209,7 @@ class RecordedPass:
 
 
 def program_settings(*parts: Any) -> tuple[Any, ...]:
-    """Settings of networks and functions: their layers, the plain attributes of these, and the forms of parameters."""
+    """Return the settings of networks and functions: layers, their attributes, and the forms of parameters."""
     settings: list[Any] = []
     for part in parts:
         if not isinstance(part, torch.nn.Module):
@@ -227,7 +226,7 @@ def program_settings(*parts: Any) -> tuple[Any, ...]:
 
 
 def _read_by(function: Any) -> list[Any]:
-    """Names that a function sees: from around it, of its module, and attributes of an object that is called."""
+    """Return the values that a function can read: attributes of it or its object, closure, and global names."""
     found: list[Any] = [id(function)]
     found.extend((name, _entries(value)) for name, value in getattr(function, "__dict__", {}).items())
     owner = getattr(function, "__self__", None)
@@ -239,7 +238,7 @@ def _read_by(function: Any) -> list[Any]:
 
 
 def _entries(value: Any) -> Any:
-    """An attribute: of a dictionary, such as that of hooks, all entries."""
+    """Return an attribute in comparable form; for a dictionary, such as that of hooks, all entries."""
     if type(value) in _UNCHANGED:
         return value
     if not isinstance(value, dict):
@@ -248,7 +247,7 @@ def _entries(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A number, a text, or a tuple or list of such, unchanged; of everything else which object it is."""
+    """Return numbers, texts, and tuples or lists of these unchanged; of any other object its id."""
     if isinstance(value, float) and value != value:
         return "nan"
     if value is None or isinstance(value, bool | int | float | str):
@@ -271,7 +270,7 @@ def _keys(rows: tuple[Tensor, ...]) -> Tensor:
 
 
 def _drop_zeros(graph: Any) -> None:
-    """Take additions of zeros out, as taps of layers make them."""
+    """Remove additions of zeros, which taps of layers insert."""
     aten = torch.ops.aten
     for node in list(graph.nodes):
         if node.op != "call_function" or node.target is not aten.add.Tensor or len(node.args) != 2:
@@ -283,7 +282,7 @@ def _drop_zeros(graph: Any) -> None:
 
 
 def _drop_values(graph: Any) -> None:
-    """Make ones of a known shape without the values that they were to be like: the loss is then not computed at all."""
+    """Replace ``ones_like`` by ``ones`` of the known shape, so that the loss itself need not be computed."""
     aten = torch.ops.aten
     for node in list(graph.nodes):
         form = _form(node) if node.op == "call_function" and node.target is aten.ones_like.default else None
@@ -296,7 +295,7 @@ def _drop_values(graph: Any) -> None:
 
 
 def _share_alike(graph: Any) -> None:
-    """Compute once what several operations compute alike; only where no operation overwrites a tensor."""
+    """Merge equal operations (common subexpressions), unless some operation overwrites a tensor."""
     if any(map(_overwrites, graph.nodes)):
         return
     seen: dict[Any, Any] = {}
@@ -311,11 +310,11 @@ def _share_alike(graph: Any) -> None:
 
 
 def _form(node: Any) -> Any:
-    """Shape and type of what a recorded operation gives, if known."""
+    """Return shape and type of a recorded operation's result, None if unknown."""
     value = getattr(node, "meta", {}).get("val")
     return None if value is None else (tuple(value.shape), value.dtype)
 
 
 def _overwrites(node: Any) -> bool:
-    """Whether an operation writes into one of its arguments, as its declaration says."""
+    """Return whether an operation writes into one of its arguments, according to its schema."""
     return node.op == "call_function" and getattr(getattr(node.target, "_schema", None), "is_mutable", False)

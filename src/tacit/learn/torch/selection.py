@@ -25,7 +25,7 @@ from tacit.noise import entropy
 
 @dataclass(frozen=True)
 class NetworkSelection:
-    """The chosen trainer, its place among those given, and what all runs and the choice together promise."""
+    """Chosen trainer, its index among the candidates, and guarantee and event of all runs and of the choice."""
 
     best: PrivateTrainer
     place: int
@@ -36,19 +36,19 @@ class NetworkSelection:
 def select(
     trainers: Sequence[PrivateTrainer], *data: Any, holdout: tuple[Any, Any], epsilon: Number, micro_batch: int = 256
 ) -> NetworkSelection:
-    """Train every candidate, and choose the one that is right most often on rows held out, privately.
+    """Train every candidate, and privately choose one with a high accuracy on holdout rows.
 
     Args:
-        trainers: the candidates; each takes all steps that it has left.
+        trainers: the candidates; each takes all its remaining steps.
         data: the training rows, as for :meth:`PrivateTrainer.fit`.
-        holdout: features and classes to choose by. They may be training rows; being others makes the choice better.
-        epsilon: of the choice alone, beside what each candidate costs.
-        micro_batch: how many rows held out are looked at together.
+        holdout: features and classes to choose by. They may be training rows; separate rows make the choice better.
+        epsilon: ε of the choice alone, in addition to the cost of each candidate.
+        micro_batch: number of holdout rows per pass.
 
     Privacy:
-        the composition of all candidates' steps and of the choice, at the largest δ among the candidates, for all that
-        the candidates and the choice show. Each row held out adds at most one to each candidate's number of right
-        answers, and permute-and-flip chooses among these numbers.
+        the composition of all candidates' steps and of the choice, at the largest δ among the candidates, for all
+        candidates and the choice together. Each holdout row adds at most one to each candidate's number of correct
+        predictions, and permute-and-flip chooses among these numbers.
 
     Assumes:
         what :class:`PrivateTrainer` assumes.
@@ -63,7 +63,7 @@ def select(
         raise InputError("trainers", "must all use the same relation")
     if len({id(trainer.model) for trainer in trainers}) < len(trainers):
         raise InputError("trainers", "share a model; each needs one of its own")
-    # Which candidate a row helps more is up to the row, but adding one never takes a right answer away.
+    # Rows may favour different candidates, but adding a row never lowers a number of correct predictions: monotone.
     choice = PermuteAndFlip(epsilon=epsilon, sensitivity=1, monotone=relation is ADD_REMOVE, relation=relation)
     held = Examples(holdout)
     for trainer in trainers:
@@ -76,7 +76,7 @@ def select(
 
 
 def _right(model: Any, held: Examples, size: int) -> int:
-    """On how many rows the class of the largest output is the right one; a row that the model cannot take has none."""
+    """Return the number of correct predictions on the holdout rows; a row on which the model raises is incorrect."""
     device = next(model.parameters()).device
 
     def one(features: Tensor, key: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
-"""Import of PyTorch, with a clear message where it, or a part of it that is needed, is missing.
+"""Import of PyTorch, with a clear message if it or a required part of it is missing.
 
-PyTorch is taken without its types, so that type checking gives the same result whether it is installed or not.
+PyTorch is imported without its types, so that type checking gives the same result whether it is installed or not.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from tacit.core import extras
 #: A torch.Tensor, a torch.nn.Module and so on: names for readers.
 Tensor = Any
 
-#: Parts of PyTorch that training rests on. Those of ``torch.nn.functional`` that ask for overrides are how the body of
-#: a function that is written in Python is looked into; without them random layers inside would go unseen.
+#: Parts of PyTorch that training requires, by module. The ``has_torch_function`` checks make it possible to run the
+#: body of a Python function of PyTorch under a mode; without them random layers inside would be missed.
 NEEDED: Final[dict[str, tuple[str, ...]]] = {
     "torch.func": ("grad", "vmap", "functional_call"),
     "torch.overrides": ("TorchFunctionMode",),
@@ -35,15 +35,15 @@ NEEDED: Final[dict[str, tuple[str, ...]]] = {
 
 
 def load(name: str = "torch") -> Any:
-    """The module of this name, or a refusal with the command that installs it."""
+    """Import a module of PyTorch; refuse, with the command that installs it, if it is missing."""
     return extras.load(name, "torch", "networks")
 
 
 def check_parts() -> None:
-    """Refuse a version of PyTorch without a part that is needed: before any network is looked at.
+    """Refuse a version of PyTorch without a required part.
 
     Raises:
-        MissingError: a part is not there.
+        MissingError: a part is missing.
     """
     for module, names in NEEDED.items():
         missing = [name for name in names if not hasattr(load(module), name)]

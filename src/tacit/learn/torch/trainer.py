@@ -1,9 +1,8 @@
 """Private training of networks: sampling, clipping, noise, accounting, stopping and checkpoints.
 
-Of several processes each sums the gradients of its own rows, and one of them adds the noise, once. Integer sums are
-added by ``torch.distributed`` exactly, in any order, so the noisy sum has the law that one process with all the rows
-would give it. A process that fails makes the others' next collective call fail, before anything is released; none of
-them goes on by itself.
+With several processes, each sums the gradients of its rows, and the first process adds the noise, once.
+``torch.distributed`` adds integer sums exactly, in any order, so the noisy sum has the same distribution as with one
+process that holds all rows. If a process fails, the next collective call of all remaining ones fails, before a release.
 """
 
 from __future__ import annotations
@@ -47,14 +46,13 @@ from tacit.noise import entropy
 
 
 class WeightAverage:
-    """A copy of a model whose weights follow those of the model slowly.
+    """Copy of a model with an exponential moving average of its weights.
 
-    Early averages give new weights more room, (1 + t)/(10 + t) instead of the decay where that is smaller, so that the
-    starting weights are soon forgotten.
+    The decay of step t is the smaller of ``decay`` and (1 + t)/(10 + t), so that initial weights are soon forgotten.
 
     Args:
         model: the network.
-        decay: how much of the average stays in a step, between 0 and 1.
+        decay: factor of the previous average in a step, between 0 and 1.
     """
 
     def __init__(self, model: Any, decay: Number) -> None:
@@ -64,12 +62,12 @@ class WeightAverage:
         self.model.requires_grad_(False)
 
     def begin(self, model: Any) -> None:
-        """Start from the weights of ``model``."""
+        """Set the average to the weights of ``model``."""
         self.model.load_state_dict(model.state_dict())
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def update(self, model: Any) -> None:
-        """Move towards the weights of ``model``, and take its buffers."""
+        """Average in the weights of ``model``, and copy its buffers."""
         decay = min(self._decay, (1 + self._seen) / (10 + self._seen))
         self._seen += 1
         for average, now in zip(self.model.parameters(), model.parameters(), strict=True):
@@ -80,10 +78,10 @@ class WeightAverage:
 
 @dataclass(frozen=True)
 class StepCount:
-    """The steps of a run, and of the runs that it knows of because it went on from their checkpoints.
+    """Numbers of steps of a run and of the runs whose checkpoints it loaded.
 
-    A step belongs to the run in which it was taken, and a run's steps only grow. So the larger of two counts of one
-    run holds all its steps, and the sum over runs holds every step once.
+    A step belongs to the run in which it was taken, and the number of a run's steps only grows. So the larger of two
+    counts of one run includes all its steps, and the sum over runs counts every step once.
     """
 
     own: str
@@ -91,26 +89,26 @@ class StepCount:
 
     @classmethod
     def begin(cls) -> StepCount:
-        """A run without steps."""
+        """Return the count of a new run without steps."""
         own = f"{entropy.current().bits(128):032x}"
         return cls(own, {own: 0})
 
     @property
     def total(self) -> int:
-        """Number of steps of all runs."""
+        """Total number of steps of all runs."""
         return sum(self.runs.values())
 
     def plus_one(self) -> StepCount:
-        """Count one more step of this run."""
+        """Return the count with one more step of this run."""
         return replace(self, runs={**self.runs, self.own: self.runs[self.own] + 1})
 
     def apart(self) -> StepCount:
-        """Copy of the steps, with a run of its own for those to come."""
+        """Return a copy whose further steps are counted as a new run."""
         begun = StepCount.begin()
         return StepCount(begun.own, {**self.runs, **begun.runs})
 
     def with_those_of(self, state: Mapping[str, Any]) -> StepCount:
-        """With the steps of a checkpoint."""
+        """Return the union with the steps of a checkpoint; refuse a damaged checkpoint."""
         found = state.get("runs")
         if not isinstance(found, dict) or not found or not all(isinstance(run, str) for run in found):
             raise InputError("state", "is a checkpoint that does not say which steps it holds")
@@ -127,10 +125,10 @@ Release = Callable[[Integers], NDArray[np.float64]]
 
 
 class ManyProcesses:
-    """Training by all processes of the default group of ``torch.distributed``.
+    """Communication of all processes of the default group of ``torch.distributed``.
 
-    Rows of one person are held by one process. What the processes send each other is not noisy yet: their network is
-    part of what has to be trusted.
+    Each person's rows must be held by one process. The processes exchange sums before noise, so the network
+    between them must be trusted.
     """
 
     def __init__(self) -> None:
@@ -140,7 +138,7 @@ class ManyProcesses:
         self._first = self._group.get_rank() == 0
 
     def agree(self, plan: str, taken: int, model: Any) -> None:
-        """Check that all processes follow one plan, and give all of them the parameters of the first."""
+        """Refuse processes with different plans or numbers of steps; broadcast the first process's parameters."""
         text = hashlib.sha256(f"{plan} {taken}".encode()).digest()
         own = torch.tensor(list(text), dtype=torch.int64)
         every = [torch.zeros_like(own) for _ in range(self._group.get_world_size())]
@@ -152,33 +150,33 @@ class ManyProcesses:
                 self._group.broadcast(tensor, 0)
 
     def summed(self, raw: Integers) -> Integers:
-        """The sum over all processes, exactly."""
+        """Return the exact sum over all processes."""
         total = torch.from_numpy(raw)
         self._group.all_reduce(total)
         added: Integers = total.numpy()
         return added
 
     def released(self, raw: Integers, release: Release) -> NDArray[np.float64]:
-        """The noisy sum that the first process made, in every process."""
+        """Return, in every process, the noisy sum that the first process released."""
         noisy = torch.from_numpy(release(raw)) if self._first else torch.zeros(len(raw), dtype=torch.float64)
         self._group.broadcast(noisy, 0)
         found: NDArray[np.float64] = noisy.numpy()
         return found
 
 
-#: Where gradients in float32 neither vanish nor overflow when they are put on the grid.
+#: Smallest and largest clip, with which gradients in float32 neither vanish nor overflow on the grid.
 _CLIPS: Final = (Fraction(1, 10**6), Fraction(10**6))
 _FORMAT: Final = 1
-#: Steps from which on recording the operations of a pass, a second or so, is worth it.
+#: Least number of steps for which the operations of a pass are recorded, which takes about a second.
 _WORTH_RECORDING: Final = 100
 
 
 class PrivateTrainer:
-    """Trains a network with noisy gradients, and knows at every moment what that has cost.
+    """Private training of a network by noisy gradients (DP-SGD), with the privacy spent so far.
 
-    Each step draws a secret sample of the rows, sums their clipped gradients, adds noise once, divides by a public
-    number, and lets the optimizer do with the result what it likes. The noise is such that all steps together cost
-    (ε, δ); there is no further step after that.
+    Each step draws a secret Poisson sample of the rows, sums their clipped gradients, adds noise once, divides by a
+    public number, and passes the result to the optimizer. The noise is calibrated so that all planned steps together
+    are (ε, δ)-DP; further steps are refused.
 
     Args:
         model: any network whose layers keep examples apart; BatchNorm is refused.
@@ -293,24 +291,24 @@ class PrivateTrainer:
         self._guarantees: dict[int, ApproxDP] = {}
 
     def _phase(self, count: int) -> Phase:
-        """The first ``count`` steps as one kind of release."""
+        """Return the plan of the releases of ``count`` steps."""
         return Phase("gradient", self._grid.steps**2, self._parameters.dimension, Fraction(1), count, self.rate)
 
     def fit(self, *data: Any, steps: int | None = None, workers: int = 0) -> PrivateTrainer:
-        """Take all steps that are left, or this many of them.
+        """Take all remaining steps, or ``steps`` of them.
 
         Args:
             data: features and targets as tensors (or arrays) with one row per example, or one dataset with ``len()``
                 and an index.
-            steps: how many steps; by default all that are left.
-            workers: processes that read the rows of a dataset; which rows they read is drawn here.
+            steps: number of steps; by default all remaining steps.
+            workers: number of processes that read the rows of a dataset; the trainer draws the rows.
 
         Raises:
-            BudgetError: no step is left, or fewer than asked for.
+            BudgetError: no step is left, or fewer than ``steps``.
 
-        A row that the network or the loss cannot take, such as a class without an output or a word outside of the
-        table, and a row of a dataset that cannot be read, count for nothing; an error would tell of that row. Try the
-        loss on some rows of your own before a long training.
+            A row on which the network or the loss raises, such as a class without an output or a word outside of the
+            table, and a row of a dataset that cannot be read, count as zero; an error would reveal that row. Try the
+            loss on some rows that are not private before a long training.
         """
         examples = Examples(data, check_count(workers, "workers", minimum=0, maximum=256))
         left = self.steps - self.taken
@@ -330,13 +328,13 @@ class PrivateTrainer:
         return self
 
     def _looked_at(self, examples: Examples) -> ExampleGradients:
-        """The way to gradients that suits the network, found on made-up rows; again for other rows or modes."""
+        """Return the gradient computation, prepared on made-up rows, anew if the rows' form or a mode changed."""
         modes = (examples.form, *(layer.training for layer in self.model.modules()))
         if self._gradients is not None and modes == self._modes:
             return self._gradients
         found = ExampleGradients(self._parameters, self.loss, float_down(self.clip), self._micro_batch, self._pass)
         found.prepare(examples, self.batch_size, recorded=self.steps - self.taken >= _WORTH_RECORDING)
-        # Without rows there was nothing to look at: next time, then.
+        # Without rows their form may be unknown, so the preparation is repeated next time.
         self._gradients, self._modes = found if len(examples) else None, modes
         return found
 
@@ -360,22 +358,22 @@ class PrivateTrainer:
             callback(self)
 
     def _released(self, raw: Integers) -> NDArray[np.float64]:
-        """The sum of a step with its noise: the only exit of what was computed from rows."""
+        """Release the noisy sum of a step: the only release of numbers computed from rows."""
         return release.release_gaussian(raw, self.sigma2)
 
     @property
     def sigma2(self) -> Fraction:
-        """σ² of the noise in a sum, in steps of the grid."""
+        """σ² of the noise in a sum, in squared steps of the grid."""
         return self._spent.of("gradient")
 
     @property
     def noise_multiplier(self) -> float:
-        """The standard deviation of the noise in a sum, in units of the clip."""
+        """Standard deviation of the noise in a sum, in units of the clip."""
         return math.sqrt(self.sigma2) / self._grid.steps
 
     @property
     def noise(self) -> float:
-        """The standard deviation of the noise in each coordinate of a step's mean gradient."""
+        """Standard deviation of the noise in each coordinate of a step's mean gradient."""
         return math.sqrt(self.sigma2) * self._per_step
 
     @property
@@ -385,7 +383,7 @@ class PrivateTrainer:
 
     @cached_property
     def _per_step(self) -> float:
-        """Worth of a step of the grid in the mean gradient: a public number."""
+        """Size of one grid step in the mean gradient, a public number."""
         return float(self.clip / (self._grid.steps * self.batch_size))
 
     @property
@@ -404,11 +402,11 @@ class PrivateTrainer:
 
     @property
     def planned(self) -> ApproxDP:
-        """Guarantee of all steps together; at most the ε asked for."""
+        """Guarantee of all planned steps together; its ε is at most ``epsilon``."""
         return self._spent.guarantee
 
     def privacy_report(self) -> PrivacyReport:
-        """Guarantee of the training and how it was made up; printed, a short text."""
+        """Return the report so far: guarantee, releases, public declarations and assumptions."""
         noise = f"σ = {self.noise_multiplier:.4g} clips"
         released = f"gradient: {self.taken} of {self.steps} sums of {self._parameters.dimension} numbers, {noise}"
         if self.rate < 1:
@@ -427,7 +425,7 @@ class PrivateTrainer:
         return PrivacyReport("PrivateTrainer", self.guarantee_, self.event_, (released,), public, assumes)
 
     def state_dict(self) -> dict[str, Any]:
-        """State needed to go on elsewhere: parameters, optimizer, and which steps have been paid for."""
+        """Return a checkpoint: parameters, states of optimizer, average and scheduler, plan, and the steps charged."""
         return {
             "format": _FORMAT,
             "runs": dict(self._steps.runs),
@@ -439,14 +437,14 @@ class PrivateTrainer:
         }
 
     def load_state_dict(self, state: Any) -> None:
-        """Go on from a checkpoint, its steps included in the account; all of it, or nothing.
+        """Continue from a checkpoint, and charge its steps; if the model or the optimizer refuses it, change nothing.
 
-        Steps are never forgotten: those of every run that a checkpoint or this trainer knows of are added up, each
-        once. Going back to an earlier checkpoint does not undo what was released later.
+        Charged steps are never refunded: the steps of all runs in the checkpoint and in this trainer are added up, each
+        once. Loading an earlier checkpoint does not undo later releases.
 
         Raises:
-            InputError: the checkpoint is damaged, of another plan, or does not fit the model or the optimizer.
-            BudgetError: together they are more steps than planned.
+            InputError: the checkpoint is damaged, has a different plan, or does not fit the model or the optimizer.
+            BudgetError: the steps of both together exceed the plan.
         """
         if not isinstance(state, dict) or state.get("format") != _FORMAT:
             raise InputError("state", f"is not a checkpoint of a PrivateTrainer of format {_FORMAT}")
@@ -459,7 +457,7 @@ class PrivateTrainer:
             both = f"{self.taken} steps taken here and those of the checkpoint"
             raise BudgetError(f"{both} are {steps.total}, which exceed {self.steps}")
         before, taken = copy.deepcopy((self.model.state_dict(), self.optimizer.state_dict())), self._steps
-        # Counted first, and taken back only once everything else is: what cannot be undone has been paid for.
+        # Charged first, and refunded only after everything is undone: whatever cannot be undone stays charged.
         self._steps = steps
         try:
             self.model.load_state_dict(state["model"])
@@ -478,15 +476,15 @@ class PrivateTrainer:
 
     @property
     def taken(self) -> int:
-        """Number of steps taken, here and in all runs that this one goes on from."""
+        """Number of steps taken, here and in all runs whose checkpoints were loaded."""
         return self._steps.total
 
     def __getstate__(self) -> dict[str, Any]:
-        # The way to compute gradients is found again.
+        # The gradient computation is prepared anew.
         return self.__dict__ | {"_gradients": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # A copy and its original go on apart, so that each has steps which the other does not know of.
+        # The further steps of a copy and of its original are counted as different runs.
         self.__dict__.update(state)
         self._steps = self._steps.apart()
 
@@ -497,7 +495,7 @@ class PrivateTrainer:
         return RepeatedEvent(one, count, relation=self.relation)
 
     def _plan(self) -> str:
-        """Everything the account depends on, as text."""
+        """Return all settings that the privacy accounting depends on, as text."""
         event = event_to_json(self._event(self.steps))
         return f"{event} clip {self.clip} batch {self.batch_size} delta {self.delta}"
 
