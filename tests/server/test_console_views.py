@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from support.served import COUNT, Served
 from tacit.accounting.filters import Line
 from tacit.core.errors import InputError
-from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
+from tacit.core.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
+from tacit.core.relations import REPLACE_ONE
 from tacit.curator.curator import TableInfo
 from tacit.ledger import Balance
 from tacit.query.catalog import Column, Table
@@ -124,16 +125,15 @@ def test_a_promise_speaks_of_delta_only_where_there_is_one() -> None:
     assert promise(Fraction(1), Fraction(1, 10**6)).one_in == "1,000,000"
 
 
-def test_a_change_of_a_persons_data_is_group_privacy_of_two() -> None:
-    """Four times rho for two people, and (1 + e^epsilon) times delta: more than twice the epsilon of one."""
-    found = promise_of_change(ZCDP("0.1", relation="add_remove"))
+@pytest.mark.parametrize("guarantee", [PureDP(1), ApproxDP(1, "1e-6"), ZCDP("0.1"), ZCDP("0.1", delta="1e-7"), GDP(1)])
+def test_a_change_of_a_persons_data_is_group_privacy_of_two(guarantee: Guarantee) -> None:
+    """Of (ε, δ): (2ε, (1 + e^ε)·δ), rounded up."""
+    epsilon, delta = map(float, as_pair(guarantee))
+    found = promise_of_change(guarantee)
     assert found is not None
-    assert found.epsilon == up(as_pair(ZCDP("0.4", relation="add_remove"))[0])
-    assert float(found.epsilon) > 2 * float(as_pair(ZCDP("0.1", relation="add_remove"))[0])
-    found = promise_of_change(ApproxDP(1, "1e-6", relation="add_remove"))
-    assert found is not None
-    assert (found.epsilon, float(found.delta)) == ("2", 3.719e-6), "(1 + e)·10⁻⁶, rounded up"
-    assert promise_of_change(PureDP(1, relation="replace_one")) is None
+    assert float(found.epsilon) == pytest.approx(2 * epsilon, rel=1e-3)
+    assert float(found.delta or 0) == pytest.approx((1 + math.exp(epsilon)) * delta, rel=1e-3)
+    assert promise_of_change(replace(guarantee, relation=REPLACE_ONE)) is None
 
 
 def test_a_promise_that_promises_nothing_says_so() -> None:

@@ -15,7 +15,7 @@ from typing import Final
 
 from tacit.accounting.currencies import SYMBOLS, currency_of
 from tacit.accounting.filters import Line
-from tacit.core.guarantees import Guarantee
+from tacit.core.guarantees import ApproxDP, Guarantee
 from tacit.core.numbers import exp_bounds, float_nearest, format_up, round_down
 from tacit.core.relations import ADD_REMOVE
 from tacit.ledger import Balance, Record
@@ -126,7 +126,10 @@ def promise_of_change(guarantee: Guarantee) -> Promise | None:
 
     Replacing a person's data is one removal and one addition: group privacy of two.
     """
-    return promise(*as_pair(guarantee.group(2))) if guarantee.relation is ADD_REMOVE else None
+    if guarantee.relation is not ADD_REMOVE:
+        return None
+    both = ApproxDP(*as_pair(guarantee)).group(2)
+    return promise(both.epsilon, both.delta)
 
 
 def _belief(before: Fraction, factor: Fraction) -> Belief:

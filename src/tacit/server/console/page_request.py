@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
@@ -259,7 +260,7 @@ class ConsoleContext(PageContext):
 Context = TypeVar("Context", bound=PageContext)
 
 
-class Visit(Generic[Context]):
+class Visit(ABC, Generic[Context]):
     """A request for a page; ``form`` holds the fields of a form that passed the check against forgery."""
 
     def __init__(self, shared: Context, request: Request) -> None:
@@ -268,9 +269,9 @@ class Visit(Generic[Context]):
         self.access: Access | None = None
         self.form: Mapping[str, str] = {}
 
+    @abstractmethod
     async def identify(self) -> None:
         """Determine who sends the request."""
-        raise NotImplementedError
 
     @property
     def csrf(self) -> str:
@@ -285,17 +286,17 @@ class Visit(Generic[Context]):
         """Return the page for someone who is not signed in."""
         raise Unauthenticated
 
+    @abstractmethod
     async def head(self, context: Mapping[str, Any]) -> dict[str, Any]:
         """Return the context for the head of a page."""
-        raise NotImplementedError
 
     def problem(self, raised: Exception) -> PageProblem:
         """Return a failure as a page shows it."""
         return problem_of(raised)
 
+    @abstractmethod
     async def failed(self, problem: PageProblem, *, kept: str = "") -> Response:
         """Return a page about a failure, with a link to continue."""
-        raise NotImplementedError
 
     async def page(self, template: str, status: int = 200, **context: Any) -> Response:
         """Render a complete page; a ``problem`` in its context adds its headers."""
