@@ -713,7 +713,7 @@ def test_a_ledger_that_is_not_whole_says_what_is_wrong(tmp_path: Path) -> None:
     ("words", "told"),
     [
         ({"accounting": "pure", "epsilon": "1"}, ("whether you are in the data at all", "73.2%", "88.1%", "ε = 1")),
-        ({"accounting": "approx", "epsilon": "1", "delta": "1e-6"}, ("one in 1,000,000", "+ δ")),
+        ({"accounting": "approx", "epsilon": "1", "delta": "1e-6"}, ("one in 1,000,000", "one in 268,941", "+ δ")),
         ({"accounting": "zcdp", "rho": "0.1", "delta": "1e-7"}, ("ρ = 0.1", "which is ε = 2.1")),
         ({"accounting": "gdp", "mu": "1"}, ("μ = 1",)),
         (
