@@ -254,6 +254,16 @@ def test_many_different_texts_for_no_value_do_not_make_a_column_text(folder: Pat
     assert "'?0' (10), '?10' (10), '?20' (10), '?30' (10), '?40' (10), 100 in all, 5 other texts among them" in words
 
 
+def test_whole_numbers_with_letters_behind_some_are_codes(folder: Path, run: Run) -> None:
+    """House numbers: one in ten has a letter, and is no missing value."""
+    lines = [f"{i},{i % 90}{'abcdefgh'[i % 8] if i % 10 == 0 else ''}" for i in range(1000)]
+    (folder / "k.csv").write_text("\n".join(["nr,house", *lines]))
+    said = run("init", "k.csv", "--yes", "--unit", "nr", "--epsilon", "4").stdout
+    columns = tomllib.loads((folder / "tacit.toml").read_text())["tables"]["k"]["columns"]
+    assert columns["house"] == {"type": "text"}
+    assert "house: is read as text, though 90% of its first values are numbers" in said
+
+
 def test_null_values_are_stated_and_are_null_in_texts_too(gaps: Path, run: Run) -> None:
     project = gaps / "tacit.toml"
     nulls = 'null_values = ["-", "k.A.", "unbekannt"]\n'

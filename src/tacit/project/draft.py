@@ -351,10 +351,13 @@ def _csv_column(
             return replace(column, type=date[0], date_format=date[1]), no_dates
         pattern = _MARKED[form.decimal_mark][0] if form.has_own_numbers else _NUMBER
         numbers, no_numbers = _most_of(values, partial(_is_number, pattern))
+        # Many texts such as 12a beside whole numbers are codes, such as house numbers, and none stands for NULL.
+        codes = sum(map(_has_digit, no_numbers)) > _MOST_UNREAD
+        numeric = ("decimal", "double") if codes else ("integer", "decimal", "double")
         # A type other than text of all but a few values.
         for found, kinds, rest in (
             (guess_type(dates), ("date", "timestamp"), no_dates),
-            (guess_type(plain_numbers(numbers, form)), ("integer", "decimal", "double"), no_numbers),
+            (guess_type(plain_numbers(numbers, form)), numeric, no_numbers),
         ):
             if found is not None and found.type in kinds:
                 guess, unread = found, rest
