@@ -83,7 +83,7 @@ class Proposal(NamedTuple):
 
     Args:
         sql: its text.
-        change: text on what it leaves out or changes, such as ``without the condition age > 30``; without a colon, and
+        change: text on what it leaves out or changes, such as ``with cost for costs``; without a colon, and
             empty where it means the same.
     """
 

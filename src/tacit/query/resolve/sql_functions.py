@@ -54,8 +54,6 @@ RAW_AGGREGATES: Final = STATISTICS | _words("""
     reservoir_quantile top_k json_group_array json_group_object json_group_structure
     map_from_entries bitstring_agg array_concat_agg approx_top_count
 """)
-#: Aggregates that list values with their counts.
-LISTS_OF_VALUES: Final = _words("histogram histogram_exact top_k approx_top_k approx_top_count")
 #: What to write instead of aggregates that list or describe values; a list would hold persons' own values.
 _INSTEAD_OF_LISTS: Final = {
     **dict.fromkeys(("histogram", "histogram_exact"), "COUNT(*) with GROUP BY x or WIDTH_BUCKET(x, 10)"),

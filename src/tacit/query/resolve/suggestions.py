@@ -26,10 +26,8 @@ from tacit.query.catalog import ROW, Catalog, Column, Table
 from tacit.query.parsing.parse import disallowed, read_tree, text_of_tree
 from tacit.query.parsing.spellings import listed_part
 from tacit.query.refusal import Proposal, Refusal
-from tacit.query.resolve.scalars import conjuncts_of, function_name, has_aggregate, is_aggregate
-from tacit.query.resolve.sql_functions import LISTS_OF_VALUES, STATISTICS, function_meanings
-from tacit.query.resolve.times import PARTS, UNIT_CALLS
-from tacit.query.types import TEXT
+from tacit.query.resolve.scalars import function_name, has_aggregate, is_aggregate
+from tacit.query.resolve.sql_functions import function_meanings
 
 # -- constants that a column of declared categories never equals
 
@@ -102,8 +100,6 @@ def _declared(name: str, tables: list[Table]) -> Column | None:
 _LONGEST: Final = 2_000
 #: Longest suggestion, in characters.
 _SHOWN: Final = 400
-#: Most characters shown of a part that is left out.
-_LONGEST_PART: Final = 60
 #: Largest number of changed texts that are resolved.
 _TRIES: Final = 12
 #: A changed tree, and a text on what is different in it; empty where the meaning is the same.
@@ -115,8 +111,7 @@ def nearest_query(sql: str, reason: str, catalog: Catalog, accepts: Callable[[st
     """Return an accepted query near ``sql``, or None."""
     if len(sql) > _LONGEST or reason in _UNREAD:
         return None
-    # A removed character may have stood for a space.
-    seen = set[str]() if reason == "encoding" else {" ".join(sql.split())}
+    seen = {" ".join(sql.split())}
     for change, text in _candidates(sql, reason, catalog):
         plain = " ".join(text.split())
         if plain in seen or len(text) > _SHOWN:
@@ -140,7 +135,7 @@ def _candidates(sql: str, reason: str, catalog: Catalog) -> Iterator[tuple[str, 
     except Refusal:
         return
     lost = "without its options" if _OPTIONS.search(sql) else ""
-    for edit in (*_EDITS.get(reason, ()), *_GENERAL):
+    for edit in _EDITS.get(reason, ()):
         yield from _edited(edit, tree.copy(), catalog, lost)
 
 
@@ -157,19 +152,14 @@ def _edited(edit: Edit, tree: exp.Query, catalog: Catalog, lost: str) -> Iterato
 
 _START: Final = re.compile(r"\b(SELECT|WITH)\b", re.IGNORECASE)
 _OPTIONS: Final = re.compile(r"\bWITH\s+DIFFERENTIAL_PRIVACY(\s+OPTIONS\s*\([^)]*\))?", re.IGNORECASE)
-_COMMENT: Final = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
 
 
 def _texts(sql: str, reason: str) -> Iterator[tuple[str, str]]:
     """Yield changes of the text itself, for refusals that come before there is a tree."""
     if reason == "several_statements":
         yield "the first statement alone", sql.split(";", 1)[0]
-    elif reason == "hint":
-        yield "without comments", " ".join(_COMMENT.sub(" ", sql).split())
     elif reason == "option":
         yield "without its options", " ".join(_OPTIONS.sub(" ", sql).split())
-    elif reason == "encoding":
-        yield "without the characters that do not print", "".join(c for c in sql if c.isprintable())
     elif reason == "statement":
         begin = _START.search(sql)
         if begin is not None:
@@ -267,16 +257,6 @@ def _qualified(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:
     yield _instead_of(renamed), tree
 
 
-def _other_names(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001 - edits look alike
-    taken: set[str] = set()
-    for item in tree.expressions if isinstance(tree, exp.Select) else []:
-        name = item.alias_or_name.lower()
-        if name and name in taken:
-            item.replace(exp.alias_(item.unalias().copy(), f"{name}_{len(taken) + 1}"))
-        taken.add(name)
-    yield "with another name for a column", tree
-
-
 # -- clauses
 
 
@@ -297,19 +277,6 @@ def _unordered_below(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  #
             gone |= {name.upper() for name in ("order", "limit", "offset") if node.args.pop(name, None) is not None}
     # Without a LIMIT the order of inner rows has no effect.
     yield f"without {' and '.join(sorted(gone))} below" if gone - {"ORDER"} else "", tree
-
-
-def _once(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
-    """Yield INTERSECT and EXCEPT without ALL, and UNION by the positions of columns."""
-    said = []
-    for node in tree.find_all(exp.SetOperation):
-        if node.args.pop("by_name", None):
-            said.append("with columns by their places")
-        if not isinstance(node, exp.Union) and not node.args.get("distinct"):
-            node.set("distinct", True)
-            said.append("with equal rows once")
-    if said:
-        yield " and ".join(dict.fromkeys(said)), tree
 
 
 def _calling(name: str, *args: exp.Expr) -> exp.Anonymous:
@@ -395,24 +362,13 @@ def _joined_on_units(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:
     yield "joining rows of one person alone, or by inner joins", tree
 
 
-def _plain_joins(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
-    for join in tree.find_all(exp.Join):
-        for name in ("method", "kind", "side"):
-            join.args.pop(name, None)
-    yield "with inner joins", tree
-
-
 # -- calls
-
-
-def _aggregates(tree: exp.Expr) -> list[exp.Anonymous]:
-    return [node for node in tree.find_all(exp.Anonymous) if is_aggregate(node) and node.expressions]
 
 
 def _bounded(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
     """Yield the outermost SELECT with bounds of its aggregates that are found privately, or stated."""
     for part in tree.expressions if isinstance(tree, exp.Select) else []:
-        for node in _aggregates(part):
+        for node in [node for node in part.find_all(exp.Anonymous) if is_aggregate(node) and node.expressions]:
             node.set("expressions", [arg for arg in node.expressions if not isinstance(arg, exp.Kwarg)])
             argument = node.expressions[0] if node.expressions else exp.Star()
             if function_name(node) in SQL_NAMES and not isinstance(argument, (exp.Star, exp.Distinct)):
@@ -429,91 +385,6 @@ def _is_clamp(node: exp.Expr) -> bool:
     return isinstance(node, exp.Anonymous) and function_name(node) == "clamp"
 
 
-def _numbers(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:
-    """Yield aggregates of booleans and texts cast to numbers, except text columns, which may all become NULL."""
-    texts = {column.name.lower() for table in catalog.tables for column in table.columns if column.type == TEXT}
-    if any(part.name.lower() in texts for node in _aggregates(tree) for part in node.find_all(exp.Column)):
-        return
-    for kind in ("INTEGER", "DOUBLE"):
-        again = tree.copy()
-        for node in _aggregates(again):
-            argument = node.expressions[0]
-            if function_name(node) != "count" and not isinstance(argument, (exp.Star, exp.Distinct)):
-                number: exp.Expr = exp.Cast(this=argument.copy(), to=exp.DataType.build(kind))
-                if kind == "DOUBLE":
-                    number = _auto_clamped(number)
-                argument.replace(number)
-        yield f"with values cast to {kind}", again
-
-
-def _other_aggregate(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
-    """Yield another statistic of the same value, in place of aggregates that are not released."""
-    if any(function_name(node) in STATISTICS for node in tree.find_all(exp.Anonymous)):
-        return
-    for name in ("MEDIAN", "AVG", "COUNT"):
-        again, renamed = tree.copy(), []
-        for node in list(again.find_all(exp.Anonymous)):
-            if node.expressions and function_name(node) not in SQL_NAMES and not isinstance(node.parent, exp.Window):
-                first = node.expressions[0]
-                value = first.expressions[0] if isinstance(first, exp.Distinct) else first
-                value = value.this if isinstance(value, exp.Order) else value
-                if function_name(node) not in function_meanings():
-                    renamed.append((function_name(node).upper(), name))
-                    node.replace(_calling(name, value))
-        yield _instead_of(renamed), again
-
-
-def _rows_of_values(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
-    """Yield a row for each value, with its count, in place of a list of values."""
-    item = tree.expressions[0].unalias() if isinstance(tree, exp.Select) and len(tree.expressions) == 1 else None
-    if not isinstance(item, exp.Anonymous) or tree.args.get("group") or function_name(item) not in LISTS_OF_VALUES:
-        return
-    value, *rest = item.expressions
-    by_size = function_name(item) in ("top_k", "approx_top_k", "approx_top_count")
-    if rest and not by_size:
-        value = _calling("WIDTH_BUCKET", value, *rest)
-    counted = exp.alias_(_calling("COUNT", exp.Star()), "n")
-    tree.set("expressions", [value.copy(), counted])
-    tree.set("group", exp.Group(expressions=[value.copy()]))
-    if by_size and rest:
-        order = exp.Ordered(this=exp.column("n"), desc=True)
-        tree.set("order", exp.Order(expressions=[order]))
-        tree.set("limit", exp.Limit(expression=rest[0].copy()))
-    yield "with a row for each value", tree
-
-
-def _plain_arguments(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
-    """Yield DISTINCT in COUNT alone, and fractions between 0 and 1."""
-    renamed = []
-    for node in _aggregates(tree):
-        if isinstance(node.expressions[0], exp.Distinct) and function_name(node) != "count":
-            renamed.append((f"{function_name(node).upper()}(DISTINCT …)", "COUNT(DISTINCT …)"))
-            node.set("this", "COUNT")
-        how = SQL_NAMES.get(function_name(node))
-        if how is not None and how.parameter == "fraction" and len(node.expressions) == 2:
-            renamed.append((text_of_tree(node.expressions[1]), "0.5"))
-            node.expressions[1].replace(exp.Literal.number("0.5"))
-    yield _instead_of(renamed), tree
-
-
-def _constants(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
-    """Yield a constant date in place of the current time."""
-    day = exp.Cast(this=exp.Literal.string("2024-01-01"), to=exp.DataType.build("DATE"))
-    words = (
-        "now", "today", "current_date", "current_timestamp", "localtimestamp", "get_current_timestamp", "getdate",
-        "getutcdate", "sysdate", "sysdatetime", "current_datetime",
-    )  # fmt: skip
-    for node in list(tree.find_all(exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentTime, exp.Anonymous)):
-        if not isinstance(node, exp.Anonymous) or function_name(node) in words:
-            node.replace(day.copy())
-    yield "with the day 2024-01-01 for the clock", tree
-
-
-def _as_written_anew(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
-    """Yield the same tree: its text respells what is not supported, such as BETWEEN SYMMETRIC."""
-    yield "in other words", tree
-
-
 def _from_utc(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
     """Yield times in UTC converted to the clock of the zone that is named."""
     alone = [node for node in tree.find_all(exp.AtTimeZone) if not isinstance(node.this, exp.AtTimeZone)]
@@ -521,41 +392,6 @@ def _from_utc(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: 
         node.set("this", exp.AtTimeZone(this=node.this.copy(), zone=exp.Literal.string("UTC")))
     if alone:
         yield "for times that are in UTC", tree
-
-
-def _known_part(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
-    """Yield a part of a date that EXTRACT has, similar to the one that is written."""
-    renamed = []
-    for node in tree.find_all(exp.Extract):
-        if node.name.lower() not in PARTS:
-            near = _close(node.name, PARTS)
-            part = near[0] if near else "hour" if "zone" in node.name.lower() else "year"
-            renamed.append((node.name, part))
-            node.set("this", exp.Var(this=part))
-    for called in [node for node in tree.find_all(exp.Anonymous) if function_name(node) in UNIT_CALLS]:
-        bare = [part for part in called.expressions if isinstance(part, exp.Column) and part.name.lower() in PARTS]
-        rest = [part.copy() for part in called.expressions if part not in bare]
-        if bare and rest and "week" in bare[0].name.lower() and function_name(called).endswith("trunc"):
-            renamed.append((bare[0].name, "weeks that begin on Monday"))
-            called.replace(_calling("DATE_TRUNC", exp.Literal.string("week"), rest[0]))
-        elif bare and rest and not function_name(called).endswith("diff"):
-            renamed.append((bare[0].name, "isodow"))
-            called.replace(exp.Extract(this=exp.Var(this="isodow"), expression=rest[0]))
-        elif function_name(called).endswith("diff") and len(called.expressions) == 3:
-            renamed += [("weeks", "whole weeks of seven days")] * _in_whole_weeks(called)
-    yield _instead_of(renamed), tree
-
-
-def _in_whole_weeks(called: exp.Anonymous) -> bool:
-    """Rewrite a difference in weeks as one in days, divided by 7, and return whether that was done."""
-    first, *_, last = called.expressions
-    leads = "week" in first.name.lower()
-    if leads or "week" in last.name.lower():
-        times = called.expressions[1:] if leads else called.expressions[1::-1]
-        days = _calling("DATE_DIFF", exp.Literal.string("day"), *times)
-        called.replace(exp.IntDiv(this=days, expression=exp.Literal.number(7)))
-        return True
-    return False
 
 
 def _known_function(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
@@ -613,78 +449,25 @@ def _counts_rows(node: exp.Expr) -> bool:
     )
 
 
-def _floored_keys(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
-    group = tree.args.get("group")
-    items = tree.expressions
-    for written in list(group.expressions) if group is not None else []:
-        place = int(written.name) if written.is_int and written.name.isdecimal() else 0
-        key = items[place - 1].unalias() if 0 < place <= len(items) else written
-        again = tree.copy()
-        floor = _calling("FLOOR", key)
-        again.args["group"].set("expressions", [floor])
-        again.set("expressions", [floor.copy(), _calling("COUNT", exp.Star())])
-        yield "the number of rows alone, by whole numbers", again
-
-
 # -- parts left out
-
-
-def _without_a_condition(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
-    """Yield the query with one of its conditions left out."""
-    for name in ("where", "having", "qualify"):
-        clause = tree.args.get(name)
-        if clause is None:
-            continue
-        parts = conjuncts_of(clause.this, exp.And)
-        for left in range(min(len(parts), 3)) if len(parts) > 1 else ():
-            rest = [part.copy() for place, part in enumerate(parts) if place != left]
-            again = tree.copy()
-            again.args[name].set("this", exp.and_(*rest, copy=False))
-            yield f"without the condition {_shown(parts[left])}", again
-
-
-def _shown(node: exp.Expr) -> str:
-    text = text_of_tree(node)
-    return text if len(text) <= _LONGEST_PART else f"{text[:_LONGEST_PART]}…"
-
-
-def _without_an_item(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
-    items = tree.expressions if isinstance(tree, exp.Select) else []
-    for left in range(min(len(items), 4)) if len(items) > 1 else ():
-        again = tree.copy()
-        again.set("expressions", [item.copy() for place, item in enumerate(items) if place != left])
-        yield f"without the column {_shown(items[left])}", again
 
 
 _EDITS: Final[dict[str, tuple[Edit, ...]]] = {
     "unknown_table": (_known_table,),
     "unknown_column": (_quoted_column, _known_column),
-    "ambiguous_column": (_qualified, _other_names),
-    "duplicate_name": (_other_names,),
-    "unsupported": (_as_written_anew, _from_utc, _without_unsupported),
-    "grouping_sets": (_without_unsupported, _grouped),
+    "ambiguous_column": (_qualified,),
+    "unsupported": (_from_utc, _without_unsupported),
     "sample": (_without_unsupported,),
     "limit_below": (_unordered_below,),
-    "set_operation": (_once,),
-    "union": (_once,),
     "not_aggregated": (_grouped, _counted),
     "unit_exposed": (_over_persons,),
     "window": (_one_row_each, _partitioned, _without_unsupported),
-    "distinct": (_partitioned, _plain_arguments, _counted),
+    "distinct": (_partitioned,),
     "join": (_joined_on_units,),
-    "join_kind": (_plain_joins, _joined_on_units),
+    "join_kind": (_joined_on_units,),
     "bounds": (_bounded,),
     "contribution_bounds": (_bounded,),
-    "raw_aggregate": (_rows_of_values, _other_aggregate),
-    "aggregate": (_other_aggregate, _counted),
-    "quantile": (_plain_arguments,),
-    "volatile": (_constants,),
     "function": (_known_function,),
     "category": (_known_category,),
     "empty_groups": (_inhabited_groups,),
-    "key_type": (_floored_keys,),
-    "type": (_known_part, _numbers),
-    "arguments": (_known_part,),
-    "no_categories": (_other_aggregate,),
 }
-_GENERAL: Final[tuple[Edit, ...]] = (_without_a_condition, _without_an_item)
