@@ -78,7 +78,7 @@ def main() -> None:
         names = [f"analyst{n}" for n in range(chosen.connections)]
         tokens = make_tokens(project, names)
         limits = {"queue": 300.0, "quick_queue": 300.0}
-        with Server(project, "--workers", "2", "--slot", "0", "--postgres", "0", limits=limits) as server:
+        with Server(project, "--workers", "2", "--response-step", "0", "--postgres", "0", limits=limits) as server:
             workers = server.wait_for_workers(2)
             host, _, port = str(server.told["postgres"]).partition(":")
             wires = [

@@ -1,6 +1,6 @@
 """A whole server on loopback: quotes, free repeats and fresh queries a second, waiting times, and how fast it starts.
 
-Run ``python benchmarks/server.py`` (about two minutes). The server is ``tacit serve`` with two workers, slots off, on a
+Run ``python benchmarks/server.py`` (about two minutes). The server is ``tacit serve`` with two workers, steps off, on a
 table of 100,000 rows and a ledger on disk: every fresh query is a durable charge. The load comes from a process of
 its own over kept connections; what that process needs of the processors is stated beside, since it runs on the same
 machine. A new query is one that was never asked before; a known one is one of fifty.
@@ -200,7 +200,7 @@ class Server:
         self.out = project.parent / "out"
         words = [part for name in _LIMITS for part in ("--set", f"{name}=100000000")]
         command = [sys.executable, "-m", "tacit.cli", "serve", "--project", str(project), "--port", "0", "--json"]
-        command += ["--workers", str(workers), "--slot", "0", *words]
+        command += ["--workers", str(workers), "--response-step", "0", *words]
         begin = time.perf_counter()
         with self.out.open("w") as out, (project.parent / "err").open("w") as err:
             self.process = subprocess.Popen(command, stdout=out, stderr=err)

@@ -44,7 +44,7 @@ def main() -> None:
         stop = threading.Event()
         killed: list[int] = []
         sizes: list[list[int]] = []
-        with Server(project, "--workers", "2", "--slot", "0", limits=limits) as server:
+        with Server(project, "--workers", "2", "--response-step", "0", limits=limits) as server:
             server.wait_for_workers(2)
 
             def disturb() -> None:

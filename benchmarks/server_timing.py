@@ -4,7 +4,7 @@ Run ``python benchmarks/server_timing.py`` (some minutes; ``--queries 10000`` fo
 takes an hour). One database has a person with four times as many rows as all others together; the other does not have
 that person. Each is served by a worker of its own, and fresh queries go to either in turns, several at once. A
 classifier then tells the two apart by latency alone, once as it is and once learning any difference of the two
-distributions from half of the latencies; 0.5 is chance. The same is done without slots, to show that there is
+distributions from half of the latencies; 0.5 is chance. The same is done without response steps, to show that there is
 something to be found, and with two servers of the same data, to show how far two processes differ by themselves.
 """
 
@@ -76,7 +76,7 @@ class Asked:
     """Latencies of the two databases, the sizes of their noise, and when answers were to leave."""
 
     def __init__(self) -> None:
-        self.leaves = 0.0
+        self.response_time = 0.0
         self.latencies: tuple[list[float], list[float]] = ([], [])
         self.values: tuple[list[float], list[float]] = ([], [])
 
@@ -91,7 +91,7 @@ async def ask(ports: list[int], tokens: list[list[str]], queries: int, at_once: 
     sql = "SELECT ward, COUNT(*) AS n FROM visits WHERE cost <> 1999 GROUP BY ward"
     body = json.dumps({"sql": sql, "epsilon": EPSILON}).encode()
     _, _, content = await Line(ports[0], tokens[0][-1]).send("/v1/explain", body)
-    found.leaves = json.loads(content)["leaves_after"]
+    found.response_time = json.loads(content)["response_time"]
 
     people = zip(*tokens, strict=True)
 
@@ -110,7 +110,7 @@ async def ask(ports: list[int], tokens: list[list[str]], queries: int, at_once: 
             taken = time.perf_counter() - start
             if status != 200 or headers["tacit-repeat"] != "false":
                 raise RuntimeError(f"not a fresh answer: {content!r}")
-            if found.leaves and taken > 1.5 * found.leaves:
+            if found.response_time and taken > 1.5 * found.response_time:
                 # All later answers of an analyst with a late one leave later.
                 lines = lines_of_next()
             if number >= 20:
@@ -127,26 +127,26 @@ def noises(values: list[float]) -> list[float]:
     return [abs(value - middle) for value in values]
 
 
-def measured(projects: list[Path], tokens: list[list[str]], slot: float, chosen: argparse.Namespace) -> Asked:
-    """Ask both, at one length of slots; in two rounds, so that neither of them is always the one started first."""
+def measured(projects: list[Path], tokens: list[list[str]], step: float, chosen: argparse.Namespace) -> Asked:
+    """Ask both, at one response step; in two rounds, so that neither is always the one started first."""
     # How many may be late is not what is measured here.
-    options = ("--workers", "1", "--slot", str(slot), "--set", "late_per_population=1000")
+    options = ("--workers", "1", "--response-step", str(step), "--set", "late_per_population=1000")
     together = Asked()
     for order in ((0, 1), (1, 0)):
         with Server(projects[order[0]], *options) as one, Server(projects[order[1]], *options) as other:
             ports = [one.port, other.port] if order == (0, 1) else [other.port, one.port]
             found = asyncio.run(ask(ports, tokens, chosen.queries // 2, chosen.at_once, chosen.pause))
-        together.leaves = found.leaves
+        together.response_time = found.response_time
         for which in (0, 1):
             together.latencies[which].extend(found.latencies[which])
             together.values[which].extend(found.values[which])
     return together
 
 
-def line(name: str, what: str, found: Asked, slot: float) -> str:
+def line(name: str, what: str, found: Asked, step: float) -> str:
     """One line of the table."""
     heavy, light = found.latencies
-    beyond = sum(value > 1.5 * found.leaves for value in (*heavy, *light))
+    beyond = sum(value > 1.5 * found.response_time for value in (*heavy, *light))
     ties = [spearman(sample, noises(values)) for sample, values in zip(found.latencies, found.values, strict=True)]
     cells = [
         name,
@@ -158,8 +158,8 @@ def line(name: str, what: str, found: Asked, slot: float) -> str:
         f"{trained_auc(heavy, light):.3f}",
         f"{2 * spread(len(heavy), len(light)):.3f}",
         f"{max(ties, key=abs):+.3f}",
-        f"{found.leaves:g} s" if slot else "–",
-        str(beyond) if slot else "–",
+        f"{found.response_time:g} s" if step else "–",
+        str(beyond) if step else "–",
     ]
     return f"| {' | '.join(cells)} |"
 
@@ -168,7 +168,7 @@ def main() -> None:
     """Both tables, in Markdown."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--queries", type=int, default=1000, help="to each database")
-    parser.add_argument("--slot", type=float, default=0.25)
+    parser.add_argument("--response-step", type=float, default=0.25)
     parser.add_argument("--at-once", type=int, default=2)
     parser.add_argument("--pause", type=float, default=0.05, help="seconds between two queries, at most")
     chosen = parser.parse_args()
@@ -179,13 +179,13 @@ def main() -> None:
         names = ("with", "without", "twin")
         projects = [make_project(Path(place) / name, heavy=name == "with") for name in names]
         tokens = [list(make_tokens(project, [f"analyst {i}" for i in range(PEOPLE)]).values()) for project in projects]
-        heads = ("slots", "databases", "queries", "median ms", "median ms", "AUC", "AUC, trained", "± by chance",
+        heads = ("step", "databases", "queries", "median ms", "median ms", "AUC", "AUC, trained", "± by chance",
                  "Spearman of latency and noise", "leaves after", "late")  # fmt: skip
         print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}", flush=True)
-        for slot in (0.0, chosen.slot):
+        for step in (0.0, chosen.response_step):
             for what, pair in (("neighbours", (0, 1)), ("the same twice", (1, 2))):
-                found = measured([projects[i] for i in pair], [tokens[i] for i in pair], slot, chosen)
-                print(line(f"{slot:g} s" if slot else "off", what, found, slot), flush=True)
+                found = measured([projects[i] for i in pair], [tokens[i] for i in pair], step, chosen)
+                print(line(f"{step:g} s" if step else "off", what, found, step), flush=True)
 
 
 if __name__ == "__main__":

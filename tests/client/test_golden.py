@@ -83,7 +83,7 @@ def _rows(body: Any) -> Any:
 
 def _quote(body: Any) -> Any:
     quote = QuoteResponse.read(body)
-    return [*quote.to_domain(), quote.queries_left, quote.leaves_after]
+    return [*quote.to_domain(), quote.queries_left, quote.response_time]
 
 
 def _key(body: Any) -> Any:

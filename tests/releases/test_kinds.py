@@ -18,7 +18,7 @@ from tacit.mechanisms.laplace import Laplace
 from tacit.releases.accounts import Entry
 from tacit.releases.api_types import Amount, RequestModel, ResponseModel, Text
 from tacit.releases.kinds import KINDS
-from tacit.releases.payment import Caller, Departure, paid_at, pay_release
+from tacit.releases.payment import Caller, ReleaseTimer, paid_at, pay_release
 from tacit.releases.query import QueryContext
 from tacit.releases.receipt import Receipt, about_mechanism, verify_receipt
 from tacit.releases.release import Files, ReleaseKind
@@ -88,7 +88,7 @@ class SizeKind(ReleaseKind[SizeRequest, Size]):
         context: QueryContext,
         request: SizeRequest,
         caller: Caller,
-        departure: Departure | None = None,
+        timer: ReleaseTimer | None = None,
     ) -> Size:
         mechanism = Laplace(epsilon=str(request.epsilon), l1_sensitivity=1)
         label = f"{self.label}{request.source}"

@@ -32,7 +32,7 @@ def lasting(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Crowd]:
 
 @pytest.fixture
 def served() -> Iterator[Served]:
-    """A hospital behind an application: nothing is spent, and slots are off."""
+    """A hospital behind an application: nothing is spent, and steps are off."""
     found = serve()
     yield found
     found.close()

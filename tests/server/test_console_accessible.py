@@ -25,7 +25,7 @@ OUTSIDE = ("sign-in", "link/x")
 
 @pytest.fixture(scope="module")
 def hospital() -> Iterator[Served]:
-    found = serve(slot=0.05)
+    found = serve(response_step=0.05)
     yield found
     found.close()
 

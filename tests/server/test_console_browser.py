@@ -39,7 +39,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def hospital() -> Iterator[Served]:
-    found = serve(slot=0.05, row_seconds=1e-9)  # The tables are small, and declare no number of rows.
+    found = serve(response_step=0.05, row_seconds=1e-9)  # The tables are small, and declare no number of rows.
     yield found
     found.close()
 
@@ -487,7 +487,7 @@ def test_a_person_of_a_provider_signs_in_there_and_is_led_back(browser: Any) -> 
     with openid("") as provider:
         model = OpenIDModel(issuer=provider.issuer, client_id="tacit", groups={"analysts": {"role": "analyst"}})
         provider.client.secret, provider.user["preferred_username"] = "", "erin"
-        served = serve(slot=0.05, providers=open_providers({"house": model}))
+        served = serve(response_step=0.05, providers=open_providers({"house": model}))
         with listening(served.app) as address:
             # The names of one machine are different sites.
             address = address.replace("127.0.0.1", "localhost")

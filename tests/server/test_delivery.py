@@ -147,17 +147,17 @@ def test_the_console_lists_them_and_has_a_button_for_each(served: Served) -> Non
     bob.close()
 
 
-def test_a_delivered_answer_leaves_at_a_departure(monkeypatch: pytest.MonkeyPatch) -> None:
-    served = serve(slot=0.05)
+def test_a_delivered_answer_leaves_at_a_response_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    served = serve(response_step=0.05)
     position = killed(served)
     seen: list[Any] = []
-    real: Callable[..., Any] = served.app.state.runtime.departure
+    real: Callable[..., Any] = served.app.state.runtime.timer
 
-    def departure(name: str) -> Any:
+    def timer(name: str) -> Any:
         seen.append(made := real(name))
         return made
 
-    monkeypatch.setattr(served.app.state.runtime, "departure", departure)
+    monkeypatch.setattr(served.app.state.runtime, "timer", timer)
     assert served.call("POST", f"/v1/deliver/{position}").status_code == 200
     assert seen[0]._decided is not None, "data was read"
     served.close()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from support.served import COUNT, Served, error, serve
-from support.timers import TestedSlots
+from support.timers import TestedSteps
 from support.toy_engine import Killed
 from tacit.core.errors import EngineError
 from tacit.query.request import Request
@@ -234,7 +234,7 @@ def test_one_person_puts_down_only_so_many() -> None:
 
 def test_progress_is_in_whole_slots() -> None:
     """Of the clock, and of nothing that the data decides."""
-    served = serve(slot=0.25)
+    served = serve(response_step=0.25)
     job = Job(new_id(), "alice", "[]", datetime.now(UTC) - timedelta(seconds=100.6))
     served.people.jobs.put(job)
     body = served.get(f"/v1/jobs/{job.id}").json()
@@ -244,12 +244,12 @@ def test_progress_is_in_whole_slots() -> None:
     served.close()
 
 
-def test_a_job_is_finished_at_its_departure() -> None:
+def test_a_job_is_finished_at_its_response_time() -> None:
     """Until its time it runs, as every observer sees it."""
-    served = serve(slot=0.25)
+    served = serve(response_step=0.25)
     seen = []
 
-    class Noted(TestedSlots):
+    class Noted(TestedSteps):
         def call_at(self, loop: Any, moment: float, work: Any) -> None:
             def noted() -> None:
                 (job,) = served.app._jobs._running
@@ -260,7 +260,7 @@ def test_a_job_is_finished_at_its_departure() -> None:
             noted.__self__ = work.__self__  # type: ignore[attr-defined]
             super().call_at(loop, moment, noted)
 
-    served.app.state.runtime.slots = Noted()
+    served.app.state.runtime.steps = Noted()
     _, job = put(served)
     assert job["state"] == "done"
     assert seen == ["running"]

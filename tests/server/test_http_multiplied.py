@@ -27,7 +27,7 @@ def seen(sql: str, *, there: bool) -> tuple[Any, ...]:
     tables = rows()
     if not there:
         tables["visits"] = [row for row in tables["visits"] if row["patient"] != 17]
-    served = serve(engine=ToyEngine(tables), slot=0.001)
+    served = serve(engine=ToyEngine(tables), response_step=0.001)
     try:
         asked = served.ask(sql, epsilon=1e-9)
         put = served.ask(sql, epsilon=1e-9, headers={"Prefer": "respond-async"})

@@ -19,7 +19,7 @@ def test_the_limits_are_those_of_the_settings() -> None:
         f"{settings.asks_per_minute} queries and {settings.quotes_per_minute} quotes a minute",
         f"half of the {settings.threads} queries that run and of the {settings.queue} that wait",
         f"{settings.failures_per_minute} failed tokens or links a minute",
-        f"slots of {settings.slot} s after",
+        f"steps of {settings.response_step} s after",
     ):
         assert words in page, words
 

@@ -92,7 +92,7 @@ def test_an_analyst_pays_with_the_own_share_and_those_who_see_the_population_rea
 
 
 def test_a_job_is_run_for_the_person_so_that_a_lesser_token_cannot_submit_it(hospital: Served) -> None:
-    """An owner's job does not wait for departures, which a token that may only ask is held to."""
+    """An owner's job does not wait for response times, which a token that may only ask is held to."""
     lesser = hospital.people.issue("olga", scopes=[TokenScope.ASK], expires=None, operator="test")
     refused = hospital.call(
         "POST", "/v1/releases", "olga", json=ASKED, headers={"Authorization": f"Bearer {lesser.text}"}
@@ -102,7 +102,7 @@ def test_a_job_is_run_for_the_person_so_that_a_lesser_token_cannot_submit_it(hos
 
 
 class Watched:
-    """A departure that writes down how it was used, and lets everything pass or nothing."""
+    """A response time that writes down how it was used, and lets everything pass or nothing."""
 
     seconds = None
 
@@ -121,10 +121,10 @@ class Watched:
         return Ending.DONE if self._passes else Ending.DELAYED
 
 
-def test_an_analyst_sees_the_outcome_at_its_departure_and_an_owner_at_once(hospital: Served) -> None:
-    def answer(name: str, departure: Watched, epsilon: str) -> Any:
+def test_an_analyst_sees_the_outcome_at_its_response_time_and_an_owner_at_once(hospital: Served) -> None:
+    def answer(name: str, timer: Watched, epsilon: str) -> Any:
         said = read_body(WorkloadRequest, json.dumps(ASKED | {"epsilon": float(epsilon)}).encode())
-        return hospital.service.make_release(hospital.access(name), said, departure=departure)  # type: ignore[arg-type]
+        return hospital.service.make_release(hospital.access(name), said, timer=timer)  # type: ignore[arg-type]
 
     fresh, repeat, owners, late = Watched(), Watched(), Watched(), Watched(passes=False)
     answer("alice", fresh, "0.125")

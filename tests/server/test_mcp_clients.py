@@ -42,7 +42,7 @@ def tokens(clinic: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
 
 @pytest.fixture(scope="module")
 def server(clinic: Path, tokens: dict[str, str]) -> Iterator[Server]:
-    with Server(clinic, "--mcp", "--workers", "2", "--slot", "0.02") as served:
+    with Server(clinic, "--mcp", "--workers", "2", "--response-step", "0.02") as served:
         served.wait_for_workers(2)
         yield served
 

@@ -19,7 +19,7 @@ from tacit.server.settings import Settings
 def test_colleagues_connect_to_any_worker_and_a_stop_is_told(tmp_path: Path) -> None:
     project = make_clinic(tmp_path / "clinic", patients=30)
     token = make_tokens(project, ["alice"])["alice"]
-    with Server(project, "--postgres", "0", "--workers", "2", "--slot", "0") as server:
+    with Server(project, "--postgres", "0", "--workers", "2", "--response-step", "0") as server:
         server.wait_for_workers(2)
         host, _, port = str(server.told["postgres"]).partition(":")
         words = {"host": host, "port": port, "user": "alice", "password": token, "dbname": "clinic"}

@@ -21,7 +21,7 @@ from psycopg import pq
 from support.pg_served import PgServed, pg_serve
 from support.served import COUNT, rows
 from support.serving import certificate
-from support.timers import TestedSlots
+from support.timers import TestedSteps
 from support.toy_engine import ToyEngine
 from tacit.query.parsing.parse import _tokens
 from tacit.server.pgwire.protocol import TEXT_OID
@@ -501,7 +501,7 @@ def test_rates_and_a_server_that_stops_are_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize("sql", ["SET application_name = 'x'", "SHOW server_version", "SELECT count(*) FROM pg_class"])
 def test_what_reads_no_data_leaves_at_ticks(pg: PgServed, sql: str) -> None:
     """Else the catalogue, whose queries may take as long as one likes, would show when engines are busy."""
-    ticks = pg.served.app.state.runtime.ticks = TestedSlots(0.01)
+    ticks = pg.served.app.state.runtime.ticks = TestedSteps(0.01)
     with connect(pg) as connection:
         before = ticks.held
         connection.execute(sql)
@@ -509,7 +509,7 @@ def test_what_reads_no_data_leaves_at_ticks(pg: PgServed, sql: str) -> None:
 
 
 def test_a_long_query_of_the_catalogue_ends_at_a_doubled_tick(pg: PgServed, monkeypatch: pytest.MonkeyPatch) -> None:
-    ticks = pg.served.app.state.runtime.ticks = TestedSlots(0.01)
+    ticks = pg.served.app.state.runtime.ticks = TestedSteps(0.01)
 
     def slow(self: ClientQueries, *args: object) -> object:
         ticks.clock.now += 0.015

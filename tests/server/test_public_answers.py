@@ -39,7 +39,7 @@ def test_over_http(shop: Served) -> None:
     assert shop.ask(BEDS, headers={"Tacit-Repeat": "only"}).json() == body
     quote = shop.call("POST", "/v1/explain", json={"sql": BEDS}).json()
     assert (quote["public"], quote["price"]["amounts"], quote["releases"]) == (True, {}, [])
-    assert (quote["queries_left"], quote["leaves_after"]) == (None, 0.0)
+    assert (quote["queries_left"], quote["response_time"]) == (None, 0.0)
     assert "public" not in shop.call("POST", "/v1/explain", json={"sql": COUNT, "epsilon": 1}).json()
     # carol sees one population, and public tables all the same.
     assert shop.ask(BEDS, name="carol").json() == body

@@ -34,7 +34,7 @@ def clinic(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, st
 
 @pytest.fixture(scope="module")
 def server(clinic: tuple[Path, dict[str, str]]) -> Iterator[Server]:
-    with Server(clinic[0], "--workers", "2", "--slot", "0", "--metrics-port", "0", "--log", "-") as running:
+    with Server(clinic[0], "--workers", "2", "--response-step", "0", "--metrics-port", "0", "--log", "-") as running:
         running.wait_for_workers(2)
         yield running
         assert running.stop() == 0
@@ -189,7 +189,7 @@ def _is_alive(pid: int) -> bool:
 def test_a_query_in_flight_is_answered_before_the_server_stops(tmp_path: Path) -> None:
     project = make_clinic(tmp_path / "own", patients=30)
     token = make_tokens(project, ["alice"])["alice"]
-    with Server(project, "--workers", "1", "--slot", "1.5") as running:
+    with Server(project, "--workers", "1", "--response-step", "1.5") as running:
         body = json.dumps({"sql": COUNT, "epsilon": 1}).encode()
         found: list[Any] = []
         asking = threading.Thread(
@@ -197,14 +197,14 @@ def test_a_query_in_flight_is_answered_before_the_server_stops(tmp_path: Path) -
         )
         asking.start()
         until(lambda: spent(project) == 1, "the charge")
-        assert not found, "the answer waits for its slot"
+        assert not found, "the answer waits for its step"
         assert running.stop() == 0
         asking.join()
         assert found[0][0] == 200
         assert json.loads(found[0][2])["charge"]["amounts"] == {"epsilon": "1"}
         with pytest.raises(OSError, match="refused"):
             socket.create_connection(("127.0.0.1", running.port))
-    with Server(project, "--workers", "1", "--slot", "0") as again:
+    with Server(project, "--workers", "1", "--response-step", "0") as again:
         status, headers, body2 = fetch(f"{again.address}/v1/query", token, body, Idempotency_Key="k1")
         assert (status, headers["tacit-repeat"], body2) == (200, "true", found[0][2])
     assert spent(project) == 1
@@ -214,12 +214,12 @@ def test_a_job_outlives_the_server_that_took_it(tmp_path: Path) -> None:
     project = make_clinic(tmp_path / "own", patients=30)
     token = make_tokens(project, ["alice"])["alice"]
     body = json.dumps({"sql": COUNT, "epsilon": 1}).encode()
-    with Server(project, "--workers", "1", "--slot", "3", limits={"job_seconds": 1}) as running:
+    with Server(project, "--workers", "1", "--response-step", "3", limits={"job_seconds": 1}) as running:
         status, headers, _ = fetch(f"{running.address}/v1/query", token, body, Prefer="respond-async")
         assert status == 202
         place = headers["location"]
         running.kill()
-    with Server(project, "--workers", "2", "--slot", "0", limits={"job_seconds": 1}) as again:
+    with Server(project, "--workers", "2", "--response-step", "0", limits={"job_seconds": 1}) as again:
 
         def polled() -> dict[str, Any] | None:
             status, _, told = fetch(f"{again.address}{place}", token)

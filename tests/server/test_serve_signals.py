@@ -26,7 +26,7 @@ def test_what_is_under_way_is_finished_when_the_terminal_closes(project: Path) -
     # Tests that run under nohup would hand on that the signal is ignored.
     kept = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     try:
-        started = Server(project, "--workers", "1", "--slot", "2", cold=True)
+        started = Server(project, "--workers", "1", "--response-step", "2", cold=True)
     finally:
         signal.signal(signal.SIGHUP, kept)
     with started as server:

@@ -61,7 +61,7 @@ def test_two_colleagues_follow_the_page(tmp_path: Path, monkeypatch: pytest.Monk
             elif step.name in ("bella.py", "boris.py"):
                 if server is None:
                     tokens["boris"] = re.findall(r"tacit_\w+", tacit("analysts", "token", "boris"))[0]
-                    server = Server(tmp_path / "tacit.toml", "--workers", "2", "--slot", "0.05")
+                    server = Server(tmp_path / "tacit.toml", "--workers", "2", "--response-step", "0.05")
                     assert "set_up" in server.told
                 name = step.name.removesuffix(".py")
                 text = step.content.replace("https://tacit.example.org", server.address)

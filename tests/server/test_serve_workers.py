@@ -18,7 +18,7 @@ import pytest
 from support.serving import COUNT, Server, fetch, make_clinic, make_tokens, spent, until
 
 #: Longer than the test: what was found is never written down, so that every worker dies with the job in its hands.
-SLOT = 600
+STEP = 600
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def token(project: Path) -> str:
 @pytest.fixture(scope="module")
 def server(project: Path, token: str) -> Iterator[Server]:
     limits = {"job_seconds": 0.6, "quotes_per_minute": 2}
-    with Server(project, "--workers", "2", "--slot", str(SLOT), limits=limits) as running:
+    with Server(project, "--workers", "2", "--response-step", str(STEP), limits=limits) as running:
         running.wait_for_workers(2)
         yield running
 

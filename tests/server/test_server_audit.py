@@ -26,7 +26,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]
     patch.setenv("TACIT_STATE", str(project.parent / "state"))
     token = make_tokens(project, ["alice"])["alice"]
     patch.undo()
-    with Server(project, "--workers", "1", "--slot", "0") as server:
+    with Server(project, "--workers", "1", "--response-step", "0") as server:
         yield server.address, token
 
 

@@ -30,7 +30,7 @@ def test_two_hundred_analysts_and_dying_workers(tmp_path: Path) -> None:
     tokens = list(make_tokens(project, [f"analyst{n}" for n in range(ANALYSTS)]).values())
     stop = threading.Event()
     killed: list[int] = []
-    with Server(project, "--workers", "2", "--slot", "0", limits={"queue": 300, "quick_queue": 300}) as server:
+    with Server(project, "--workers", "2", "--response-step", "0", limits={"queue": 300, "quick_queue": 300}) as server:
         server.wait_for_workers(2)
 
         def kill() -> None:

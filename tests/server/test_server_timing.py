@@ -1,4 +1,4 @@
-"""Telling neighbouring databases apart by how long answers take: what departures that are decided before hide.
+"""Telling neighbouring databases apart by how long answers take: what response times that are decided before hide.
 
 Time is made up here: the clock stands still but for the engine, which takes longer the more rows there are, and for
 timers. So the outcome is exact, and does not depend on the machine. ``benchmarks/server_timing.py`` measures what
@@ -16,12 +16,12 @@ import pytest
 
 from support.latency import auc, spearman, trained_auc
 from support.served import COUNT, rows, serve
-from support.timers import Clock, TestedSlots
+from support.timers import Clock, TestedSteps
 from support.toy_engine import ToyEngine
 from tacit.core.errors import EngineError
 from tacit.engines.protocol import Measurements, MeasurementTask
 
-SLOT = 0.25
+STEP = 0.25
 QUERIES = 40
 #: Row operations of one person that the text of every query here allows, at least.
 WORK = 500
@@ -46,10 +46,10 @@ class TimedEngine(ToyEngine):
         return super().measure(work)
 
 
-def latencies(*, heavy: bool, slot: float, each: float = 8e-4, fails: bool = False) -> tuple[list[float], list[float]]:
+def latencies(*, heavy: bool, step: float, each: float = 8e-4, fails: bool = False) -> tuple[list[float], list[float]]:
     """Times of fresh queries on one of two neighbours, by the clock, and the size of the noise.
 
-    Shares of the time at which the query was to leave; with a slot of 0, seconds.
+    Shares of the time at which the query was to leave; with a response step of 0, seconds.
     """
     clock = Clock()
     tables = rows()
@@ -59,9 +59,9 @@ def latencies(*, heavy: bool, slot: float, each: float = 8e-4, fails: bool = Fal
     engine = TimedEngine(tables, clock, each, fails=fails)
     # As much as HEAVY rows can take here; so an answer is late only by chance.
     words = {"row_seconds": HEAVY * each / WORK, "late_per_analyst": 10**6, "late_per_population": 10**6}
-    served = serve(engine=engine, slot=slot, asks_per_minute=10**6, **words)
+    served = serve(engine=engine, response_step=step, asks_per_minute=10**6, **words)
     runtime = served.app.state.runtime
-    runtime.slots = TestedSlots(slot, clock)
+    runtime.steps = TestedSteps(step, clock)
     taken, noises = [], []
 
     async def ask() -> None:
@@ -81,20 +81,20 @@ def latencies(*, heavy: bool, slot: float, each: float = 8e-4, fails: bool = Fal
 
 async def _leaves(client: Any, sql: str) -> float:
     quote = await client.post("/v1/explain", json={"sql": sql, "epsilon": 0.01})
-    return float(quote.json()["leaves_after"])
+    return float(quote.json()["response_time"])
 
 
-def test_without_slots_the_heavy_person_shows() -> None:
-    """The power of the test: the same queries, the same classifier, no slots."""
-    there, _ = latencies(heavy=True, slot=0)
-    gone, _ = latencies(heavy=False, slot=0)
+def test_without_response_steps_the_heavy_person_shows() -> None:
+    """The power of the test: the same queries, the same classifier, no response steps."""
+    there, _ = latencies(heavy=True, step=0)
+    gone, _ = latencies(heavy=False, step=0)
     assert auc(there, gone) > 0.95
     assert trained_auc(there, gone) > 0.95
 
 
-def test_with_slots_every_answer_leaves_when_its_quote_said() -> None:
-    there, noises = latencies(heavy=True, slot=SLOT)
-    gone, _ = latencies(heavy=False, slot=SLOT)
+def test_with_response_steps_every_answer_is_sent_when_its_quote_said() -> None:
+    there, noises = latencies(heavy=True, step=STEP)
+    gone, _ = latencies(heavy=False, step=STEP)
     assert {round(each, 9) for each in there} == {round(each, 9) for each in gone} == {1}
     assert abs(auc(there, gone) - 0.5) <= 0.02
     assert abs(trained_auc(there, gone) - 0.5) <= 0.02
@@ -103,8 +103,8 @@ def test_with_slots_every_answer_leaves_when_its_quote_said() -> None:
 
 
 def test_a_failure_leaves_when_an_answer_would() -> None:
-    there, answers = latencies(heavy=True, slot=SLOT, fails=True)
-    gone, _ = latencies(heavy=False, slot=SLOT)
+    there, answers = latencies(heavy=True, step=STEP, fails=True)
+    gone, _ = latencies(heavy=False, step=STEP)
     assert not answers, "every query failed"
     assert {round(each, 9) for each in there} == {round(each, 9) for each in gone} == {1}
 

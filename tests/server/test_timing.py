@@ -1,4 +1,4 @@
-"""Departures and verdicts: what is decided before data is read, and the law of what data decides."""
+"""Response times and verdicts: what is decided before data is read, and the law of what data decides."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from tacit.server.timing import (
     STEPS,
     TICKS,
     Decided,
-    DepartureSchedule,
     LateAnswers,
     LateLimit,
     LatenessVerdict,
     ProcessorShares,
+    ResponseSchedule,
 )
 
 EPSILON = 0.5
@@ -60,23 +60,23 @@ DECIDED = Decided(100, 20_000, (50_000, 200_000, 800_000))
 # What is decided before ----------------------------------------------------------------------------------------------
 
 
-def test_departures_follow_from_the_work_of_one_unit() -> None:
-    schedule = DepartureSchedule(Settings())
+def test_response_times_follow_from_the_work_of_one_unit() -> None:
+    schedule = ResponseSchedule(Settings())
     works = [1, 100, 768, 1792, 10_000, 106_859, 10**6]
     found = [schedule.decide(plan(work)) for work in works]
     assert [each.first for each in found] == [0.5, 0.5, 0.5, 1.0, 4.0, 64.0, 512.0]
     assert [each.unit_ticks for each in found] == [LEAST, LEAST, LEAST, 180, 1000, 10_686, 100_000]
     for each in found:
-        slots = each.times[0] / TICKS / 0.25
-        assert math.log2(slots).is_integer()
-        assert each.times[0] - 2 * each.shift >= 0.125 * TICKS, "half a slot to run in, and two margins"
+        steps = each.times[0] / TICKS / 0.25
+        assert math.log2(steps).is_integer()
+        assert each.times[0] - 2 * each.shift >= 0.125 * TICKS, "half a response step to run in, and two margins"
         assert [b / a for a, b in zip(each.times, each.times[1:], strict=False)] == [LATER] * 3
         assert each.last == each.times[-1] / TICKS
 
 
-def test_departures_follow_from_the_work_of_the_whole_query() -> None:
-    """Once all processors are shared, the whole work is done two margins before the first departure."""
-    schedule = DepartureSchedule(Settings(threads=8, workers=1), None, DuckDBEngine, processors=2)
+def test_response_times_follow_from_the_work_of_the_whole_query() -> None:
+    """Once all processors are shared, the whole work is done two margins before the first timer."""
+    schedule = ResponseSchedule(Settings(threads=8, workers=1), None, DuckDBEngine, processors=2)
     found = {}
     for operations in (0, 10**6, 10**7, 10**8, 7 * 10**8):
         each = plan(1, WholeWork(operations, operations, "the join of visits with visits"))
@@ -92,7 +92,7 @@ def test_the_demo_answers_within_a_second(tmp_path: Path) -> None:
     """Its tables are as small as their declared sizes; by the sizes of undeclared ones an answer took 16 s."""
     project = make_hospital().write(tmp_path)
     with tacit.open(project) as curator:
-        schedule = DepartureSchedule(Settings(workers=2), None, DuckDBEngine, processors=2)
+        schedule = ResponseSchedule(Settings(workers=2), None, DuckDBEngine, processors=2)
         for sql in (
             "SELECT ward, COUNT(*) AS visits, AVG(cost) AS cost FROM visits GROUP BY ward",
             "SELECT MEDIAN(cost) FROM visits",
@@ -110,7 +110,7 @@ def test_the_demo_answers_within_a_second(tmp_path: Path) -> None:
 
 
 def test_a_query_of_too_much_work_is_refused_with_the_number_and_the_operator() -> None:
-    schedule = DepartureSchedule(Settings(work_seconds=10), None, DuckDBEngine)
+    schedule = ResponseSchedule(Settings(work_seconds=10), None, DuckDBEngine)
     schedule.check(plan(1, WholeWork(10**8, 10**8, "x")))
     with pytest.raises(Refusal, match="1,000,000,000 row operations") as caught:
         schedule.check(plan(1, WholeWork(10**9, 9 * 10**8, "the conditions on rows of visits")))
@@ -161,29 +161,29 @@ def test_late_answers_are_forgotten_at_the_stated_rate() -> None:
 
 
 def test_a_longer_work_never_leaves_earlier() -> None:
-    schedule = DepartureSchedule(settings())
+    schedule = ResponseSchedule(settings())
     found = [schedule.decide(plan(work)).first for work in range(1, 200_000, 997)]
     assert found == sorted(found)
     assert len(set(found)) > 3
 
 
-def test_the_limit_of_the_project_ends_the_departures() -> None:
-    """It would be a threshold on the running time without noise; so what is not ready fails at the last departure."""
-    assert DepartureSchedule(Settings(), 300).decide(plan(1792)).times == tuple(x * TICKS for x in (1, 4, 16, 64))
-    assert DepartureSchedule(Settings(), 10).decide(plan(1792)).times == (TICKS, 4 * TICKS)
-    assert DepartureSchedule(Settings(), 0.1).decide(plan(1792)).times == (TICKS,)
-    assert len(DepartureSchedule(settings(late_per_analyst=10**6)).decide(plan(1)).times) < 20
+def test_the_limit_of_the_project_ends_the_response_times() -> None:
+    """It would be a threshold on the running time without noise; so what is not ready fails at the last timer."""
+    assert ResponseSchedule(Settings(), 300).decide(plan(1792)).times == tuple(x * TICKS for x in (1, 4, 16, 64))
+    assert ResponseSchedule(Settings(), 10).decide(plan(1792)).times == (TICKS, 4 * TICKS)
+    assert ResponseSchedule(Settings(), 0.1).decide(plan(1792)).times == (TICKS,)
+    assert len(ResponseSchedule(settings(late_per_analyst=10**6)).decide(plan(1)).times) < 20
 
 
-def test_a_late_answer_has_later_departures_and_fewer_of_them() -> None:
-    schedule = DepartureSchedule(Settings())
+def test_a_late_answer_has_later_response_times_and_fewer_of_them() -> None:
+    schedule = ResponseSchedule(Settings())
     assert schedule.decide(plan(1), late=2, slow=1).times == (2 * TICKS, 8 * TICKS)
     assert schedule.decide(plan(1), late=3, slow=3).times == (32 * TICKS,)
     assert schedule.decide(plan(1), late=9, slow=9).times
 
 
 def test_what_was_typed_counts_and_not_its_nearest_double() -> None:
-    assert DepartureSchedule(settings(slot=0.1), processors=8).decide(plan(1)).times[0] == 2 * TICKS // 10
+    assert ResponseSchedule(settings(response_step=0.1), processors=8).decide(plan(1)).times[0] == 2 * TICKS // 10
 
 
 @pytest.mark.parametrize("unit", [1, 7, 100, 1023, 1024, 1025, 99_991])
@@ -230,7 +230,7 @@ def test_the_law_moves_by_no_more_than_epsilon_when_one_unit_comes() -> None:
 
 def test_what_is_ready_is_on_time_and_what_is_not_is_late() -> None:
     late = answers()
-    decided = DepartureSchedule(settings()).decide(plan(768))
+    decided = ResponseSchedule(settings()).decide(plan(768))
     ready = decided.times[0] - 2 * decided.shift
     assert {late.verdict("a", "patients", decided, 0, ready - 1) for _ in range(300)} == {LatenessVerdict.ON_TIME}
     assert late.late("a") == 0
@@ -287,7 +287,7 @@ def test_the_late_answers_of_one_analyst_are_limited(caplog: pytest.LogCaptureFi
     with caplog.at_level(logging.WARNING, "tacit.operator"):
         assert late.verdict("a", "patients", DECIDED, 0, None) is LatenessVerdict.LATE
         assert late.verdict("a", "patients", DECIDED, 1, None) is LatenessVerdict.GIVEN_UP
-    assert "patients for a was not ready at its departure after 0.05 s" in caplog.text
+    assert "patients for a was not ready at its response time, 0.05 s" in caplog.text
     with pytest.raises(LateLimit, match="2 of yours") as caught:
         late.check("a", "patients")
     assert caught.value.code == "access.late"
@@ -295,7 +295,7 @@ def test_the_late_answers_of_one_analyst_are_limited(caplog: pytest.LogCaptureFi
     assert late.verdict("b", "patients", DECIDED, 0, 0) is LatenessVerdict.ON_TIME
 
 
-def test_what_is_late_at_its_last_departure_is_given_up() -> None:
+def test_what_is_late_at_its_last_response_time_is_given_up() -> None:
     late = answers()
     assert late.verdict("a", "patients", DECIDED, 1, None) is LatenessVerdict.LATE
     assert late.verdict("a", "patients", DECIDED, 2, None) is LatenessVerdict.GIVEN_UP

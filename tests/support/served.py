@@ -189,7 +189,7 @@ def serve(
         opened.ledger.ensure_account(name, limit)
         accounts[name] = account_kind(name, model, limit)
     context = QueryContext("hospital", catalog, engine, opened.ledger, opened.keys, accounts, version)
-    chosen = Settings(**{"slot": 0.0, **settings})
+    chosen = Settings(**{"response_step": 0.0, **settings})
     people = People.open(opened.ledger, ledger, iterations=4096)
     service = CuratorService(Curator(context, "owner"), people, chosen)
     served = Served(create_app(service, chosen, providers=providers), service, engine, chosen)

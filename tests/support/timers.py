@@ -1,4 +1,4 @@
-"""Time for tests of departures: it stands still but for what a test, its engine and its timers do."""
+"""Time for tests of response times: it stands still but for what a test, its engine and its timers do."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from tacit.server.timing import ResponseSlots
+from tacit.server.timing import ResponseSteps
 
-__all__ = ["Clock", "SteppedSlots", "TestedSlots"]
+__all__ = ["Clock", "ManualSteps", "TestedSteps"]
 
 
 class Clock:
@@ -26,13 +26,13 @@ class Clock:
         self.now = max(self.now, moment)
 
 
-class TestedSlots(ResponseSlots):
-    """A departure rings once its run has ended, at its moment by the clock; holding takes no time of ours.
+class TestedSteps(ResponseSteps):
+    """A response time rings once its run has ended, at its moment by the clock; holding takes no time of ours.
 
     Attributes:
-        held: how many things were held for a slot.
-        rung: how many departures rang.
-        departures: whose, when their query began, and when they rang.
+        held: how many things were held for a step.
+        rung: how many response times rang.
+        sent: whose, when their query began, and when they rang.
     """
 
     __test__ = False
@@ -41,7 +41,7 @@ class TestedSlots(ResponseSlots):
         self.clock = clock or Clock()
         super().__init__(seconds, self.clock)
         self.held = self.rung = 0
-        self.departures: list[tuple[str, float, float]] = []
+        self.sent: list[tuple[str, float, float]] = []
 
     async def hold(self, arrived: float) -> None:
         """At once, and the clock says that it was later."""
@@ -51,22 +51,22 @@ class TestedSlots(ResponseSlots):
 
     def call_at(self, loop: asyncio.AbstractEventLoop, moment: float, work: Callable[[], None]) -> None:
         """When the run has ended."""
-        departure: Any = getattr(work, "__self__", None)
+        timer: Any = getattr(work, "__self__", None)
 
         def ring() -> None:
-            if getattr(departure, "_taken", 0) is None:
+            if getattr(timer, "_taken", 0) is None:
                 loop.call_later(0.001, ring)
                 return
             self.rung += 1
             self.clock.move_to(moment)
-            self.departures.append((getattr(departure, "_analyst", ""), getattr(departure, "_began", 0.0), self.now()))
+            self.sent.append((getattr(timer, "_analyst", ""), getattr(timer, "_began", 0.0), self.now()))
             work()
 
         loop.call_soon_threadsafe(ring)
 
 
-class SteppedSlots(ResponseSlots):
-    """A departure rings when the test says so, whether or not its run has ended."""
+class ManualSteps(ResponseSteps):
+    """A response time rings when the test says so, whether or not its run has ended."""
 
     def __init__(self, seconds: float = 0.25, clock: Clock | None = None) -> None:
         self.clock = clock or Clock()
@@ -84,7 +84,7 @@ class SteppedSlots(ResponseSlots):
             self.waiting.append((moment, work))
 
     def ring(self) -> float:
-        """The next departure; its moment."""
+        """The next response time; its moment."""
         with self.lock:
             self.waiting.sort(key=lambda each: each[0])
             moment, work = self.waiting.pop(0)
@@ -93,6 +93,6 @@ class SteppedSlots(ResponseSlots):
         return moment
 
     def ended(self) -> bool:
-        """Whether the run of the next departure has ended."""
+        """Whether the run of the next response time has ended."""
         with self.lock:
             return bool(self.waiting) and getattr(self.waiting[0][1], "__self__")._taken is not None  # noqa: B009

@@ -71,10 +71,10 @@ def serve(
         str | None,
         typer.Option(help="Public address, https://tacit.example.org; for one-time links and identity providers."),
     ] = None,
-    slot: Annotated[
+    response_step: Annotated[
         float,
         typer.Option(
-            help="Seconds of a slot: answers leave after 1, 2, 4 … slots, which hides how long they took; 0: at once."
+            help="Answers are sent after 1, 2, 4 … times these seconds, which hides how long they took; 0: at once."
         ),
     ] = 0.25,
     metrics_port: Annotated[int | None, typer.Option(help="Port on this machine for Prometheus metrics.")] = None,
@@ -118,7 +118,7 @@ def serve(
             "tls_key": None if tls_key is None else str(tls_key),
             "behind_proxy": behind_proxy,
             "address": address,
-            "slot": slot,
+            "response_step": response_step,
         }
         Serving, supervise, settings = _machinery(words, _limits(limits or []))
         stack.enter_context(listening())

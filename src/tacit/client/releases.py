@@ -82,7 +82,7 @@ class JobResponse(ResponseModel):
 
     id: str
     state: Literal["waiting", "running", "done", "failed"]
-    seconds: float = Field(description="since it was put down, in whole slots")
+    seconds: float = Field(description="since it was submitted, in whole response steps")
     answer: AnswerResponse = maybe(description="of a query")
     release: ReleaseResponse = maybe(description="of a release")
     error: ErrorDetailResponse = maybe()

@@ -169,13 +169,13 @@ class RemoteQuote(QuoteForms):
         explanation: protected tables, each measurement with its noise, the cost and the expected errors.
         guarantee: the charge to the account.
         queries_left: number of such queries that the remaining budget allows.
-        leaves_after: response time of a fresh answer, in seconds.
+        response_time: response time of a fresh answer, in seconds.
     """
 
     explanation: Explanation
     guarantee: Guarantee
     queries_left: int | None
-    leaves_after: float
+    response_time: float
 
 
 _POLL_SECONDS = 1.0
@@ -286,7 +286,7 @@ class RemoteCurator(Asking, Closing):
         reply = self._channel.post("/v1/explain", query_body(Request.of(query_text(sql), options)))
         with parsing("the quote"):
             body = QuoteResponse.read(reply.content)
-            return RemoteQuote(*body.to_domain(), body.queries_left, body.leaves_after)
+            return RemoteQuote(*body.to_domain(), body.queries_left, body.response_time)
 
     def budget(
         self,

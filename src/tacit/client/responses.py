@@ -340,13 +340,13 @@ class QuoteResponse(ResponseModel):
     public: bool = maybe(description="true where public tables alone are asked about: exact, and free")
     steps: str = maybe(description="which parts of the query wait for what others release")
     queries_left: int | None = Field(description="how many more such queries fit")
-    leaves_after: float = Field(
-        description="seconds from its beginning after which a fresh answer leaves, decided by the text; 0 without slots"
+    response_time: float = Field(
+        description="seconds after which a fresh answer is sent, decided by the text; 0 without response steps"
     )
 
     @classmethod
     def of(
-        cls, quote: Quote, *, engine: bool = False, queries_left: int | None = None, leaves_after: float = 0.0
+        cls, quote: Quote, *, engine: bool = False, queries_left: int | None = None, response_time: float = 0.0
     ) -> Self:
         """The quote; ``engine`` adds the statements of the engine, which are for owners."""
         it, price = quote.explanation, GuaranteeResponse.of(quote.guarantee)
@@ -360,7 +360,7 @@ class QuoteResponse(ResponseModel):
             errors=list(it.errors),
             plan=it.digest,
             queries_left=queries_left,
-            leaves_after=leaves_after,
+            response_time=response_time,
             **({"engine_sql": it.engine_sql} if engine else {}),
             **({"advice": list(it.advice)} if it.advice else {}),
             **({} if it.sets is None else {"sets": it.sets}),

@@ -33,7 +33,7 @@ from tacit.releases.accounts import Entry, typed_epsilon
 from tacit.releases.api_types import Label, RequestModel, ResponseModel, Text, maybe
 from tacit.releases.mechanism import event_for
 from tacit.releases.notebook import entry_html
-from tacit.releases.payment import Caller, CuratorContext, Departure, hide_internal_errors, paid_at, pay_release
+from tacit.releases.payment import Caller, CuratorContext, ReleaseTimer, hide_internal_errors, paid_at, pay_release
 from tacit.releases.receipt import Receipt, about_mechanism, quoted
 from tacit.releases.release import Files, ReleaseKind
 
@@ -410,7 +410,7 @@ class ModelKind(ReleaseKind[ModelRequest, Fitted]):
         context: CuratorContext,
         request: ModelRequest,
         caller: Caller,
-        departure: Departure | None = None,  # noqa: ARG002 - of owners alone
+        timer: ReleaseTimer | None = None,  # noqa: ARG002 - of owners alone
     ) -> Fitted:
         return fit_privately(context, request.fitting, request.sql, caller, request.weight)
 

@@ -203,7 +203,7 @@ class Ending(Enum):
     DELAYED = "none: the charge waits for its next run"
 
 
-class Departure(Protocol):
+class ReleaseTimer(Protocol):
     """Response time of one outcome: when it may become known. A server decides it before data is read."""
 
     @property
@@ -249,7 +249,7 @@ def pay(
     text: Callable[[Made], str],
     statement: Callable[[Made | None, str], ReceiptStatement] | None,
     *,
-    departure: Departure | None = None,
+    timer: ReleaseTimer | None = None,
     plan: TimedWork | None = None,
     keep_failure: bool = True,
     under: int | None = None,
@@ -263,7 +263,7 @@ def pay(
         text: returns the text of the run's result that the ledger stores.
         statement: returns the content of the receipt, given the result (None for a failure) and the digest of its
             text; None for a part of a release, which is charged and receipted as a whole.
-        departure: decides when the outcome may become known, from ``plan``; None for at once.
+        timer: decides when the outcome may become known, from ``plan``; None for at once.
         plan: plan of the query, or another computation on data.
         keep_failure: whether a failed run is the outcome of its charge. Otherwise the failure is raised, and the next
             equal order runs under the same charge.
@@ -284,8 +284,8 @@ def pay(
         charge: Reservation = found
         if charge.resumed and keep_failure and not context.ledger.run_again(charge):
             raise failed_run(charge)
-        if departure is not None and plan is not None:
-            departure.begin(plan)
+        if timer is not None and plan is not None:
+            timer.begin(plan)
         made: Made | None = None
         problem: Exception | None = None
         result = _FAILED
@@ -297,7 +297,7 @@ def pay(
                 raise
             log_failed_run(charge, failure)
             made, problem = None, failure
-        ending = Ending.DONE if departure is None else departure.end(failed=problem is not None)
+        ending = Ending.DONE if timer is None else timer.end(failed=problem is not None)
         if ending is Ending.DELAYED:
             raise DelayedError(charge.seq)
         if ending is Ending.FAILED:
@@ -331,7 +331,7 @@ def pay_release(
     request: Sequence[Any],
     plan: str = "",
     repeat: Sequence[Any] | None = None,
-    departure: Departure | None = None,
+    timer: ReleaseTimer | None = None,
     work: TimedWork | None = None,
     under: int | None = None,
     raises: bool = False,
@@ -352,7 +352,7 @@ def pay_release(
         request: content of the request; the same idempotency key with another request is refused.
         plan: digest of the plan of the release.
         repeat: content by which an equal order is a repeat; None where every order is a new one.
-        departure: see :func:`pay`.
+        timer: see :func:`pay`.
         work: the ``plan`` of :func:`pay`.
         under: see :func:`pay`.
         raises: whether the caller may see the error of a failed run.
@@ -365,15 +365,15 @@ def pay_release(
         repeat_key="" if repeat is None else digest_of(canonical(repeat)), idempotency_key=caller.idempotency_key,
         request=digest_of(canonical(request)),
     )  # fmt: skip
-    is_fresh = departure is not None and context.ledger.outcome_under(population, order.repeat_key) is None
-    if departure is not None and work is not None and is_fresh:
-        departure.check(work)
+    is_fresh = timer is not None and context.ledger.outcome_under(population, order.repeat_key) is None
+    if timer is not None and work is not None and is_fresh:
+        timer.check(work)
 
     def statement(made: Made | None, digest: str) -> ReceiptStatement:
         kind = currency_of(guarantee).kind
         return ReceiptStatement(answers(made, digest), unit, kind, guarantee, context.catalog.digest)
 
-    paid = pay(context, order, run, text, statement, departure=departure, plan=work, under=under)
+    paid = pay(context, order, run, text, statement, timer=timer, plan=work, under=under)
     if raises and paid.problem is not None:
         raise paid.problem
     check_succeeded(paid.outcome)

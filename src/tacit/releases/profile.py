@@ -44,7 +44,7 @@ from tacit.query.types import DOUBLE, TEXT, Kind
 from tacit.releases.accounts import Entry, typed_epsilon
 from tacit.releases.answer import to_arrow
 from tacit.releases.api_types import Amount, Count, RequestModel, ResponseModel, Text, maybe
-from tacit.releases.payment import Caller, Departure, hide_internal_errors, paid_at, pay_release
+from tacit.releases.payment import Caller, ReleaseTimer, hide_internal_errors, paid_at, pay_release
 from tacit.releases.query import QueryContext, ReadAnswer, read_back, run
 from tacit.releases.receipt import Receipt, about_plan
 from tacit.releases.release import TABLE_FORMS, Files, ReleaseKind
@@ -744,7 +744,7 @@ class ProfileKind(ReleaseKind[ProfileRequest, Profile]):
         context: QueryContext,
         request: ProfileRequest,
         caller: Caller,
-        departure: Departure | None = None,  # noqa: ARG002 - owners need not wait
+        timer: ReleaseTimer | None = None,  # noqa: ARG002 - owners need not wait
     ) -> Profile:
         return make_profile(context, *request.arguments, caller)
 

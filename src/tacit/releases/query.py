@@ -61,7 +61,7 @@ from tacit.releases.answer import Answer, QuoteForms
 from tacit.releases.payment import (
     Caller,
     CuratorContext,
-    Departure,
+    ReleaseTimer,
     check_succeeded,
     entry_of,
     hide_internal_errors,
@@ -333,7 +333,7 @@ def answer(
     caller: Caller,
     progress: Callable[[float], None] | None = None,
     *,
-    departure: Departure | None = None,
+    timer: ReleaseTimer | None = None,
 ) -> Answer:
     """Answer a query; its cost is charged durably before data is read and never refunded.
 
@@ -348,7 +348,7 @@ def answer(
         request: cost and options of the query.
         caller: analyst, idempotency key and conversation.
         progress: callback for the data owner's terminal; see :mod:`tacit.curator.curator`.
-        departure: decides when the outcome of a fresh query is stored, and so can become known.
+        timer: decides when the outcome of a fresh query is stored, and so can become known.
 
     Raises:
         Refusal, InputError: the query cannot be answered as written; nothing is charged. Only a join of released rows
@@ -361,7 +361,7 @@ def answer(
     plan = planned(context, sql, request)
     if isinstance(plan, FreeQuery):
         return free_answer(plan, sql, caller)
-    return charged_answer(context, plan, sql, request, caller, progress, departure=departure)
+    return charged_answer(context, plan, sql, request, caller, progress, timer=timer)
 
 
 def free_answer(free: FreeQuery, sql: str, caller: Caller) -> Answer:
@@ -390,7 +390,7 @@ def charged_answer(
     caller: Caller,
     progress: Callable[[float], None] | None = None,
     *,
-    departure: Departure | None = None,
+    timer: ReleaseTimer | None = None,
     under: int | None = None,
 ) -> Answer:
     """Answer a planned query about people, as :func:`answer` does.
@@ -407,10 +407,10 @@ def charged_answer(
         paid = pay(
             context,
             order,
-            lambda _: run(context, plan, progress, None if departure is None else departure.seconds),
+            lambda _: run(context, plan, progress, None if timer is None else timer.seconds),
             released_to_text,
             statement,
-            departure=departure,
+            timer=timer,
             plan=plan,
             under=under,
         )
@@ -622,7 +622,7 @@ def deliver(
     position: int,
     progress: Callable[[float], None] | None = None,
     *,
-    departure: Departure | None = None,
+    timer: ReleaseTimer | None = None,
 ) -> Answer | WorkloadAnswer:
     """Run the query or workload paid for by the charge at a ledger position, if it has no outcome yet; free.
 
@@ -644,7 +644,7 @@ def deliver(
             told = ordered["workload"]
             workload = workload_from_plain(told["parts"])
             return answer_workload(
-                context, told["source"], workload, told["options"], caller, departure=departure, under=position
+                context, told["source"], workload, told["options"], caller, timer=timer, under=position
             )
         if "options" not in ordered:
             raise InputError("position", _elsewhere(ordered))
@@ -654,9 +654,9 @@ def deliver(
         raise InputError(
             "position", "its tables or its account are declared otherwise now, so what was paid for cannot run"
         )
-    if departure is not None and not record.answered:
-        departure.check(planned.plan)
-    return charged_answer(context, planned, record.sql, request, caller, progress, departure=departure, under=position)
+    if timer is not None and not record.answered:
+        timer.check(planned.plan)
+    return charged_answer(context, planned, record.sql, request, caller, progress, timer=timer, under=position)
 
 
 def _elsewhere(ordered: Mapping[str, Any]) -> str:

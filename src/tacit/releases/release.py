@@ -16,7 +16,7 @@ from tacit.ledger.entries import plain_name
 from tacit.ledger.history import charge_at
 from tacit.releases.accounts import Entry
 from tacit.releases.api_types import RequestModel, ResponseModel
-from tacit.releases.payment import Caller, Departure, hide_internal_errors
+from tacit.releases.payment import Caller, ReleaseTimer, hide_internal_errors
 from tacit.releases.receipt import Receipt
 
 if TYPE_CHECKING:
@@ -108,8 +108,8 @@ class ReleaseKind(ABC, Generic[Ask, Result]):
         """Return cost and errors as text; refuse requests that :meth:`make` would refuse. Free; reads no data."""
 
     @abstractmethod
-    def make(self, context: QueryContext, request: Ask, caller: Caller, departure: Departure | None = None) -> Result:
-        """Charge for a release and make it; ``departure`` decides when an analyst may learn its outcome."""
+    def make(self, context: QueryContext, request: Ask, caller: Caller, timer: ReleaseTimer | None = None) -> Result:
+        """Charge for a release and make it; ``timer`` decides when an analyst may learn its outcome."""
 
     @abstractmethod
     def read(self, context: QueryContext, position: int) -> Result:

@@ -29,7 +29,7 @@ from tacit.query.planning.plan import Plan
 from tacit.query.planning.pricing import check_charge
 from tacit.releases.accounts import Entry, typed_epsilon
 from tacit.releases.api_types import Amount, Count, Limit, Names, RequestModel, ResponseModel, Text, maybe
-from tacit.releases.payment import Caller, Departure, hide_internal_errors, paid_at, pay_release
+from tacit.releases.payment import Caller, ReleaseTimer, hide_internal_errors, paid_at, pay_release
 from tacit.releases.query import QueryContext, read_back
 from tacit.releases.query import run as run_query
 from tacit.releases.receipt import Receipt, about_mechanism, exact_events, mechanisms_of, quoted
@@ -541,7 +541,7 @@ class SynthesisKind(ReleaseKind[SyntheticTableRequest, SyntheticTable | Syntheti
         context: QueryContext,
         request: SyntheticTableRequest,
         caller: Caller,
-        departure: Departure | None = None,  # noqa: ARG002 - of owners alone
+        timer: ReleaseTimer | None = None,  # noqa: ARG002 - of owners alone
     ) -> SyntheticTable | SyntheticStar:
         return synthesize(context, request.asked, caller, rows=request.rows)
 

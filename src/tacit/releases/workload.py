@@ -29,7 +29,7 @@ from tacit.query.planning.pricing import check_charge
 from tacit.query.request import OPTIONS, Request, Terms
 from tacit.releases.accounts import Entry, check_per_query, typed_epsilon
 from tacit.releases.api_types import Amount, Limit, RequestModel, ResponseModel, Text, maybe
-from tacit.releases.payment import Caller, CuratorContext, Departure, hide_internal_errors, paid_at, pay_release
+from tacit.releases.payment import Caller, CuratorContext, ReleaseTimer, hide_internal_errors, paid_at, pay_release
 from tacit.releases.receipt import Receipt, about_mechanism, quoted
 from tacit.releases.release import TABLE_FORMS, Files, ReleaseKind
 from tacit.synth.count_measurement import CountMeasurement, count_prices, meant_delta, settled
@@ -145,7 +145,7 @@ def answer_workload(
     options: Mapping[str, Any],
     caller: Caller,
     *,
-    departure: Departure | None = None,
+    timer: ReleaseTimer | None = None,
     under: int | None = None,
 ) -> WorkloadAnswer:
     """Answer a workload; see :meth:`tacit.curator.curator.Curator.answer_workload`.
@@ -156,7 +156,7 @@ def answer_workload(
         workload: the queries.
         options: cost and options of queries that apply to workloads.
         caller: analyst and idempotency key.
-        departure: decides when the outcome may become known, for callers who must not learn the run time.
+        timer: decides when the outcome may become known, for callers who must not learn the run time.
         under: ledger position of the charge that has paid for it already; None to charge it.
     """
     with hide_internal_errors():
@@ -190,7 +190,7 @@ def answer_workload(
         )
 
         def run(_: Reservation) -> list[NDArray[np.int64]]:
-            raw = counts.count(context, priced.sets, seconds=None if departure is None else departure.seconds)
+            raw = counts.count(context, priced.sets, seconds=None if timer is None else timer.seconds)
             return [measurement.release(raw.__getitem__) for measurement in plan.measurements]
 
         # Stored integers are read by the measurements, so that another strategy or noise makes it another release.
@@ -201,7 +201,7 @@ def answer_workload(
             context, caller, run, noisy_to_text, lambda _, digest: [about | {"released": digest}],
             population=counts.population, guarantee=priced.guarantee, unit=f"one of {counts.population}", label=label,
             plan=about["plan"], quote={"mechanisms": mechanisms, "workload": kept, **typed_epsilon(options)},
-            request=[label, text, mechanisms], repeat=repeat, departure=departure, work=counts.work(priced.sets),
+            request=[label, text, mechanisms], repeat=repeat, timer=timer, work=counts.work(priced.sets),
             under=under,
         )  # fmt: skip
         return _answer(priced, paid.outcome, charge)
@@ -359,9 +359,9 @@ class WorkloadKind(ReleaseKind[WorkloadRequest, WorkloadAnswer]):
         return str(quote_workload(context, *request.arguments))
 
     def make(
-        self, context: CuratorContext, request: WorkloadRequest, caller: Caller, departure: Departure | None = None
+        self, context: CuratorContext, request: WorkloadRequest, caller: Caller, timer: ReleaseTimer | None = None
     ) -> WorkloadAnswer:
-        return answer_workload(context, *request.arguments, caller, departure=departure)
+        return answer_workload(context, *request.arguments, caller, timer=timer)
 
     def read(self, context: CuratorContext, position: int) -> WorkloadAnswer:
         with hide_internal_errors():

@@ -55,7 +55,7 @@ from tacit.server.timing import LateLimit
 if TYPE_CHECKING:
     from tacit.releases.query import PricedPlan
     from tacit.server.identity import Access, People
-    from tacit.server.timing import QueryDeparture
+    from tacit.server.timing import ResponseTimer
 
 #: Scopes: the values of :class:`tacit.server.identity.TokenScope`.
 ASK: Final = "ask"
@@ -94,7 +94,7 @@ class CuratorService:
         *,
         key: str = "",
         free: str = "",
-        departure: QueryDeparture | None = None,
+        timer: ResponseTimer | None = None,
         conversation: Conversation | None = None,
     ) -> Answer:
         """Answer a query, charged to its population's budget and to the person's share of it.
@@ -105,7 +105,7 @@ class CuratorService:
             key: idempotency key of this request; a request sent again with it is charged once.
             free: never charge: with :data:`ONLY`, return an answer that this person paid for; with a code from
                 :meth:`release_code`, return the answer that it stands for. Empty to charge where necessary.
-            departure: decides when the outcome of a fresh run is recorded.
+            timer: decides when the outcome of a fresh run is recorded.
             conversation: with an assistant; the charge counts towards its share as well.
 
         Raises:
@@ -121,15 +121,15 @@ class CuratorService:
                 return free_answer(plan, ask.sql, Caller(access.person.name))
             if free:
                 return _repeat(context, access, plan, ask.sql, free)
-            if departure is not None:
-                _check_late(context, plan, departure)
+            if timer is not None:
+                _check_late(context, plan, timer)
             conversation = _counted(access, conversation)
             caller = Caller(access.person.name, key, "" if conversation is None else conversation.name)
             if conversation is not None:
                 conversation.begin(context, access.person.name, plan.plan.final.population)
-            # The outcome is recorded only at the departure: otherwise history, receipt and repeats would reveal how
+            # The outcome is recorded only at the response time: otherwise history, receipt and repeats would reveal how
             # long the query took, even though the answer itself is held.
-            return charged_answer(context, plan, ask.sql, ask, caller, departure=departure)
+            return charged_answer(context, plan, ask.sql, ask, caller, timer=timer)
 
     def release_code(self, access: Access, answer: Answer) -> str:
         """Return a code with which a person who received an answer can fetch it again for free, whoever paid for it."""
@@ -140,7 +140,7 @@ class CuratorService:
         return self._kind(access, request).quote(self._for(access).context, request)
 
     def make_release(
-        self, access: Access, request: RequestModel, *, key: str = "", departure: QueryDeparture | None = None
+        self, access: Access, request: RequestModel, *, key: str = "", timer: ResponseTimer | None = None
     ) -> Made:
         """Make a release, charged to its population's budget and to the person's share of it.
 
@@ -148,11 +148,11 @@ class CuratorService:
             access: the caller and their rights.
             request: of one kind of release.
             key: idempotency key of this request; a request sent again with it is charged once.
-            departure: decides when the outcome is recorded; ignored for owners, who may read the data anyway.
+            timer: decides when the outcome is recorded; ignored for owners, who may read the data anyway.
         """
         kind, context = self._kind(access, request), self._for(access).context
-        departure = None if ADMIN in access.scopes else departure
-        made: Made = kind.make(context, request, Caller(access.person.name, key), departure)
+        timer = None if ADMIN in access.scopes else timer
+        made: Made = kind.make(context, request, Caller(access.person.name, key), timer)
         self._keep(made.receipt.position, made)
         return made
 
@@ -249,9 +249,7 @@ class CuratorService:
         """Return the public metadata of the tables that the person may see, as a catalog."""
         return self._for(access).context.catalog
 
-    def deliver(
-        self, access: Access, position: int, *, departure: QueryDeparture | None = None
-    ) -> Answer | WorkloadAnswer:
+    def deliver(self, access: Access, position: int, *, timer: ResponseTimer | None = None) -> Answer | WorkloadAnswer:
         """Run a query that was charged but never answered, and return its answer. Free.
 
         People may run their own charges; owners may run everyone's.
@@ -266,7 +264,7 @@ class CuratorService:
             own = found is not None and found.record.analyst == plain_name(access.person.name, "name")
             if found is None or not self._may_see(access, found.record) or not (own or ADMIN in access.scopes):
                 raise Unknown("charge")
-        return deliver(self._for(access).context, position, departure=departure)
+        return deliver(self._for(access).context, position, timer=timer)
 
     def history(
         self,
@@ -445,10 +443,10 @@ def _code(context: QueryContext, access: Access, position: int) -> str:
     return context.keys.veil(canonical(["repeat", access.person.name, position]))
 
 
-def _check_late(context: QueryContext, planned: PricedPlan, departure: QueryDeparture) -> None:
+def _check_late(context: QueryContext, planned: PricedPlan, timer: ResponseTimer) -> None:
     """Refuse a query that would read data after too many late answers; repeats stay free."""
     try:
-        departure.check(planned.plan)
+        timer.check(planned.plan)
     except (LateLimit, Refusal, TooMany):
         with hide_internal_errors():
             found = context.ledger.outcome_under(planned.plan.final.population, release_key(context, planned.plan))

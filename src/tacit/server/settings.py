@@ -11,9 +11,9 @@ from tacit.core.errors import InputError
 
 _ADDRESS: Final = re.compile(r"https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 
-#: Settings for which zero is valid, such as a slot that is switched off.
+#: Settings for which zero is valid.
 _MAY_BE_ZERO: Final = (
-    "slot",
+    "response_step",
     "tick",
     "queue",
     "quick_queue",
@@ -35,7 +35,7 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Limits, slots, rates and addresses of a server.
+    """Limits, response steps, rates and addresses of a server.
 
     Rates are counted across all worker processes; numbers of threads, queues and connections are per process.
 
@@ -49,10 +49,10 @@ class Settings:
         tls_key: path of its private key.
         behind_proxy: whether a reverse proxy terminates TLS and forwards the client address.
         address: public address of the server, for links; the Host header of a request is not trusted.
-        slot: seconds; a fresh answer leaves 1, 2, 4, 8 … slots after its query began; the query's text decides which
-            of these times it is. 0 switches slots off.
-        tick: seconds; the response to a free request (quotes, budgets, the catalog) leaves after 1, 2, 4, 8 … ticks,
-            unless slots are switched off.
+        response_step: a fresh answer is sent 1, 2, 4, 8 … times these seconds after its query began; the query's text
+            decides which of these times it is. 0 to send answers when they are ready.
+        tick: seconds; the response to a free request (quotes, budgets, the catalog) is sent after 1, 2, 4, 8 …
+            ticks, unless ``response_step`` is 0.
         row_seconds: maximum seconds of one row operation; one person can change a running time by at most this times
             the row operations that the query's text allows per person.
         work_seconds: maximum processor seconds of one query, by its text and the declared sizes of tables; a query
@@ -94,7 +94,7 @@ class Settings:
     tls_key: str | None = None
     behind_proxy: bool = False
     address: str | None = None
-    slot: float = 0.25
+    response_step: float = 0.25
     tick: float = 0.01
     row_seconds: float = 1e-7
     work_seconds: float = 30.0

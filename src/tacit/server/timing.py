@@ -1,11 +1,11 @@
 """Timing: response times decided from the plan, lateness released with noise.
 
-The response to a fresh query leaves at its *departure*: a number of seconds after it began, which follows from the
-slot, from the work of the whole query over all rows (:attr:`tacit.query.planning.plan.Plan.whole_work`), and from the
-work of one person (``unit_work``). A query of more work than the server allows is refused, at no cost. The data decides
-one thing only: whether the answer was ready, and where the whole work takes no longer than stated it always is. It is
-compared with noise all the same, as the sparse vector technique does, so that any number of answers on time cost one
-epsilon together, and each late answer costs one more. The number of late answers is limited, and late answers are
+The response to a fresh query is sent at its *response time*: a number of seconds after it began, which follows from
+the response step, from the work of the whole query over all rows (:attr:`tacit.query.planning.plan.Plan.whole_work`),
+and from the work of one person (``unit_work``). A query of more work than the server allows is refused, at no cost. The
+data decides one thing only: whether the answer was ready, and where the whole work takes no longer than stated it
+always is. It is compared with noise nevertheless, as the sparse vector technique does, so that any number of answers on
+time cost one epsilon together, and each late answer costs one more. Their number is limited, and late answers are
 forgotten at a stated rate. ``timing.proof.md`` has the argument and what it assumes.
 """
 
@@ -47,11 +47,11 @@ TICKS: Final = 10**6
 LEAST: Final = 100
 #: Steps per ``unit_ticks``, so that integer noise, in steps, is fine enough.
 STEPS: Final = 1024
-#: Ratio of one departure to the preceding one.
+#: Ratio of one response time to the preceding one.
 LATER: Final = 4
-#: Maximum number of departures of one query; the last is at 4¹¹ times the first.
-_DEPARTURES: Final = 12
-#: Probability that noise calls an answer on time that is not ready at its departure; it is late all the same.
+#: Maximum number of response times of one query; the last is at 4¹¹ times the first.
+_MOST_TIMES: Final = 12
+#: Probability that noise calls an answer on time that is not ready at its response time; it is late nevertheless.
 MISSED: Final = Fraction(1, 10**12)
 _SECOND: Final = 10**9
 _MINUTE: Final = 60 * _SECOND
@@ -61,12 +61,12 @@ _LARGEST: Final = 2**60
 
 
 class LatenessVerdict(Enum):
-    """Decision about a query at a departure."""
+    """Decision about a query at a response time."""
 
-    ON_TIME = "it leaves now"
-    LATE = "it is looked at again at the next departure"
-    FAILED = "it leaves now, as a failure"
-    GIVEN_UP = "it leaves now, without an answer; its charge waits for another run"
+    ON_TIME = "it is sent now"
+    LATE = "it is looked at again at the next response time"
+    FAILED = "it is sent now, as a failure"
+    GIVEN_UP = "it is sent now, without an answer; its charge waits for another run"
 
 
 class LateLimit(AccessError):  # noqa: N818  (a limit that was reached)
@@ -77,7 +77,7 @@ class LateLimit(AccessError):  # noqa: N818  (a limit that was reached)
     def __init__(self, whose: str, per_day: float) -> None:
         until = f"one is forgotten, {per_day:g} a day" if per_day else "the server starts again"
         super().__init__(
-            f"too many answers were not ready when they should have left ({whose}), and how often that happens is "
+            f"too many answers were not ready at their response times ({whose}), and how often that happens is "
             f"limited, because it depends on data; fresh queries are refused until {until}; nothing was charged, and "
             f"repeats of earlier answers stay free"
         )
@@ -89,9 +89,9 @@ class Decided:
 
     Args:
         unit_ticks: how much one unit can change the running time, in ticks.
-        shift: ticks before a departure at which the noisy comparison has its threshold; an answer that is ready two
-            shifts before a departure leaves then, but for rare noise.
-        times: departures in ascending order; a run that is not ready at the last one is given up.
+        shift: ticks before a response time at which the noisy comparison has its threshold; an answer that is ready two
+            shifts before a response time is sent then, but for rare noise.
+        times: response times in ascending order; a run that is not ready at the last one is given up.
     """
 
     unit_ticks: int
@@ -100,16 +100,16 @@ class Decided:
 
     @property
     def first(self) -> float:
-        """Seconds from the beginning of the query to its first departure, when the response leaves unless late."""
+        """Seconds from the beginning of the query to its first response time, when the response is sent unless late."""
         return self.times[0] / TICKS
 
     @property
     def last(self) -> float:
-        """Seconds from the beginning of the query to its last departure, after which the result is discarded."""
+        """Seconds from the beginning of the query to its last response time, after which the result is discarded."""
         return self.times[-1] / TICKS
 
     def lateness(self, taken: int, place: int) -> int:
-        """Return the steps by which a running time exceeds what departure number ``place`` allows; may be negative.
+        """Return the steps by which a running time exceeds what response time ``place`` allows; may be negative.
 
         One unit changes the running time by at most ``unit_ticks``, so it changes this by at most ``STEPS``: where x
         moves by at most the integer n, so does the floor of x.
@@ -118,11 +118,11 @@ class Decided:
         return max(min(steps, _LARGEST), -_LARGEST)
 
 
-class DepartureSchedule:
-    """Computes the departures of a query from its plan alone, without reading data.
+class ResponseSchedule:
+    """Computes the response times of a query from its plan alone, without reading data.
 
     Args:
-        settings: slot, ``time_epsilon``, ``row_seconds``, ``work_seconds``, threads and workers.
+        settings: ``response_step``, ``time_epsilon``, ``row_seconds``, ``work_seconds``, threads and workers.
         most_seconds: maximum running time of a query in this project; None if the project sets none.
         engine: class that states the cost of its row operations.
         processors: number of processors of the machine; None to count them.
@@ -140,7 +140,7 @@ class DepartureSchedule:
         self._most_work = _exact(settings.work_seconds)
         # If all threads of all workers run, each gets an equal part of the processors.
         self._load = max(Fraction(settings.workers * settings.threads, self.processors), Fraction(1))
-        self._slot = _exact(settings.slot) * TICKS
+        self._response_step = _exact(settings.response_step) * TICKS
         self._row_ticks = _exact(settings.row_seconds) * TICKS
         self._most = None if most_seconds is None else most_seconds * TICKS
         self._tries = settings.late_per_analyst
@@ -168,28 +168,28 @@ class DepartureSchedule:
             )
 
     def decide(self, plan: TimedWork, late: int = 0, slow: int = 0) -> Decided:
-        """Return the departures of a plan.
+        """Return the response times of a plan.
 
         Args:
             plan: of the query.
             late: number of the analyst's earlier answers that were late or failed.
-            slow: number of those that were late; each one postpones all departures by the factor ``LATER``, so that a
-                slot that is too short for a project does not make answer after answer late.
+            slow: number of those that were late; each one postpones all response times by the factor ``LATER``, so
+                that a response step that is too short for a project does not make answer after answer late.
         """
         unit_ticks = max(math.ceil(plan.unit_work * self._row_ticks), LEAST)
         shift = math.ceil(unit_ticks * self._margin)
-        needed = max(self._slot / 2, self.seconds(plan) * self._load * TICKS)
-        step = self._slot
+        needed = max(self._response_step / 2, self.seconds(plan) * self._load * TICKS)
+        step = self._response_step
         while step - 2 * shift < needed:
             step *= 2
-        first = math.ceil(step) * LATER ** min(slow, _DEPARTURES)
-        times = (first * LATER**i for i in range(min(max(self._tries - late, 1), _DEPARTURES)))
+        first = math.ceil(step) * LATER ** min(slow, _MOST_TIMES)
+        times = (first * LATER**i for i in range(min(max(self._tries - late, 1), _MOST_TIMES)))
         kept = [time for i, time in enumerate(times) if not i or self._most is None or time <= self._most]
         return Decided(unit_ticks, shift, tuple(kept))
 
 
 class LateAnswers:
-    """Compares running times with departures in one process; late answers are counted across all processes.
+    """Compares running times with response times in one process; late answers are counted across all processes.
 
     Privacy:
         relation: that of the population.
@@ -205,7 +205,7 @@ class LateAnswers:
         one unit changes :meth:`Decided.lateness` by at most ``STEPS``.
 
     Error:
-        an answer that is ready two shifts before its departure is called late with probability at most 10⁻¹².
+        an answer that is ready two shifts before its response time is called late with probability at most 10⁻¹².
 
     Assumes:
         that one unit changes the running time of a query by at most ``unit_work · row_seconds``, and that the times
@@ -255,9 +255,9 @@ class LateAnswers:
     def verdict(
         self, analyst: str, population: str, decided: Decided, place: int, taken: int | None, *, failed: bool = False
     ) -> LatenessVerdict:
-        """Decide about a query at one of its departures.
+        """Decide about a query at one of its response times.
 
-        ``taken`` is its running time in ticks, or None while it runs; ``place`` is the index of the departure.
+        ``taken`` is its running time in ticks, or None while it runs; ``place`` is the index of the response time.
         """
         with self._lock:
             stream = self._stream(population)
@@ -276,7 +276,7 @@ class LateAnswers:
             closed = self._stream(population) is None
         words = "failed" if failed else "was not ready"
         _OPERATOR.warning(
-            "an answer about %s for %s %s at its departure after %g s; see slot, row_seconds and late_per_analyst",
+            "an answer about %s for %s %s at its response time, %g s; see response_step and late_per_analyst",
             population, analyst, words, decided.times[place] / TICKS,
         )  # fmt: skip
         if failed:
@@ -300,7 +300,7 @@ class LateAnswers:
 class ProcessorShares:
     """Limits the processor time that one analyst's queries may use per minute to a share of the machine's.
 
-    A query counts with its planned processor time (:meth:`DepartureSchedule.seconds`), so nothing depends on data.
+    A query counts with its planned processor time (:meth:`ResponseSchedule.seconds`), so nothing depends on data.
 
     Args:
         settings: ``processor_share``, and ``work_seconds``, which one query may use at once.
@@ -357,8 +357,8 @@ def _of_population(name: str) -> str:
     return f"late population\0{name}"
 
 
-class ResponseSlots:
-    """Holds responses until the end of a slot of ``seconds``; 0 holds nothing. The clock is monotonic."""
+class ResponseSteps:
+    """Holds responses for 1, 2, 4, 8 … times ``seconds``; 0 holds nothing. The clock is monotonic."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = monotonic) -> None:
         self._seconds = seconds
@@ -369,7 +369,7 @@ class ResponseSlots:
         return self._clock()
 
     def due(self, arrived: float, now: float) -> float:
-        """Return when the response to a request may leave that arrived at ``arrived`` and is ready at ``now``."""
+        """Return when to send the response to a request that arrived at ``arrived`` and is ready at ``now``."""
         if not self._seconds:
             return now
         step = self._seconds
@@ -378,14 +378,14 @@ class ResponseSlots:
         return arrived + step
 
     async def hold(self, arrived: float) -> None:
-        """Wait until the response to a request that arrived at ``arrived`` may leave."""
+        """Wait until the response to a request that arrived at ``arrived`` may be sent."""
         due = self.due(arrived, self._clock())
         # A timer may ring a little early.
         while (left := due - self._clock()) > 0:
             await asyncio.sleep(left)
 
     async def hold_first(self, arrived: float) -> None:
-        """Wait until the end of the first slot; a response that is ready later was held where it was made."""
+        """Wait until the end of the first response step; a response that is ready later was held where it was made."""
         if self._clock() < arrived + self._seconds:
             await self.hold(arrived)
 
@@ -500,23 +500,23 @@ def _stop(name: str) -> str:
     return f"stop\0{name}"
 
 
-class QueryDeparture:
+class ResponseTimer:
     """Decides when the outcome of one query may be known; made by the event loop, used by the thread of the query.
 
-    At each departure the event loop checks whether the run has ended, whatever the thread does. The order of these
+    At each response time the event loop checks whether the run has ended, whatever the thread does. The order of these
     checks therefore follows from when queries began and from their texts, not from how fast they ran.
     """
 
     def __init__(
         self,
-        slots: ResponseSlots,
-        schedule: DepartureSchedule | None,
+        steps: ResponseSteps,
+        schedule: ResponseSchedule | None,
         late: LateAnswers,
         shares: ProcessorShares,
         running: RunningQueries,
         analyst: str,
     ) -> None:
-        self._slots = slots
+        self._steps = steps
         self._schedule = schedule
         self._late = late
         self._shares = shares
@@ -525,7 +525,7 @@ class QueryDeparture:
         self._id = ""
         self._taken_share = Fraction(0)
         self._loop = get_running_loop()
-        self._arrived = slots.now()
+        self._arrived = steps.now()
         self._lock = threading.Lock()
         self._known = threading.Event()
         self._decided: Decided | None = None
@@ -538,7 +538,7 @@ class QueryDeparture:
 
     @property
     def seconds(self) -> float | None:
-        """Seconds after the beginning of the run until its result is discarded; None if no departures were decided."""
+        """Seconds after the beginning of the run until its result is discarded; None without response times."""
         return None if self._decided is None else self._decided.last
 
     def check(self, plan: TimedWork) -> None:
@@ -557,15 +557,15 @@ class QueryDeparture:
             self._taken_share = seconds
 
     def begin(self, plan: TimedWork) -> None:
-        """Decide the departures before data is read."""
-        self._began = self._slots.now()
+        """Decide the response times before data is read."""
+        self._began = self._steps.now()
         expected = 0.0 if self._schedule is None else float(self._schedule.seconds(plan))
         self._id = self._running.begin(
             lambda name: RunningQuery(
                 name,
                 self._analyst,
                 plan.final.population,
-                self._slots.now() - self._began,
+                self._steps.now() - self._began,
                 expected,
                 plan.whole_work.operator,
             )
@@ -574,10 +574,10 @@ class QueryDeparture:
             return
         self._population = plan.final.population
         self._decided = self._schedule.decide(plan, self._late.late(self._analyst), self._late.slow(self._analyst))
-        self._slots.call_at(self._loop, self._began + self._decided.first, self._look)
+        self._steps.call_at(self._loop, self._began + self._decided.first, self._look)
 
     def end(self, *, failed: bool) -> Ending:
-        """Wait for the departure, in the thread of the query, and return the outcome to record."""
+        """Wait for the response time, in the thread of the query, and return the outcome to record."""
         self._running.end(self._id)
         stopped = failed and self._running.is_stopped(self._id)
         own = Ending.DELAYED if stopped else Ending.FAILED if failed else Ending.DONE
@@ -586,10 +586,10 @@ class QueryDeparture:
         with self._lock:
             given_up = self._verdict is not None
             self._failed = failed
-            self._taken = int((self._slots.now() - self._began) * TICKS)
+            self._taken = int((self._steps.now() - self._began) * TICKS)
         if given_up:
-            # The time that the engine took to stop is visible only in doublings of the last departure.
-            self._slots.call_at(self._loop, self._slots.doubled(self._began, self._decided.last), self._known.set)
+            # The time that the engine took to stop is visible only in doublings of the last response time.
+            self._steps.call_at(self._loop, self._steps.doubled(self._began, self._decided.last), self._known.set)
         while not self._known.wait(_PATIENCE):
             # If the loop is closed, no caller is left; work that was begun is finished.
             if self._loop.is_closed():
@@ -599,14 +599,14 @@ class QueryDeparture:
         return Ending.FAILED if self._verdict is LatenessVerdict.FAILED and not stopped else Ending.DELAYED
 
     async def hold(self) -> None:
-        """Hold a response that read no data (a refusal, a repeat) until a slot, in the event loop."""
+        """Hold a response that read no data (a refusal, a repeat) until a response step, in the event loop."""
         if self._decided is None:
             self._shares.give_back(self._analyst, self._taken_share)
             self._taken_share = Fraction(0)
-            await self._slots.hold(self._arrived)
+            await self._steps.hold(self._arrived)
 
     def _look(self) -> None:
-        """Decide about the query, at one of its departures."""
+        """Decide about the query, at one of its response times."""
         decided = self._decided
         if decided is None:
             return
@@ -617,6 +617,6 @@ class QueryDeparture:
                 self._verdict = verdict
         if verdict is LatenessVerdict.LATE:
             self._place += 1
-            self._slots.call_at(self._loop, self._began + decided.times[self._place] / TICKS, self._look)
+            self._steps.call_at(self._loop, self._began + decided.times[self._place] / TICKS, self._look)
         elif taken is not None:
             self._known.set()

@@ -38,7 +38,7 @@ from tacit.server.errors import Busy, RequestError, describe, page
 from tacit.server.rate_limit import Buckets
 from tacit.server.service import CuratorService
 from tacit.server.settings import Settings
-from tacit.server.timing import ResponseSlots
+from tacit.server.timing import ResponseSteps
 
 if TYPE_CHECKING:
     from tacit.server.identity.oidc import OpenIDProvider
@@ -95,8 +95,8 @@ class App(Starlette):
         """Take no new work and wait for work under way; return whether all of it was finished in time."""
         self.state.draining = True
         await self._jobs.stop()
-        end = self._runtime.slots.now() + seconds
-        while (busy := self._runtime.under_way + self._jobs.under_way) and self._runtime.slots.now() < end:
+        end = self._runtime.steps.now() + seconds
+        while (busy := self._runtime.under_way + self._jobs.under_way) and self._runtime.steps.now() < end:
             await asyncio.sleep(_DRAIN_STEP)
         return not busy
 
@@ -139,12 +139,12 @@ class App(Starlette):
         # The caller is authenticated first, since analysts take turns at the threads for queries.
         await self._runtime.run(call.caller, route.rate)
         name = call.user.person.name
-        call.departure = self._runtime.departure(name)
+        call.timer = self._runtime.timer(name)
         try:
             return await self._runtime.asking.run_for(name, route.answer, call)
         finally:
             if call.held:
-                await call.departure.hold()
+                await call.timer.hold()
 
 
 class _Guard:
@@ -159,7 +159,7 @@ class _Guard:
             await self._application(scope, receive, send)
             return
         begun = False
-        ticks: ResponseSlots = scope["app"].state.runtime.ticks
+        ticks: ResponseSteps = scope["app"].state.runtime.ticks
         arrived = ticks.now()
 
         async def watched(message: Message) -> None:

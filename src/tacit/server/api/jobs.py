@@ -3,7 +3,7 @@
 Jobs are stored in the ledger's database, so that any worker can report their state, and another worker takes over the
 jobs of one that died; but only a few times, because the job may be the cause. Every job has an idempotency key, its
 own or its caller's: run again, it runs under the same charge. Its outcome is recorded at the time at which an answer
-would leave, so that its running time is not visible more finely.
+would be sent, so that its running time is not visible more finely.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tacit.server.timing import LateLimit
 
 if TYPE_CHECKING:
     from tacit.server.identity import Access, Job
-    from tacit.server.timing import QueryDeparture
+    from tacit.server.timing import ResponseTimer
 
 #: Maximum number of unfinished jobs of one person.
 _MOST: Final = 20
@@ -44,7 +44,7 @@ def put_off(call: ApiRequest, said: JobRequest, key: str) -> ApiResponse:
     service, user = call.runtime.service, call.user
     # A job runs with the rights of the person, not of the token that submitted it.
     if isinstance(said, Request):
-        call.runtime.leaves_after(user, service.quote(user, said))
+        call.runtime.response_time(user, service.quote(user, said))
         if user.share is not None:
             raise InputError("Prefer", "a token with a share of its own asks and waits; leave respond-async out")
     else:
@@ -96,10 +96,10 @@ def poll(call: ApiRequest) -> ApiResponse:
     job = call.runtime.service.people.jobs.find(call.part, call.user.person.name)
     if job is None:
         raise Unknown("job")
-    slot = call.runtime.settings.slot or 1.0
+    step = call.runtime.settings.response_step or 1.0
     until = job.finished or datetime.now(UTC)
-    slots = max(0, int((until - job.created).total_seconds() / slot))
-    head = json_bytes({"id": job.id, "state": job.state, "seconds": slots * slot})
+    steps = max(0, int((until - job.created).total_seconds() / step))
+    head = json_bytes({"id": job.id, "state": job.state, "seconds": steps * step})
     if job.state not in ("done", "failed"):
         return ApiResponse(200, head, headers=((b"retry-after", b"1"),))
     name = b"error"
@@ -176,13 +176,13 @@ class JobRunner:
             if tries > _MOST_TRIES:
                 await self._runtime.run(self._give_up, job)
                 return
-            departure = self._runtime.departure(job.analyst)
+            timer = self._runtime.timer(job.analyst)
             renewing = asyncio.get_running_loop().create_task(self._renew(job))
             try:
-                outcome, failed = await self._runtime.asking.run_for(job.analyst, self._outcome, job, departure)
+                outcome, failed = await self._runtime.asking.run_for(job.analyst, self._outcome, job, timer)
             finally:
                 renewing.cancel()
-            await departure.hold()
+            await timer.hold()
             await self._runtime.run(self._runtime.service.people.jobs.finish, job.id, outcome, failed=failed)
         except (Busy, DelayedError, LateLimit, TooMany):
             # Retried once a worker has capacity, or the analyst may run more; an existing charge waits.
@@ -210,15 +210,15 @@ class JobRunner:
         problem = InternalError(f"job {job.id} was given up: {_MOST_TRIES} workers ended while they ran it")
         self._runtime.service.people.jobs.finish(job.id, _told(problem), failed=True)
 
-    def _outcome(self, job: Job, departure: QueryDeparture) -> tuple[str, bool]:
+    def _outcome(self, job: Job, timer: ResponseTimer) -> tuple[str, bool]:
         try:
             said, key = job_back(job.request)
             # A space distinguishes it from every key that a caller can send.
             service, key = self._runtime.service, key or f"job {job.id}"
             if isinstance(said, Request):
-                answer = service.ask(self._access(job, ASK), said, key=key, departure=departure)
+                answer = service.ask(self._access(job, ASK), said, key=key, timer=timer)
                 return json_bytes(AnswerResponse.of(answer).plain()).decode(), False
-            made = service.make_release(self._access(job, ADMIN, ASK), said, key=key, departure=departure)
+            made = service.make_release(self._access(job, ADMIN, ASK), said, key=key, timer=timer)
             body = ReleaseResponse.of(kind_of(said), made)
             return json_bytes(body.plain()).decode(), False
         except (DelayedError, LateLimit, TooMany):

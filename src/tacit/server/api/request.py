@@ -36,7 +36,7 @@ from tacit.server.settings import Settings
 if TYPE_CHECKING:
     from tacit.releases.answer import Answer
     from tacit.server.identity import Access, Job
-    from tacit.server.timing import QueryDeparture
+    from tacit.server.timing import ResponseTimer
 
 JSON: Final = "application/json"
 ARROW: Final = "application/vnd.apache.arrow.stream"
@@ -402,10 +402,10 @@ class ApiRequest:
         part: value of the path parameter, if the route has one.
         query: parameters of the query string.
         access: the caller, once authenticated.
-        held: whether the response is held until a slot.
+        held: whether the response is held until a response time.
         about: public facts that may be logged and counted.
         put_off: begins a job; to be called on the event loop.
-        departure: decides when the outcome may become known.
+        timer: decides when the outcome may become known.
     """
 
     runtime: WorkerRuntime
@@ -418,7 +418,7 @@ class ApiRequest:
     held: bool = False
     about: dict[str, Any] = field(default_factory=dict)
     put_off: Callable[[Job], None] | None = None
-    departure: QueryDeparture | None = None
+    timer: ResponseTimer | None = None
 
     def caller(self, rate: str) -> Access:
         """Authenticate the caller by the bearer token, and count the request against a rate limit."""
@@ -459,7 +459,7 @@ class Route:
         fails: statuses of failures, in addition to those that any request may get.
         rate: name of the rate limit that counts it; empty if no token is needed.
         query: known parameters of the query string.
-        asks: whether it reads data: it then uses the threads for queries, and its response may be held until a slot.
+        asks: whether it reads data: it then uses the threads for queries, and its response may be held.
         slashes: whether the path parameter may contain slashes, as names of people may.
     """
 

@@ -61,7 +61,7 @@ def query(call: ApiRequest) -> ApiResponse:
     if wants_job(call.headers) and not free:
         return put_off(call, ask, key)
     call.held = True
-    answer = call.runtime.service.ask(call.user, ask, key=key, free=free, departure=call.departure)
+    answer = call.runtime.service.ask(call.user, ask, key=key, free=free, timer=call.timer)
     return _answered(call, answer, form, seen)
 
 
@@ -76,9 +76,8 @@ def explain(call: ApiRequest) -> ApiResponse:
     if shown is None:
         shown = json_bytes(wire.QuoteResponse.of(quote, engine=engine).plain()).rpartition(b',"queries_left":')[0]
         call.runtime.shown.put(key, shown, len(shown))
-    leaves = call.runtime.leaves_after(access, quote)
-    about = (shown, json_bytes(left), json_bytes(leaves))
-    return ApiResponse(200, b'%b,"queries_left":%b,"leaves_after":%b}' % about)
+    about = (shown, json_bytes(left), json_bytes(call.runtime.response_time(access, quote)))
+    return ApiResponse(200, b'%b,"queries_left":%b,"response_time":%b}' % about)
 
 
 def budget(call: ApiRequest) -> ResponseModel:
@@ -108,7 +107,7 @@ def deliver(call: ApiRequest) -> ApiResponse | ResponseModel:
     """Run what a charge has paid for and nobody was given, and answer: a query, or a workload; free."""
     position = call.position("charge")
     call.held = True
-    found = call.runtime.service.deliver(call.user, position, departure=call.departure)
+    found = call.runtime.service.deliver(call.user, position, timer=call.timer)
     if isinstance(found, Answer):
         return _answered(call, found, JSON, ())
     return release.ReleaseResponse.of("workload", found)

@@ -22,11 +22,11 @@ from tacit.server.rate_limit import Buckets, RateLimit, network_of
 from tacit.server.service import CuratorService
 from tacit.server.settings import Settings
 from tacit.server.timing import (
-    DepartureSchedule,
     LateAnswers,
     ProcessorShares,
-    QueryDeparture,
-    ResponseSlots,
+    ResponseSchedule,
+    ResponseSteps,
+    ResponseTimer,
     RunningQueries,
 )
 
@@ -215,13 +215,13 @@ _ENTRIES: Final = 10
 
 
 class WorkerRuntime:
-    """Thread pools, slots and rate limits of an application; for one event loop. Workers share ``buckets``."""
+    """Thread pools, response steps and rate limits of an application; for one event loop. Workers share ``buckets``."""
 
     def __init__(self, service: CuratorService, settings: Settings, buckets: Buckets | None = None) -> None:
         self.service = service
         self.settings = settings
-        self.slots = ResponseSlots(settings.slot)
-        self.ticks = ResponseSlots(settings.tick if settings.slot else 0)
+        self.steps = ResponseSteps(settings.response_step)
+        self.ticks = ResponseSteps(settings.tick if settings.response_step else 0)
         self.asking = FairExecutor("ask", settings.threads, settings.queue, settings.running_each)
         self.quick = FairExecutor("quick", settings.quick_threads, settings.quick_queue)
         self.entering = FairExecutor("enter", *_ENTERING)
@@ -229,8 +229,8 @@ class WorkerRuntime:
         self.late = LateAnswers(settings, counted)
         engine = service.curator.context.engine
         limits = getattr(engine, "limits", None)
-        schedule = DepartureSchedule(settings, getattr(limits, "seconds", None), type(engine))
-        self._schedule = schedule if settings.slot else None
+        schedule = ResponseSchedule(settings, getattr(limits, "seconds", None), type(engine))
+        self._schedule = schedule if settings.response_step else None
         self._shares = ProcessorShares(settings, schedule.processors, counted)
         self.running = RunningQueries(engine.interrupt_thread, counted)
         self.rates = {
@@ -255,18 +255,18 @@ class WorkerRuntime:
     async def _held(self, access: Access, work: Callable[..., Result], *args: Any, **words: Any) -> Result:
         name = access.person.name
         self.rates["asks"].take(name)
-        departure = self.departure(name)
+        timer = self.timer(name)
         try:
-            return await self.asking.run_for(name, work, *args, departure=departure, **words)
+            return await self.asking.run_for(name, work, *args, timer=timer, **words)
         finally:
-            await departure.hold()
+            await timer.hold()
 
-    def departure(self, analyst: str) -> QueryDeparture:
-        """Return the departure of one query; to be called on the event loop."""
-        return QueryDeparture(self.slots, self._schedule, self.late, self._shares, self.running, analyst)
+    def timer(self, analyst: str) -> ResponseTimer:
+        """Return the timer of one query's response; to be called on the event loop."""
+        return ResponseTimer(self.steps, self._schedule, self.late, self._shares, self.running, analyst)
 
-    def leaves_after(self, access: Access, quote: Quote) -> float:
-        """Return the seconds from the beginning of a fresh query to its first response time; 0 without slots.
+    def response_time(self, access: Access, quote: Quote) -> float:
+        """Return the seconds from the beginning of a fresh query to its first response time; 0 without response steps.
 
         Raises:
             Refusal: the query is too much work.

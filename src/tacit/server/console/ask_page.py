@@ -152,7 +152,7 @@ class QuoteView:
         gauges: of the budget, including the charge.
         charge: amount by currency.
         free: whether the answer exists already, or reads only public tables.
-        leaves: text about the response time.
+        sent: text about the response time.
         engine_sql: SQL that the database will run, for people who may know where the data is kept.
     """
 
@@ -163,7 +163,7 @@ class QuoteView:
     gauges: tuple[Gauge, ...] = ()
     charge: Mapping[str, Fraction] = field(default_factory=dict)
     free: bool = False
-    leaves: str = ""
+    sent: str = ""
     engine_sql: str = ""
 
     @property
@@ -211,7 +211,7 @@ class QuoteView:
 
 
 def view_quote(
-    quote: Quote, budget: Budget, *, analyst: str, free: bool = False, engine: bool = False, leaves: float = 0.0
+    quote: Quote, budget: Budget, *, analyst: str, free: bool = False, engine: bool = False, response_time: float = 0.0
 ) -> QuoteView:
     """Combine a quote with the budget that would remain.
 
@@ -221,7 +221,7 @@ def view_quote(
         analyst: person who would ask.
         free: whether the answer exists already.
         engine: whether to show the database's SQL, which names where the data is kept.
-        leaves: seconds until its answer leaves; 0 if that is not decided.
+        response_time: seconds until its answer is sent; 0 if that is not decided.
     """
     engine_sql = (quote.explanation.engine_sql or "") if engine else ""
     charge = {} if free else charge_of(quote.guarantee)
@@ -245,7 +245,7 @@ def view_quote(
         gauges=tuple(gauge for gauge in shown if gauge.letter != symbol("delta") or not gauge.fits),
         charge=charge,
         free=free,
-        leaves=f"Its answer leaves after {leaves:g} s, whatever the data." if leaves and not free else "",
+        sent=f"Its answer is sent after {response_time:g} s, whatever the data." if response_time and not free else "",
         engine_sql=engine_sql,
     )
 
@@ -278,8 +278,8 @@ async def _quote(visit: PageRequest, form: AskForm) -> dict[str, Any]:
     except TacitError as raised:
         return {"quote": None, "quote_problem": problem_of(raised, form.sql)}
     owner = visit.user.has(TokenScope.ADMIN)
-    leaves = visit.runtime.leaves_after(visit.user, quoted)
-    view = view_quote(quoted, budget, analyst=visit.name, free=free, engine=owner, leaves=leaves)
+    seconds = visit.runtime.response_time(visit.user, quoted)
+    view = view_quote(quoted, budget, analyst=visit.name, free=free, engine=owner, response_time=seconds)
     return {"quote": view, "quote_problem": None}
 
 

@@ -314,7 +314,7 @@ class AssistantTools:
         budgets = await self._door.budgets(quote)
         fits = None if quote.is_public else budgets[0].queries
         content = QuoteResponse.of(quote, queries_left=fits).plain()
-        del content["leaves_after"]
+        del content["response_time"]
         errors = [f"{each.label} {each.meaning}" for each in quote.explanation.errors]
         lost = quote.explanation.bias
         text = [

@@ -272,8 +272,8 @@ class _Worker(uvicorn.Server):
         _quiet_libraries()
         keep_memory()
         collect_rarely()
-        if settings.slot:
-            # A working thread keeps the interpreter this long before the event loop runs: short compared with a slot.
+        if settings.response_step:
+            # A working thread keeps the interpreter this long before the event loop runs: short for a response.
             sys.setswitchinterval(_TURN)
 
     @contextmanager

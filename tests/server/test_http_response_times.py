@@ -1,4 +1,4 @@
-"""Departures over HTTP: late answers, failures, limits, waiting; and neighbours that differ in one person's work."""
+"""Response times over HTTP: late answers, failures, limits; and neighbours that differ in one person's work."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ import pytest
 from support.bits import SeededBits
 from support.latency import late_probability
 from support.served import COUNT, Served, error, raw, rows, serve
-from support.timers import Clock, SteppedSlots, TestedSlots
+from support.timers import Clock, ManualSteps, TestedSteps
 from support.toy_engine import ToyEngine
 from tacit.core.errors import EngineError
 from tacit.noise import entropy
 from tacit.server.timing import STEPS, TICKS
 
-SLOT = 0.25
+STEP = 0.25
 
 
 def shifted(number: int) -> str:
@@ -67,20 +67,20 @@ def answered(served: Served) -> list[tuple[bool, bool]]:
 
 def test_an_answer_that_is_not_ready_is_looked_at_again_later() -> None:
     engine = Gate()
-    served = serve(engine=engine, slot=SLOT)
+    served = serve(engine=engine, response_step=STEP)
 
     async def story() -> None:
         runtime = served.app.state.runtime
-        slots = runtime.slots = SteppedSlots(SLOT)
+        steps = runtime.steps = ManualSteps(STEP)
         asked = asyncio.ensure_future(ask(served))
         await until(lambda: engine.begun == 1)
-        first = slots.ring()
+        first = steps.ring()
         assert runtime.late.late("alice") == 1, "it still ran"
         engine.go.release()
-        await until(slots.ended)
+        await until(steps.ended)
         assert answered(served) == [(False, False)], "ready, and no client can know"
         assert not asked.done()
-        second = slots.ring()
+        second = steps.ring()
         assert (await asked)[0] == 200
         assert answered(served) == [(True, False)]
         begin = first - (second - first) / 3
@@ -91,23 +91,23 @@ def test_an_answer_that_is_not_ready_is_looked_at_again_later() -> None:
 
 
 @pytest.mark.parametrize("prefer", [b"", b"respond-async"])
-def test_what_is_not_ready_at_its_last_departure_is_delivered_later_under_its_charge(prefer: bytes) -> None:
+def test_what_is_not_ready_at_its_last_response_time_is_delivered_later_under_its_charge(prefer: bytes) -> None:
     engine = Gate()
-    served = serve(engine=engine, slot=SLOT, late_per_analyst=2)
+    served = serve(engine=engine, response_step=STEP, late_per_analyst=2)
 
     async def story() -> None:
         runtime = served.app.state.runtime
-        slots = runtime.slots = SteppedSlots(SLOT)
+        steps = runtime.steps = ManualSteps(STEP)
         asked = asyncio.ensure_future(ask(served, prefer=prefer))
         await until(lambda: engine.begun == 1)
-        slots.ring()
-        last = slots.ring()
-        assert not slots.waiting
+        steps.ring()
+        last = steps.ring()
+        assert not steps.waiting
         assert engine.timeouts == [pytest.approx(last - 1000.0)], "and is told to stop then"
         engine.go.release()
         # When the engine stopped is seen in doublings only.
-        await until(lambda: slots.waiting)
-        assert slots.ring() == pytest.approx(last)
+        await until(lambda: steps.waiting)
+        assert steps.ring() == pytest.approx(last)
         if not prefer:
             status, told = await asked
             assert (status, told["code"]) == (503, "engine.delayed")
@@ -119,7 +119,7 @@ def test_what_is_not_ready_at_its_last_departure_is_delivered_later_under_its_ch
         assert served.engine.measured == 1
         # A day later one late answer is forgotten.
         runtime.late._clock = lambda: monotonic_ns() + 86_400 * 10**9
-        runtime.slots = TestedSlots(SLOT)
+        runtime.steps = TestedSteps(STEP)
         engine.go.release()
         if prefer:
             (job,) = people.jobs.unfinished()
@@ -135,8 +135,8 @@ def test_what_is_not_ready_at_its_last_departure_is_delivered_later_under_its_ch
 
 
 def test_fresh_queries_are_refused_where_too_many_answers_were_late_and_repeats_are_not() -> None:
-    served = serve(slot=SLOT, late_per_analyst=2)
-    served.app.state.runtime.slots = TestedSlots(SLOT)
+    served = serve(response_step=STEP, late_per_analyst=2)
+    served.app.state.runtime.steps = TestedSteps(STEP)
 
     async def story() -> None:
         assert (await ask(served, 1))[0] == 200
@@ -158,14 +158,14 @@ def test_fresh_queries_are_refused_where_too_many_answers_were_late_and_repeats_
     served.close()
 
 
-def test_the_order_of_looks_is_that_of_departures_and_not_of_ends() -> None:
+def test_the_order_of_looks_is_that_of_response_times_and_not_of_ends() -> None:
     """Else the data would decide which stream a query is compared in."""
     engine = Gate()
-    served = serve(engine=engine, slot=SLOT, threads=4)
+    served = serve(engine=engine, response_step=STEP, threads=4)
 
     async def story() -> None:
         runtime = served.app.state.runtime
-        slots = runtime.slots = SteppedSlots(SLOT)
+        steps = runtime.steps = ManualSteps(STEP)
         looked: list[str] = []
         true = runtime.late.verdict
 
@@ -175,16 +175,16 @@ def test_the_order_of_looks_is_that_of_departures_and_not_of_ends() -> None:
 
         runtime.late.verdict = noted
         first = asyncio.ensure_future(ask(served, 1, "alice"))
-        await until(lambda: len(slots.waiting) == 1 and engine.begun == 1)
-        slots.clock.now += 0.01
+        await until(lambda: len(steps.waiting) == 1 and engine.begun == 1)
+        steps.clock.now += 0.01
         second = asyncio.ensure_future(ask(served, 2, "bob"))
-        await until(lambda: len(slots.waiting) == 2 and engine.begun == 2)
+        await until(lambda: len(steps.waiting) == 2 and engine.begun == 2)
         engine.go.release()
         engine.go.release()
-        await until(lambda: all(work.__self__._taken is not None for _, work in slots.waiting))
-        slots.waiting.reverse()
-        slots.ring()
-        slots.ring()
+        await until(lambda: all(work.__self__._taken is not None for _, work in steps.waiting))
+        steps.waiting.reverse()
+        steps.ring()
+        steps.ring()
         assert [(await first)[0], (await second)[0]] == [200, 200]
         assert looked == ["alice", "bob"]
 
@@ -226,9 +226,9 @@ def seen(there: bool, more: float) -> list[Any]:
     """All that two analysts see: statuses, times, the history; one of them waits for the only thread."""
     clock = Clock()
     engine = Gated(clock, there=there, more=more)
-    served = serve(engine=engine, slot=SLOT, tick=0, threads=1, quick_threads=1)
+    served = serve(engine=engine, response_step=STEP, tick=0, threads=1, quick_threads=1)
     runtime = served.app.state.runtime
-    slots = runtime.slots = TestedSlots(SLOT, clock)
+    steps = runtime.steps = TestedSteps(STEP, clock)
     found: list[Any] = []
 
     async def story() -> None:
@@ -243,21 +243,21 @@ def seen(there: bool, more: float) -> list[Any]:
     asyncio.run(story())
     history = [(record.seq, record.analyst, record.sql, record.committed) for record in served.curator.ledger.history()]
     served.close()
-    return [found, history, slots.departures]
+    return [found, history, steps.sent]
 
 
 def test_the_work_of_one_person_shows_nowhere() -> None:
     """Not in the answer's time, nor in when another analyst's query begins, is answered, and stands in a history."""
-    served = serve(slot=SLOT)
+    served = serve(response_step=STEP)
     most = decided(served).unit_ticks / TICKS
     served.close()
     there = seen(True, most)
     assert there == seen(False, most)
-    statuses, history, departures = there
+    statuses, history, sent = there
     assert {status for each in statuses for status, _ in each} == {200}
-    assert len(history) == len(departures) == 15
-    assert [who for who, _, _ in departures[:3]] in (["alice", "alice", "bob"], ["alice", "bob", "alice"])
-    assert all(left - began == pytest.approx(departures[0][2] - departures[0][1]) for _, began, left in departures)
+    assert len(history) == len(sent) == 15
+    assert [who for who, _, _ in sent[:3]] in (["alice", "alice", "bob"], ["alice", "bob", "alice"])
+    assert all(left - began == pytest.approx(sent[0][2] - sent[0][1]) for _, began, left in sent)
 
 
 @pytest.mark.deep
@@ -286,12 +286,12 @@ def _late_rate(there: bool, factor: int, rounds: int) -> float:
     words["processor_share"] = 100.0
     budgets = {"patients": {"accounting": "pure", "epsilon": "1000"}, "employees": {"epsilon": "5"}}
     engine = Gated(clock, there=there)
-    served = serve(engine=engine, slot=SLOT, budgets=budgets, **words)
+    served = serve(engine=engine, response_step=STEP, budgets=budgets, **words)
     when = decided(served)
     engine.base = (when.times[0] - when.shift) / TICKS
     engine.more = factor * when.unit_ticks / TICKS
     runtime = served.app.state.runtime
-    runtime.slots = TestedSlots(SLOT, clock)
+    runtime.steps = TestedSteps(STEP, clock)
     late = 0
 
     async def story() -> None:
@@ -310,8 +310,8 @@ def _late_rate(there: bool, factor: int, rounds: int) -> float:
 
 def test_a_query_of_too_much_work_is_refused_at_no_cost() -> None:
     """Its quote and a job for it likewise; a repeat of one that was answered before is not."""
-    served = serve(slot=SLOT, work_seconds=1)
-    served.app.state.runtime.slots = TestedSlots(SLOT)
+    served = serve(response_step=STEP, work_seconds=1)
+    served.app.state.runtime.steps = TestedSteps(STEP)
 
     async def story() -> None:
         assert (await ask(served, 1))[0] == 200
@@ -336,9 +336,9 @@ def test_a_query_of_too_much_work_is_refused_at_no_cost() -> None:
 
 
 def test_one_analyst_has_a_share_of_the_processors_and_repeats_take_none_of_it() -> None:
-    served = serve(slot=SLOT, work_seconds=1, processor_share=0.001)
+    served = serve(response_step=STEP, work_seconds=1, processor_share=0.001)
     runtime = served.app.state.runtime
-    runtime.slots = TestedSlots(SLOT)
+    runtime.steps = TestedSteps(STEP)
     runtime._shares._rate, runtime._shares._deep = Fraction(1, 100), 150 * 10**9
 
     async def story() -> None:
@@ -369,7 +369,7 @@ class Stoppable(Gate):
 
 def test_an_operator_sees_running_queries_and_stops_one() -> None:
     engine = Stoppable()
-    served = serve(engine=engine, slot=SLOT)
+    served = serve(engine=engine, response_step=STEP)
 
     async def call(method: str, path: str, name: str) -> tuple[int, Any]:
         token = [(b"authorization", f"Bearer {served.tokens[name]}".encode())]
@@ -377,7 +377,7 @@ def test_an_operator_sees_running_queries_and_stops_one() -> None:
         return status, json.loads(body)
 
     async def story() -> None:
-        served.app.state.runtime.slots = TestedSlots(SLOT)
+        served.app.state.runtime.steps = TestedSteps(STEP)
         asked = asyncio.ensure_future(ask(served))
         await until(lambda: engine.begun == 1)
         assert (await call("GET", "/v1/queries", "alice"))[0] == 403
@@ -404,7 +404,7 @@ def test_an_operator_sees_running_queries_and_stops_one() -> None:
 
 def test_stopping_what_never_ran_takes_no_place_of_what_is_counted() -> None:
     """Places of counters are never given back; with none left no answer could be late any more, and all would wait."""
-    served = serve(slot=SLOT)
+    served = serve(response_step=STEP)
     runtime = served.app.state.runtime
     for number in range(20_000):
         assert runtime.running.ask_to_stop(f"1-{number}")

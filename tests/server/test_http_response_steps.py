@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from support.served import COUNT, Served, error, raw, rows, serve
-from support.timers import Clock, SteppedSlots, TestedSlots
+from support.timers import Clock, ManualSteps, TestedSteps
 from support.toy_engine import ToyEngine
 from tacit.core.errors import EngineError, InputError
 from tacit.ledger import ConflictError
@@ -18,37 +18,37 @@ from tacit.server.api.worker_runtime import FairExecutor
 from tacit.server.errors import Busy, TooMany
 from tacit.server.rate_limit import RateLimit, network_of
 from tacit.server.settings import Settings
-from tacit.server.timing import ResponseSlots
+from tacit.server.timing import ResponseSteps
 
 
 def test_slots_double() -> None:
-    slots = ResponseSlots(0.25)
+    steps = ResponseSteps(0.25)
     taken = [0.0, 0.001, 0.249, 0.25, 0.2501, 0.5, 0.51, 1.0, 1.1, 3.0, 9.0]
     left = [0.25, 0.25, 0.25, 0.25, 0.5, 0.5, 1.0, 1.0, 2.0, 4.0, 16.0]
-    assert [slots.due(100.0, 100.0 + t) - 100.0 for t in taken] == left
-    assert ResponseSlots(0.0).due(1.0, 1.5) == 1.5
+    assert [steps.due(100.0, 100.0 + t) - 100.0 for t in taken] == left
+    assert ResponseSteps(0.0).due(1.0, 1.5) == 1.5
 
 
 def test_nothing_leaves_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also when timers ring early, as they may."""
     now = [7.0]
-    slots = ResponseSlots(0.25, clock=lambda: now[0])
+    steps = ResponseSteps(0.25, clock=lambda: now[0])
 
     async def early(seconds: float) -> None:
         now[0] += seconds * 0.9 + 1e-6
 
     monkeypatch.setattr(asyncio, "sleep", early)
-    asyncio.run(slots.hold(7.0))
+    asyncio.run(steps.hold(7.0))
     assert 7.25 <= now[0] < 7.26
 
 
-def left_alike(slots: TestedSlots) -> int:
-    return slots.held + slots.rung
+def left_alike(steps: TestedSteps) -> int:
+    return steps.held + steps.rung
 
 
 def test_answers_refusals_and_failures_are_held_alike() -> None:
-    served = serve(slot=0.25)
-    slots = served.app.state.runtime.slots = TestedSlots()
+    served = serve(response_step=0.25)
+    steps = served.app.state.runtime.steps = TestedSteps()
     served.curator.ledger.set_quota("patients", {"epsilon": "1"}, analyst="bob", operator="test")
     cases: list[tuple[dict[str, Any], int]] = [
         ({"epsilon": 0.5}, 200),
@@ -61,25 +61,25 @@ def test_answers_refusals_and_failures_are_held_alike() -> None:
     ]
     for i, (words, status) in enumerate(cases, 1):
         assert served.ask(**words).status_code == status
-        assert left_alike(slots) == i
+        assert left_alike(steps) == i
     served.engine.fail = EngineError("x")
     assert served.ask(epsilon=0.9).status_code == 500
-    assert left_alike(slots) == len(cases) + 1
+    assert left_alike(steps) == len(cases) + 1
     # What is refused before it is a query, and what reads no data, is not held.
     served.raw("POST", "/v1/query", headers=[(b"content-type", b"application/json")], body=b"{")
     served.call("POST", "/v1/explain", json={"sql": COUNT, "epsilon": 1})
     served.get("/v1/budget")
-    assert left_alike(slots) == len(cases) + 1
+    assert left_alike(steps) == len(cases) + 1
     served.close()
 
 
 def test_the_runtime_asks_as_the_endpoint_does() -> None:
-    """The door of the console: a slot for answers and for failures."""
+    """The door of the console: a step for answers and for failures."""
     from tacit.query.request import Request
 
-    served = serve(slot=0.25)
+    served = serve(response_step=0.25)
     runtime = served.app.state.runtime
-    slots = runtime.slots = TestedSlots()
+    steps = runtime.steps = TestedSteps()
 
     async def ask(name: str, **words: Any) -> Any:
         return await runtime.ask(served.access(name), Request(sql=COUNT, **words), key="k")
@@ -88,7 +88,7 @@ def test_the_runtime_asks_as_the_endpoint_does() -> None:
     assert answer.receipt.position
     with pytest.raises(InputError):
         asyncio.run(ask("alice"))
-    assert (slots.rung, slots.held) == (1, 1)
+    assert (steps.rung, steps.held) == (1, 1)
     quote = asyncio.run(runtime.quote(served.access(), Request(sql=COUNT, epsilon="0.5")))
     assert quote.plan.final.population == "patients"
     served.close()
@@ -111,7 +111,7 @@ class Gate(ToyEngine):
 @pytest.mark.parametrize("prefer", [b"", b"respond-async"])
 def test_nothing_tells_that_an_answer_exists_before_it_leaves(prefer: bytes) -> None:
     """A poll of the history, a receipt or a repeat would else show when the engine was done, to the millisecond."""
-    served = serve(threads=2, queue=0, slot=0.25)
+    served = serve(threads=2, queue=0, response_step=0.25)
 
     async def seen(position: int) -> tuple[Any, ...]:
         async with served.client() as client:
@@ -121,14 +121,14 @@ def test_nothing_tells_that_an_answer_exists_before_it_leaves(prefer: bytes) -> 
         return entry["answered"], receipt.status_code, repeat, served.curator.ledger.head.seq
 
     async def story() -> None:
-        slots = served.app.state.runtime.slots = SteppedSlots()
+        steps = served.app.state.runtime.steps = ManualSteps()
         asked = asyncio.ensure_future(_query(served, "0.5", prefer=prefer))
-        await ended(slots)
+        await ended(steps)
         assert served.engine.measured == 1, "the engine is done"
         position = served.curator.ledger.head.seq
         assert await seen(position) == (False, 404, False, position)
         assert served.app.state.runtime.asking.taken == 1, "and its thread is not free for others yet"
-        slots.ring()
+        steps.ring()
         assert (await asked)[0] == (202 if prefer else 200)
         while served.app.state.runtime.asking.taken:
             await asyncio.sleep(0)
@@ -150,16 +150,16 @@ def _repeat(served: Served) -> bool:
 
 
 def test_a_failure_keeps_its_thread_as_an_answer_does() -> None:
-    served = serve(threads=1, queue=0, slot=0.25)
+    served = serve(threads=1, queue=0, response_step=0.25)
     served.engine.fail = EngineError("x")
 
     async def story() -> None:
-        slots = served.app.state.runtime.slots = SteppedSlots()
+        steps = served.app.state.runtime.steps = ManualSteps()
         asked = asyncio.ensure_future(_query(served, "0.5"))
-        await ended(slots)
+        await ended(steps)
         assert served.app.state.runtime.asking.taken == 1
         assert (await _query(served, "0.4"))[0] == 503
-        slots.ring()
+        steps.ring()
         assert (await asked)[0] == 500
 
     asyncio.run(story())
@@ -177,8 +177,8 @@ def test_free_work_is_done_at_ticks() -> None:
         return seconds
 
     async def main() -> list[float]:
-        runtime = serve(slot=0.25).app.state.runtime
-        runtime.ticks = TestedSlots(0.01, clock)
+        runtime = serve(response_step=0.25).app.state.runtime
+        runtime.ticks = TestedSteps(0.01, clock)
         took = []
         for seconds in (0.001, 0.006, 0.011, 0.019, 0.07):
             began = clock.now
@@ -202,33 +202,33 @@ def test_free_work_is_done_at_ticks() -> None:
 )
 def test_replies_of_every_kind_leave_at_ticks(method: str, path: str) -> None:
     """Also those that no thread works at: how late they are tells how busy the process is."""
-    served = serve(slot=0.25)
-    ticks = served.app.state.runtime.ticks = TestedSlots(0.01)
+    served = serve(response_step=0.25)
+    ticks = served.app.state.runtime.ticks = TestedSteps(0.01)
     served.raw(method, path)
     assert ticks.held == 1
     served.close()
 
 
 def test_what_was_begun_is_written_down_even_if_no_client_waits_any_more() -> None:
-    """The loop has ended while a thread waits for a slot."""
-    served = serve(slot=0.25)
+    """The loop has ended while a thread waits for a step."""
+    served = serve(response_step=0.25)
 
     async def story() -> None:
-        slots = served.app.state.runtime.slots = SteppedSlots()
+        steps = served.app.state.runtime.steps = ManualSteps()
         asked = asyncio.ensure_future(_query(served, "0.5"))
-        await ended(slots)
+        await ended(steps)
         assert not asked.done()
 
     asyncio.run(story())
-    served.app.state.runtime.slots = ResponseSlots(0.0)
+    served.app.state.runtime.steps = ResponseSteps(0.0)
     reply = served.ask(epsilon=0.5)
     assert (reply.status_code, reply.headers["tacit-repeat"], served.engine.measured) == (200, "true", 1)
     served.close()
 
 
-async def ended(slots: SteppedSlots) -> None:
-    """Until a run has ended, and its thread waits for its departure."""
-    while not slots.ended():
+async def ended(steps: ManualSteps) -> None:
+    """Until a run has ended, and its thread waits for its timer."""
+    while not steps.ended():
         await asyncio.sleep(0.001)
 
 
@@ -411,8 +411,8 @@ def test_steps_of_sign_ins_are_counted_by_network_and_take_no_thread_of_others()
 @pytest.mark.parametrize(
     "words",
     [
-        {"slot": -1.0},
-        {"slot": float("nan")},
+        {"response_step": -1.0},
+        {"response_step": float("nan")},
         {"threads": 0},
         {"max_body": 0},
         {"body_seconds": float("inf")},
@@ -425,7 +425,7 @@ def test_settings_that_make_no_sense(words: dict[str, Any]) -> None:
 
 
 def test_settings() -> None:
-    assert Settings(slot=0, queue=0).slot == 0
+    assert Settings(response_step=0, queue=0).response_step == 0
     assert not Settings().secure
     assert Settings(behind_proxy=True).secure
     assert Settings(tls_cert="a", tls_key="b").secure
