@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import Result
 
-from cli.terminal import at_a_terminal
 from tacit.project.draft import TypeGuess, guess_categories, guess_type, guess_unit
 from tacit.project.project_file import load
 from tacit.project.project_template import open_places
@@ -32,26 +31,20 @@ def filled(folder: Path, **words: str) -> str:
     return text
 
 
-def test_without_a_word_from_the_owner_every_open_place_is_marked_and_no_row_is_read(folder: Path, run: Run) -> None:
+def test_every_open_place_is_marked_and_named(folder: Path, run: Run) -> None:
     result = run("init", "visits.csv")
     assert result.exit_code == 0
     content = tomllib.loads((folder / "tacit.toml").read_text())
-    columns = ("visit_id", "patient_id", "ward", "cost")
-    places = [
-        "populations.people.epsilon",
-        "tables.visits.unit",
-        *(f"tables.visits.columns.{column}.type" for column in columns),
-    ]
+    places = ["populations.people.epsilon", "tables.visits.unit"]
     assert open_places(content) == places
     assert [
         line.strip() for line in result.stdout.splitlines() if line.startswith(("  tables", "  populations"))
     ] == places
-    assert "guessed" not in result.stdout
     assert '# unit = "patient_id"' in (folder / "tacit.toml").read_text()
 
 
 def test_an_open_place_is_named_when_the_file_is_opened(folder: Path, run: Run) -> None:
-    run("init", "visits.csv", "--yes", "--epsilon", "4")
+    run("init", "visits.csv", "--epsilon", "4")
     result = run("explain", "SELECT COUNT(*) FROM visits", "--epsilon", "1")
     assert result.exit_code == 2
     assert result.stderr == "Error: tables.visits.unit: is still to be filled in by you\n"
@@ -60,7 +53,7 @@ def test_an_open_place_is_named_when_the_file_is_opened(folder: Path, run: Run) 
 
 
 def test_the_file_opens_once_the_marks_are_filled_in(folder: Path, run: Run) -> None:
-    run("init", "visits.csv", "--yes", "--public", "wards.csv", "--population", "patients")
+    run("init", "visits.csv", "--public", "wards.csv", "--population", "patients")
     filled(folder, epsilon="4", unit="patient_id")
     project = load(folder / "tacit.toml")
     types = {column.name: str(column.type) for column in project.catalog.tables[0].columns}
@@ -85,7 +78,7 @@ def test_types_of_parquet_come_from_the_schema_alone(folder: Path, run: Run) -> 
     assert all(column.bounds is None and column.categories is None for column in visits.columns)
 
 
-@pytest.mark.parametrize("arguments", [(), ("--yes",), ("--json",)])
+@pytest.mark.parametrize("arguments", [(), ("--json",)])
 def test_no_value_of_the_data_is_ever_written_down_unasked(folder: Path, run: Run, arguments: tuple[str, ...]) -> None:
     """Neither the extremes, nor the values of a column with few of them."""
     (folder / "pay.csv").write_text("employee_id,team,pay\n" + "1,zebrafish,31337.07\n2,axolotl,8.08\n" * 50)
@@ -97,7 +90,7 @@ def test_no_value_of_the_data_is_ever_written_down_unasked(folder: Path, run: Ru
 
 
 def test_the_file_says_that_types_were_guessed_and_is_for_its_owner(folder: Path, run: Run) -> None:
-    result = run("init", "visits.csv", "--yes")
+    result = run("init", "visits.csv")
     assert "guessed from the first 1,000 rows of visits.csv" in result.stdout
     assert "your eyes" in result.stdout
     assert "guessed from the first rows of visits.csv" in (folder / "tacit.toml").read_text()
@@ -105,7 +98,7 @@ def test_the_file_says_that_types_were_guessed_and_is_for_its_owner(folder: Path
 
 
 def test_json_has_stable_keys(folder: Path, run_json: Callable[..., Any]) -> None:
-    told = run_json("init", "visits.csv", "--yes", "--epsilon", "4")
+    told = run_json("init", "visits.csv", "--epsilon", "4")
     assert set(told) == {"project", "open", "read_rows_of", "tables"}
     assert told["open"] == ["tables.visits.unit"]
     assert told["read_rows_of"] == ["visits.csv"]
@@ -117,7 +110,7 @@ def test_json_has_stable_keys(folder: Path, run_json: Callable[..., Any]) -> Non
 
 def test_a_project_elsewhere_finds_its_data(folder: Path, run: Run) -> None:
     (folder / "shared").mkdir()
-    arguments = ("--yes", "--unit", "patient_id", "--epsilon", "4", "-o", "shared/project.toml")
+    arguments = ("--unit", "patient_id", "--epsilon", "4", "-o", "shared/project.toml")
     assert run("init", "visits.csv", *arguments).exit_code == 0
     assert 'source = "../visits.csv"' in (folder / "shared" / "project.toml").read_text()
     assert run("explain", "SELECT COUNT(*) FROM visits", "--epsilon", "1", "-p", "shared/project.toml").exit_code == 0
@@ -168,69 +161,16 @@ def test_hostile_names_stay_text(folder: Path, run: Run) -> None:
     """Quotes, brackets, markup and line feeds in a header must not become TOML, nor colours."""
     header = '"pat""ient\n[x]","[bold]id",ok,"# = { }"'
     (folder / "odd.csv").write_text(header + "\n1,2,3,4\n")
-    result = run("init", "odd.csv", "--yes", "--epsilon", "1", "--unit", "row")
+    result = run("init", "odd.csv", "--epsilon", "1", "--unit", "row")
     assert result.exit_code == 2
     assert "the first line of odd.csv must name its columns" in result.stderr
     (folder / "odd.csv").write_text(header.replace("\n", " ") + "\n1,2,3,4\n")
-    assert run("init", "odd.csv", "--yes", "--epsilon", "1", "--unit", "row", "--population", "p").exit_code == 0
+    assert run("init", "odd.csv", "--epsilon", "1", "--unit", "row", "--population", "p").exit_code == 0
     project = load(folder / "tacit.toml")
     columns = {column.name: column.stored_name for column in project.catalog.tables[0].columns}
     assert columns == {"pat_ient_x": 'pat"ient [x]', "bold_id": "[bold]id", "ok": "ok", "column_4": "# = { }"}
     result = run("init", "odd [bold]x.csv", "-o", "b.toml")
     assert "[bold]x.csv" in result.stderr
-
-
-def test_an_interview(folder: Path) -> None:
-    typed = [
-        ("such as 4: ", "lots\n"),
-        ("epsilon: must be a number", ""),
-        ("such as 4: ", "4\n"),
-        ("0 for none [1e-6]: ", "\n"),
-        ("Look at them? [Y/n]: ", "\n"),
-        ("Type of visit_id", "\n"),
-        ("Type of patient_id", "\n"),
-        ("Type of ward", "words\n"),
-        ("'words' is none of them", ""),
-        ("Type of ward", "\n"),
-        ("Type of cost", "\n"),
-        ("if each person has one row) [patient_id]: ", "\n"),
-        ("Not private: exact numbers of protected rows", ""),
-        ("max_rows = 1: ", ""),
-        ("count, at most [auto]: ", "3\n"),
-        ("each, at most [auto]: ", "5\n"),
-        ("cardiology, oncology, surgery", ""),
-        ("Use them? [y/N]: ", "y\n"),
-        ("Bounds of visit_id", "\n"),
-        ("Bounds of cost", "2500, 0\n"),
-        ("the lower one first", ""),
-        ("Bounds of cost", "0, 2500\n"),
-        ("At epsilon 0.5 a sum", ""),
-    ]
-    code, screen = at_a_terminal(["init", "visits.csv"], typed, folder)
-    assert code == 0, screen
-    assert "that reveals the person with the most extreme value" in screen
-    content = tomllib.loads((folder / "tacit.toml").read_text())
-    table = content["tables"]["visits"]
-    assert table["columns"]["ward"] == {"type": "text", "categories": ["cardiology", "oncology", "surgery"]}
-    assert table["columns"]["cost"] == {"type": "decimal", "step": "0.01", "bounds": [0, 2500]}
-    assert (table["unit"], table["max_groups"], table["max_rows"]) == ("patient_id", 3, 5)
-    assert content["populations"]["people"] == {"epsilon": "4", "delta": "1e-6", "accounting": "zcdp"}
-    assert len(load(folder / "tacit.toml").catalog.tables) == 1
-
-
-def test_an_interview_in_which_everything_is_left_open(folder: Path) -> None:
-    typed = [
-        ("such as 4: ", "\n"),
-        ("Look at them? [Y/n]: ", "n\n"),
-        *((f"Type of {column}", "\n") for column in ("visit_id", "patient_id", "ward", "cost")),
-        ("if each person has one row) [patient_id]: ", "row\n"),
-    ]
-    code, screen = at_a_terminal(["init", "visits.csv"], typed, folder)
-    assert code == 0, screen
-    assert "cardiology" not in screen
-    content = tomllib.loads((folder / "tacit.toml").read_text())
-    assert content["tables"]["visits"]["unit"] == "row"
-    assert len(open_places(content)) == 5
 
 
 @pytest.mark.parametrize(
@@ -274,13 +214,13 @@ def test_errors_as_json(folder: Path, run: Run) -> None:
 
 
 def test_the_first_account_finds_groups_that_nobody_listed(folder: Path, run: Run) -> None:
-    assert run("init", "visits.csv", "--yes", "--unit", "patient_id", "--epsilon", "4").exit_code == 0
+    assert run("init", "visits.csv", "--unit", "patient_id", "--epsilon", "4").exit_code == 0
     assert '# accounting = "pure"' in (folder / "tacit.toml").read_text()
     asked = run("query", "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", "--epsilon", "1")
     assert asked.exit_code == 0, asked.stderr
 
 
 def test_an_account_without_delta_is_said(folder: Path, run: Run) -> None:
-    words = ("init", "visits.csv", "--yes", "--unit", "patient_id", "--epsilon", "4", "--delta", "0")
+    words = ("init", "visits.csv", "--unit", "patient_id", "--epsilon", "4", "--delta", "0")
     assert run(*words).exit_code == 0
     assert tomllib.loads((folder / "tacit.toml").read_text())["populations"]["people"] == {"epsilon": "4"}

@@ -11,7 +11,6 @@ import psycopg
 import pytest
 from typer.testing import Result
 
-from cli.terminal import at_a_terminal
 from support.postgres import address
 from tacit.core.errors import InputError
 from tacit.project.draft import address_without_secrets
@@ -155,26 +154,6 @@ def test_an_address_that_cannot_be_told_from_its_password_is_refused(given: str)
     with pytest.raises(InputError, match="without its password") as caught:
         address_without_secrets(given)
     assert "hush" not in str(caught.value)
-
-
-def test_an_interview_looks_at_no_rows(folder: Path, place: str) -> None:
-    typed = [
-        ("such as 4: ", "4\n"),
-        ("0 for none [1e-6]: ", "\n"),
-        ("visits (clinic.visits): visit_id", ""),
-        ("if each person has one row) [patient_id]: ", "\n"),
-        ("count, at most [auto]: ", "\n"),
-        ("each, at most [auto]: ", "\n"),
-        ("Bounds of visit_id", "\n"),
-        ("Bounds of cost", "0, 2500\n"),
-        ("At epsilon 0.5 a sum", ""),
-    ]
-    code, screen = at_a_terminal(["init", place, "--table", "clinic.visits"], typed, folder)
-    assert code == 0, screen
-    assert "zebrafish" not in screen
-    assert "Look at them" not in screen
-    content = tomllib.loads((folder / "tacit.toml").read_text())
-    assert content["tables"]["visits"]["columns"] == {"cost": {"bounds": [0, 2500]}}
 
 
 def test_the_editor_shows_values_of_the_column_that_is_looked_at_alone(folder: Path, place: str) -> None:

@@ -8,9 +8,8 @@ import pytest
 
 from tacit.core.cautions import cautions_about_account
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
-from tacit.project.owner_view import ColumnLoss, LimitChoice, RowsKept, draft_choices, owner_views
+from tacit.project.owner_view import ColumnLoss, LimitChoice, RowsKept, owner_views
 from tacit.project.project_file import load
-from tacit.project.source import Source
 
 PEOPLE = "[tables.people]\nsource = 'people.csv'\npopulation = 'a'\nunit = 'id'\n"
 PEOPLE += "[tables.people.columns]\nid = { type = 'integer', unique = true }\n"
@@ -64,14 +63,6 @@ def test_values_that_are_read_otherwise_than_stored(views: dict[str, RowsKept]) 
     )
     assert str(views["visits"].losses[3]) == "nights: 10.0 % unreadable as its type, read as NULL"
     assert views["people"].losses == ()
-
-
-def test_a_draft_knows_its_unit_alone(tmp_path: Path) -> None:
-    (tmp_path / "v.csv").write_text("who,x\na,1\na,2\nb,3\n")
-    assert [(c.number, c.kept) for c in draft_choices(Source.of(str(tmp_path / "v.csv")), "who")] == [
-        (1, 2 / 3),
-        (2, 1.0),
-    ]
 
 
 def test_cautions_about_a_whole_budget() -> None:

@@ -13,9 +13,11 @@ import tacit
 from tacit.core.errors import InputError
 from tacit.curator.opening import effects_of, is_account_term
 from tacit.engines.files import CsvFormat
+from tacit.project.draft import draft_file
 from tacit.project.owner_view import column_values, histogram, unit_facts
-from tacit.project.project_editing import EditedProject, draft_source, stated_value
+from tacit.project.project_editing import EditedProject, stated_value
 from tacit.project.project_file import load
+from tacit.project.project_template import DraftTable
 from tacit.project.source import Source
 from tacit.query.catalog import Column
 from tacit.query.types import DATE, INTEGER, TEXT, decimal
@@ -31,10 +33,14 @@ def messy(folder: Path) -> Path:
     return path
 
 
+def drafted(path: Path) -> DraftTable:
+    return draft_file(path, path.parent, public=False, unit=None, show=True)
+
+
 def edited(folder: Path) -> EditedProject:
     """A project with a drafted table, every place filled in."""
     found = EditedProject(folder / "tacit.toml")
-    found.add(found.revision, draft_source(messy(folder), folder, public=False))
+    found.add(found.revision, drafted(messy(folder)))
     found.edit(
         found.revision,
         {
@@ -49,7 +55,7 @@ def edited(folder: Path) -> EditedProject:
 
 def test_choices_are_edits_of_a_commented_text_that_loads(tmp_path: Path) -> None:
     found = EditedProject(tmp_path / "tacit.toml")
-    found.add(found.revision, draft_source(messy(tmp_path), tmp_path, public=False))
+    found.add(found.revision, drafted(messy(tmp_path)))
     assert found.problems() == [
         "populations.people.epsilon is still to be filled in by you",
         "tables.visits.unit is still to be filled in by you",
@@ -108,16 +114,13 @@ def test_sources_that_cannot_be_drafted(tmp_path: Path) -> None:
     wide = tmp_path / "wide.csv"
     wide.write_text(",".join(f"c{n}" for n in range(3000)) + "\n")
     with pytest.raises(InputError, match="3,000 columns"):
-        draft_source(wide, tmp_path, public=False)
-    wide.write_text(",".join(f"c{n}" for n in range(60_000)) + "\n")
-    with pytest.raises(InputError, match="60,000 columns"):
-        draft_source(wide, tmp_path, public=False)
+        EditedProject(tmp_path / "tacit.toml").add(1, drafted(wide))
     for name, content in (("a.csv", b"\xff\xfea\0"), ("b.parquet", b"PAR1"), ("c.txt", b"x"), ("d.csv", b"")):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(InputError):
-            draft_source(tmp_path / name, tmp_path, public=False)
+            drafted(tmp_path / name)
     with pytest.raises(InputError, match="there is no file"):
-        draft_source(tmp_path / "gone.csv", tmp_path, public=False)
+        drafted(tmp_path / "gone.csv")
     (tmp_path / "tacit.toml").write_text("x = [")
     with pytest.raises(InputError, match="not TOML"):
         EditedProject(tmp_path / "tacit.toml")

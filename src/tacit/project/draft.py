@@ -169,23 +169,21 @@ def _most_of(texts: Sequence[str | None], fits: Callable[[str], object]) -> tupl
 
 @dataclass(frozen=True)
 class CsvDraft:
-    """Draft of a CSV file for ``tacit init``.
+    """Draft of a CSV file.
 
     Args:
         form: format of the file.
         columns: its columns.
-        texts: the first values of each column, by its name; empty if rows were not read.
         remarks: sentences for the owner.
     """
 
     form: CsvFormat
     columns: tuple[DraftColumn, ...]
-    texts: Mapping[str, list[str | None]]
     remarks: tuple[str, ...] = ()
 
 
-def draft_csv(path: Path, *, look: bool, show: bool = False) -> CsvDraft:
-    """Draft a CSV file; rows are read only if ``look`` is set, and remarks quote values only if ``show`` is set.
+def draft_csv(path: Path, *, show: bool = False) -> CsvDraft:
+    """Draft a CSV file from its header and its first rows; remarks quote values only if ``show`` is set.
 
     Raises:
         InputError: it has no header, or is in an encoding that cannot be read.
@@ -193,7 +191,7 @@ def draft_csv(path: Path, *, look: bool, show: bool = False) -> CsvDraft:
     # Imported late: the parser is slow to import, and a command that only shows its help does not need it.
     from tacit.query.parsing.parse import is_writable
 
-    form = guess_form(path, look=look)
+    form = guess_form(path)
     try:
         header = csv_header(str(path), form)
     except InputError:
@@ -204,40 +202,36 @@ def draft_csv(path: Path, *, look: bool, show: bool = False) -> CsvDraft:
             names.append(name)
         else:
             names.append(_name_of(f"c {name}" if is_name(name) else name, place, (*header, *names)))
-    texts: dict[str, list[str | None]] = {}
-    if look:
-        _, rows = read_rows(path, form)
-        for place, name in enumerate(names):
-            texts[name] = [(row[place].strip("\r\n") or None) if place < len(row) else None for row in rows]
+    _, rows = read_rows(path, form)
     columns, remarks = [], []
-    for name, stored in zip(names, header, strict=True):
-        column, unread = _csv_column(name, stored, texts.get(name), form)
+    for place, (name, stored) in enumerate(zip(names, header, strict=True)):
+        texts = [(row[place].strip("\r\n") or None) if place < len(row) else None for row in rows]
+        column, unread = _csv_column(name, stored, texts, form)
         columns.append(column)
-        remarks += _value_remarks(name, texts.get(name, ()), show=show)
+        remarks += _value_remarks(name, texts, show=show)
         if unread:
             remarks.append(_unread_remark(name, column.type or "", unread, show=show))
         elif column.type == "text":
-            remarks += _mixed_remark(name, texts.get(name, ()), form)
+            remarks += _mixed_remark(name, texts, form)
     said = [f"{path.name}: {sentence}" for sentence in _form_remarks(form, columns)]
-    return CsvDraft(form, tuple(columns), texts, (*said, *remarks))
+    return CsvDraft(form, tuple(columns), (*said, *remarks))
 
 
-def guess_form(path: Path, *, look: bool) -> CsvFormat:
-    """Return the delimiter and the encoding of a file, and with ``look`` its decimal mark; else read only one line.
+def guess_form(path: Path) -> CsvFormat:
+    """Return the delimiter, the encoding and the marks of numbers of a file, by its beginning.
 
     Raises:
         InputError: the file is in an encoding that cannot be read; the message has a command that converts it.
     """
-    text, encoding = _sample(path, look=look)
+    text, encoding = _sample(path)
     usual = delimiter_by_name(path.name)
     delimiter = max(_DELIMITERS, key=lambda sign: (*_fit_of(text, sign), sign == usual))
-    form = CsvFormat(None if delimiter == usual else delimiter, encoding)
-    if not look:
-        return form
     header, rows = _rows(text, delimiter)
     columns = [[row[place].strip() for row in rows if place < len(row)] for place in range(len(header))]
     decimal, thousands = _number_marks(columns)
-    return replace(form, decimal_mark=decimal, thousands_mark=thousands)
+    return CsvFormat(
+        None if delimiter == usual else delimiter, encoding, decimal_mark=decimal, thousands_mark=thousands
+    )
 
 
 def read_rows(path: Path, form: CsvFormat) -> tuple[list[str], list[list[str]]]:
@@ -246,7 +240,7 @@ def read_rows(path: Path, form: CsvFormat) -> tuple[list[str], list[list[str]]]:
     Raises:
         InputError: the file cannot be read.
     """
-    return _rows(_sample(path, look=True, encoding=form.encoding)[0], form.delimiter_of(path.name))
+    return _rows(_sample(path, form.encoding)[0], form.delimiter_of(path.name))
 
 
 def plain_numbers(texts: Sequence[str | None], form: CsvFormat) -> list[str | None]:
@@ -258,11 +252,11 @@ def plain_numbers(texts: Sequence[str | None], form: CsvFormat) -> list[str | No
     return [None if text is None else text.translate(removed) for text in texts]
 
 
-def _sample(path: Path, *, look: bool, encoding: str | None = None) -> tuple[str, str]:
-    """Return the beginning of a file, or its first line, and its encoding."""
+def _sample(path: Path, encoding: str | None = None) -> tuple[str, str]:
+    """Return the beginning of a file and its encoding."""
     try:
         with path.open("rb") as stream:
-            content = stream.read(_FIRST_BYTES) if look else stream.readline(_FIRST_BYTES)
+            content = stream.read(_FIRST_BYTES)
     except OSError as problem:
         raise InputError("source", f"cannot read {path}: {problem.strerror}") from None
     if content[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in content[:200]:
@@ -336,12 +330,12 @@ def _number_marks(columns: Sequence[Sequence[str]]) -> tuple[str, str]:
 
 
 def _csv_column(
-    name: str, stored: str, values: list[str | None] | None, form: CsvFormat
+    name: str, stored: str, values: list[str | None], form: CsvFormat
 ) -> tuple[DraftColumn, Mapping[str, int]]:
     """Return a column as its readable values suggest it, and counts of the few other values."""
     column = DraftColumn(name, source=None if stored == name else stored)
-    guess = guess_type(values) if values is not None else None
-    if guess is None or values is None:
+    guess = guess_type(values)
+    if guess is None:
         return column, {}
     unread: Mapping[str, int] = {}
     if guess.type == "text":
@@ -456,10 +450,8 @@ def _value_remarks(name: str, texts: Sequence[str | None], *, show: bool) -> lis
 # -- tables
 
 
-def draft_file(
-    path: Path, beside: Path, *, public: bool, unit: str | None, look: bool, show: bool = False
-) -> DraftTable:
-    """Draft one table from its file without asking; rows are read if ``look``, remarks quote values if ``show``.
+def draft_file(path: Path, beside: Path, *, public: bool, unit: str | None, show: bool = False) -> DraftTable:
+    """Draft one table from its file; remarks quote values only if ``show`` is set.
 
     Raises:
         InputError: it cannot be read, or none of its columns can be used.
@@ -473,11 +465,11 @@ def draft_file(
     if any(sign in str(path) for sign in "*?["):
         raise InputError("source", f"{path} has one of *?[ in its name, which stand for many files; rename it")
     if path.suffix.lower() in CSV:
-        drafted = draft_csv(path, look=look, show=show)
+        drafted = draft_csv(path, show=show)
     else:
         stored = column_types(Source.of(str(path)), "source") or {}
         columns = (typed_column(name, None if kind is None else str(kind)) for name, kind in stored.items())
-        drafted = CsvDraft(CsvFormat(), tuple(columns), {})
+        drafted = CsvDraft(CsvFormat(), tuple(columns))
     if all(column.why_not is not None for column in drafted.columns):
         why = drafted.columns[0].why_not
         raise InputError("source", f"none of the columns of {path.name} can be used; {why}")
@@ -495,7 +487,7 @@ def draft_file(
 def postgres_tables(
     address: str, names: Sequence[str], public: Sequence[str], unit: str | None
 ) -> tuple[DraftTable, ...]:
-    """Draft tables and views of a database from its schema, without asking.
+    """Draft tables and views of a database from its schema.
 
     Raises:
         InputError: the database cannot be reached, or a table does not exist; or no table is named, and the message
@@ -659,7 +651,7 @@ def csv_checks(loaded: Project, name: str, *, look: bool = False) -> Iterator[Do
     drafted: dict[str, DraftColumn] = {}
     form = source.csv
     try:
-        found = draft_csv(source.files[0], look=True)
+        found = draft_csv(source.files[0])
         form, drafted = found.form, {(each.source or each.name).lower(): each for each in found.columns}
     except (InputError, IndexError):
         pass
@@ -691,7 +683,7 @@ def _form_remedy(loaded: Project, name: str) -> str:
     if not source.files or not source.files[0].is_file():
         return ""
     try:
-        guess = guess_form(source.files[0], look=True)
+        guess = guess_form(source.files[0])
     except InputError as problem:
         return problem.problem
     file = str(source.files[0])

@@ -1,7 +1,7 @@
 """Owner's view: the share of rows that each limit keeps, and the values that bounds, types and categories leave out.
 
 Exact numbers of protected rows, **not private**: for the owner of the data, on the owner's terminal. ``tacit
-doctor`` and ``tacit init`` print them there with a warning, and write them nowhere. Numbers that are derived from them
+doctor`` prints them there with a warning, and writes them nowhere. Numbers that are derived from them
 and put into a project file become public; AUTO finds such numbers privately.
 
 Tables of a database server or of Spark are not read here: their rows would leave the database. Only to show a column
@@ -197,15 +197,6 @@ def reading_rows(catalog: Catalog, sources: Mapping[str, Source]) -> Iterator[du
             yield connection
     except duckdb.Error:
         raise InputError("source", "cannot be read as declared; tacit doctor says more") from None
-
-
-def draft_choices(source: Source, unit: str) -> tuple[LimitChoice, ...]:
-    """Return choices of ``max_rows`` for a file whose column ``unit`` identifies the person."""
-    stored = column_types(source, "source")
-    kind = TEXT if stored is None else stored.get(unit) or TEXT
-    table = Table("draft", (Column("unit", kind, stored=unit),), public=True)
-    with open_unprotected(Catalog((table,)), {"draft": source}) as connection:
-        return _choices(_histogram(connection, "SELECT unit AS u FROM draft"))
 
 
 def _view(

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tacit.core.errors import InputError
-from tacit.project.draft import CSV, draft_file, project_name
+from tacit.project.draft import project_name
 from tacit.project.project_file import Project, ProjectModel, project_of, validate
 from tacit.project.project_template import (
     MARK,
@@ -288,25 +288,6 @@ class EditedProject:
         _parsed(text)
         self.text = text
         self.revision += 1
-
-
-def draft_source(path: Path, beside: Path, *, public: bool) -> DraftTable:
-    """Draft a table from a file for its owner, who may see its values.
-
-    Raises:
-        InputError: it cannot be read, or has too many columns for this editor.
-    """
-    if path.suffix.lower() in CSV and path.is_file():
-        from tacit.engines.registry import csv_header
-        from tacit.project.draft import guess_form
-
-        # Guessing takes time per column, so columns are counted first.
-        columns = len(csv_header(str(path), guess_form(path, look=False)))
-        if columns > MOST_COLUMNS:
-            raise InputError(
-                "source", f"{path.name} has {columns:,} columns; this editor takes {MOST_COLUMNS:,} at most"
-            )
-    return draft_file(path, beside, public=public, unit=None, look=True, show=True)
 
 
 def changes_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:

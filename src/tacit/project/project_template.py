@@ -10,7 +10,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -80,10 +80,6 @@ class DraftTable:
     max_rows: ContributionNumber = AUTO
     form: CsvFormat = field(default_factory=CsvFormat)
     remarks: tuple[str, ...] = ()
-
-    def with_column(self, column: DraftColumn) -> DraftTable:
-        """Return a copy in which ``column`` replaces the column of its name."""
-        return replace(self, columns=tuple(column if old.name == column.name else old for old in self.columns))
 
 
 @dataclass(frozen=True)

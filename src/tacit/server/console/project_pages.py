@@ -30,6 +30,7 @@ from tacit.project.draft import (
     address_without_secrets,
     csv_checks,
     draft_csv,
+    draft_file,
     guess_unit,
     postgres_tables,
     read_rows,
@@ -48,7 +49,7 @@ from tacit.project.owner_view import (
     rows_kept,
     unit_facts,
 )
-from tacit.project.project_editing import Place, draft_source, stated_value
+from tacit.project.project_editing import Place, stated_value
 from tacit.project.project_file import ColumnModel, LimitsModel, PopulationModel, TableModel, load, validate
 from tacit.project.project_template import MARK, Draft, DraftColumn, DraftTable
 from tacit.project.source import Source, column_types
@@ -459,7 +460,7 @@ def _looked(source: Source) -> tuple[dict[str, DraftColumn], list[str], Mapping[
         if source.kind == "parquet":
             names = list(column_types(source, "source") or {})
             return {}, [], read_sample(file, names)
-        drafted = draft_csv(file, look=True, show=True)
+        drafted = draft_csv(file, show=True)
         header, rows = read_rows(file, source.csv)
     except TacitError as problem:
         return {}, [str(problem)], {}
@@ -563,7 +564,9 @@ async def add_file(visit: OwnerRequest) -> Response:
     try:
         if not said:
             raise InputError("source", "write the name of a file, or choose one from the list")
-        return _added(visit, await visit.run(draft_source, _path(folder, said), folder, public=public))
+        return _added(
+            visit, await visit.run(draft_file, _path(folder, said), folder, public=public, unit=None, show=True)
+        )
     except (TacitError, OSError) as problem:
         return await show_data(visit, str(problem), typed=said)
 
