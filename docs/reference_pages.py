@@ -343,7 +343,7 @@ def http() -> Iterator[str]:
 
     document = openapi()
     yield "# HTTP API\n"
-    yield "A server sends this description as OpenAPI at `/v1/openapi.json`, and as a page at `/v1/docs`.\n"
+    yield "A server sends this description as OpenAPI at `/v1/openapi.json`.\n"
     for path, methods in sorted(document["paths"].items()):
         for method, operation in methods.items():
             yield f"## `{method.upper()} {path}`\n"

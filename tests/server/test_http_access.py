@@ -21,15 +21,8 @@ PATHS = [
     ("GET", "/v1/jobs/1"),
     ("GET", "/v1/key"),
     ("GET", "/v1/me"),
-    ("GET", "/v1/people"),
-    ("POST", "/v1/people"),
-    ("DELETE", "/v1/people/bob"),
-    ("GET", "/v1/tokens"),
-    ("POST", "/v1/tokens"),
-    ("DELETE", "/v1/tokens/1"),
     ("GET", "/v1/queries"),
     ("DELETE", "/v1/queries/1"),
-    ("POST", "/v1/quotas"),
 ]
 JSON = (b"content-type", b"application/json")
 
@@ -110,7 +103,7 @@ def test_a_person_who_was_revoked(served: Served) -> None:
 
 
 def test_health_and_the_description_need_no_token(served: Served) -> None:
-    for path in ("/v1/health", "/v1/openapi.json", "/v1/docs"):
+    for path in ("/v1/health", "/v1/openapi.json"):
         assert served.get(path, "").status_code == 200
 
 
@@ -124,20 +117,14 @@ def test_an_auditor_looks_and_does_not_ask(served: Served) -> None:
     ]
     assert served.get("/v1/budget", "audrey").status_code == 200
     for method, path in PATHS[9:]:
-        assert served.call(method, path, "audrey", json={} if method == "POST" else None).status_code == 403
+        assert served.call(method, path, "audrey").status_code == 403
 
 
 def test_owner_endpoints_are_closed_to_analysts_before_anything_is_read(served: Served) -> None:
     seen = set()
     for method, path in PATHS[9:]:
-        for path_again in (path, path.replace("bob", "unknown")):
-            response = served.call(
-                method,
-                path_again,
-                content=b"{" if method == "POST" else None,
-                headers={"content-type": "application/json"},
-            )
-            seen.add((response.status_code, response.content))
+        response = served.call(method, path)
+        seen.add((response.status_code, response.content))
     assert len(seen) == 1
     assert served.get("/v1/history?everyone=true").status_code == 403
 
@@ -147,7 +134,7 @@ def test_a_token_may_do_less_than_its_person(served: Served) -> None:
         "olga", scopes=frozenset({TokenScope.ASK}), expires=None, operator="test"
     ).text
     assert served.ask(name="narrow", epsilon=0.5).status_code == 200
-    assert served.get("/v1/people", "narrow").status_code == 403
+    assert served.get("/v1/queries", "narrow").status_code == 403
     assert served.get("/v1/history?everyone=true", "narrow").status_code == 403
     body = served.call("POST", "/v1/explain", "narrow", json={"sql": COUNT, "epsilon": 0.5}).json()
     assert "engine_sql" not in body
@@ -288,14 +275,14 @@ def test_too_many_failures_from_one_address_are_told_to_wait() -> None:
         "/v1/budget/..",
         "/v1/%2e%2e/v1/budget", "/v1/budget%00", "/v1/budget%0a", "/v1/budget%", "/v1/budget%4", "/v1/budget%zz",
         "/v1/receipts/%31", "/v1/receipts/1%7f", "/v1/receipts/%c0%ae", "/v1/receipts/%ed%a0%80", "/v1/receipts/\u0661",
-        "/v1/bud get", "/console/%61sk", "/v1/people/%ff",
+        "/v1/bud get", "/console/%61sk", "/v1/jobs/%ff",
     ],
 )  # fmt: skip
 def test_odd_encodings_of_a_path_are_refused(served: Served, path: str) -> None:
     """A proxy in front that looks at paths may read them in another way."""
     status, _, body = served.raw("GET", path)
     assert status == 400, body
-    assert served.raw("GET", "/v1/people/%C3%A9ve%2Fx%20y", name="olga")[0] in (200, 404, 405)
+    assert served.raw("GET", "/v1/jobs/%C3%A9ve%20y", name="olga")[0] == 404
 
 
 def test_one_person_does_not_take_the_time_of_others() -> None:

@@ -8,12 +8,10 @@ import json
 from fractions import Fraction
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from support.served import COUNT, STAFF, Served, error, raw, serve
 from tacit.releases.receipt import Receipt
-from tacit.server.api.request import ARROW
 
 
 def test_an_answer(served: Served) -> None:
@@ -230,58 +228,6 @@ def test_only_a_repeat(served: Served) -> None:
     assert wider.json()["rows"][0][1]["low"] < first.json()["rows"][0][1]["low"]
     assert served.spent() == Fraction(1, 2)
     assert served.ask(epsilon=0.5, headers={"Tacit-Repeat": "true"}).status_code == 400
-
-
-def test_arrow(served: Served) -> None:
-    wanted = served.ask(epsilon=0.5).json()
-    response = served.ask(epsilon=0.5, headers={"accept": ARROW})
-    assert (response.status_code, response.headers["content-type"]) == (200, ARROW)
-    with pa.ipc.open_stream(response.content) as stream:
-        table = stream.read_all()
-    assert table.column_names == ["ward", "n", "n_low", "n_high"]
-    rows = [
-        [ward, {"value": n, "low": low, "high": high}]
-        for ward, n, low, high in zip(*table.to_pydict().values(), strict=True)
-    ]
-    assert rows == [[ward, {name: cell[name] for name in ("value", "low", "high")}] for ward, cell in wanted["rows"]]
-    rest = json.loads(table.schema.metadata[b"tacit"])
-    assert rest == {name: wanted[name] for name in ("confidence", "bias", "charge", "note", "receipt")}
-    assert served.ask(epsilon=0.5, headers={"accept": ARROW}).content == response.content
-
-
-@pytest.mark.parametrize(
-    ("accept", "form"),
-    [
-        ("*/*", "json"),
-        ("application/*", "json"),
-        ("application/json", "json"),
-        (ARROW, "arrow"),
-        (f"{ARROW}, application/json;q=0.5", "arrow"),
-        (f"{ARROW};q=0.1, */*", "json"),
-        (f"application/json;q=0, {ARROW}", "arrow"),
-        ("text/html, application/xhtml+xml, */*;q=0.8", "json"),
-        ("text/html", ""),
-        ("application/json;q=0", ""),
-        ("application/json;q=nan", ""),
-        ("image/*", ""),
-        (";", ""),
-        (",,,", ""),
-    ],
-)
-def test_forms(served: Served, accept: str, form: str) -> None:
-    response = served.ask(epsilon=0.5, headers={"accept": accept})
-    if not form:
-        assert (response.status_code, error(response.content)["code"]) == (406, "request.accept")
-        assert served.spent() == 0
-    else:
-        assert response.status_code == 200
-        assert form in response.headers["content-type"]
-
-
-def test_a_failure_is_json_whatever_is_accepted(served: Served) -> None:
-    response = served.ask("SELECT * FROM visits", epsilon=0.5, headers={"accept": ARROW})
-    assert (response.status_code, response.headers["content-type"]) == (422, "application/json")
-    error(response.content)
 
 
 def test_a_quote(served: Served) -> None:

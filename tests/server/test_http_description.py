@@ -107,18 +107,10 @@ def try_out(shared: Served, method: str, path: str, mode: GenerationMode) -> Non
     @given(data=st.data())
     def run(data: st.DataObject) -> None:
         case = data.draw(schema[path][method].as_strategy(generation_mode=mode))
-        if mode is GenerationMode.POSITIVE and isinstance(case.body, dict):
-            if "sql" in case.body and data.draw(st.booleans()):
-                case.body = {
-                    "sql": data.draw(st.sampled_from(QUERIES)),
-                    "epsilon": data.draw(st.sampled_from([0.5, 1, 3])),
-                }
-            if path in ("/v1/tokens", "/v1/quotas") and data.draw(st.booleans()):
-                case.body["name"] = "bob"
-                case.body["population"] = "patients" if path == "/v1/quotas" else None
-                case.body = {key: value for key, value in case.body.items() if value is not None}
-        if path == "/v1/people/{name}" and case.path_parameters.get("name") in shared.tokens:
-            return
+        is_query = mode is GenerationMode.POSITIVE and isinstance(case.body, dict) and "sql" in case.body
+        if is_query and data.draw(st.booleans()):
+            sql, epsilon = data.draw(st.sampled_from(QUERIES)), data.draw(st.sampled_from([0.5, 1, 3]))
+            case.body = {"sql": sql, "epsilon": epsilon}
         shown = {"authorization": f"Bearer {shared.tokens[name]}"}
         response = case.call(headers=shown)
         case.validate_response(response, checks=checks, headers=shown)
@@ -166,20 +158,10 @@ def test_every_shape_occurs_as_it_is_described(served: Served) -> None:
         "KeyResponse": served.get("/v1/key"),
         "MeResponse": served.get("/v1/me"),
         "HealthResponse": served.get("/v1/health"),
-        "PeopleResponse": served.get("/v1/people", "olga"),
-        "PersonResponse": served.call("POST", "/v1/people", "olga", json={"name": "Zoe", "role": "analyst"}),
-        "TokensResponse": served.get("/v1/tokens", "olga"),
-        "NewTokenResponse": served.call("POST", "/v1/tokens", "olga", json={"name": "zoe", "days": 1}),
-        "BudgetResponse": served.call(
-            "POST", "/v1/quotas", "olga", json={"name": "zoe", "population": "patients", "caps": {"epsilon": 1}}
-        ),
-        "RevokedResponse": served.call("DELETE", "/v1/people/zoe", "olga"),
         "ErrorResponse": served.get("/v1/receipts/9"),
     }
-    token = cases["TokensResponse"].json()["tokens"][0]["id"]
     cases["RunningQueriesResponse"] = served.get("/v1/queries", "olga")
     cases["StoppedQueryResponse"] = served.call("DELETE", "/v1/queries/1-1", "olga")
-    cases["WithdrawnResponse"] = served.call("DELETE", f"/v1/tokens/{token}", "olga")
     for name, response in cases.items():
         assert (name == "ErrorResponse") == (response.status_code >= 400), (name, response.text)
         validator = resolved(document, name)
@@ -189,8 +171,7 @@ def test_every_shape_occurs_as_it_is_described(served: Served) -> None:
         )
         # The shapes say everything: one field more, and it is another shape.
         assert not validator.is_valid({**response.json(), "more": 1}), name
-    bodies = {"QueryRequest": {"sql": COUNT, "epsilon": 1}, "PersonRequest": {"name": "x", "role": "analyst"}}
-    bodies |= {"TokenRequest": {"name": "x", "days": 1}, "QuotaRequest": {"name": "x", "population": "y", "caps": {}}}
+    bodies = {"QueryRequest": {"sql": COUNT, "epsilon": 1}}
     for name, body in bodies.items():
         assert resolved(document, name).is_valid(body)
         assert not resolved(document, name).is_valid({**body, "more": 1})
@@ -205,16 +186,6 @@ def test_the_description_names_every_endpoint_once(served: Served) -> None:
     names = [operation["operationId"] for operations in document["paths"].values() for operation in operations.values()]
     assert len(set(names)) == len(names)
     assert json.loads(json.dumps(document)) == description(ROUTES)
-
-
-def test_the_page_needs_nothing_from_elsewhere(served: Served) -> None:
-    page = served.get("/v1/docs", "")
-    assert page.headers["content-type"].startswith("text/html")
-    assert "script" not in page.text
-    assert "http://" not in page.text
-    assert "https://" not in page.text
-    for route in ROUTES:
-        assert f"{route.method} {route.path}" in page.text
 
 
 def test_undocumented_requests_have_the_error_shape_too(served: Served) -> None:

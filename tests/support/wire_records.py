@@ -148,15 +148,8 @@ def _record(served: Served, to: Recorder) -> None:
     call("me_limited", "GET", "/v1/me", "carol")
     call("health", "GET", "/v1/health", "")
     asyncio.run(_jobs(served, to))
-    call("person", "POST", "/v1/people", "olga", json={"name": "Zoe", "role": "analyst", "populations": ["patients"]})
-    call("quota", "POST", "/v1/quotas", "olga", json={"name": "zoe", "population": "patients", "caps": {"epsilon": 1}})
-    call("people", "GET", "/v1/people", "olga")
-    token = call("token", "POST", "/v1/tokens", "olga", json={"name": "zoe", "days": 1, "label": "x"})
-    call("tokens", "GET", "/v1/tokens", "olga")
     call("queries", "GET", "/v1/queries", "olga")
     call("query_stopped", "DELETE", "/v1/queries/1-1", "olga")
-    call("withdrawn", "DELETE", f"/v1/tokens/{token['id']}", "olga")
-    call("revoked", "DELETE", "/v1/people/zoe", "olga")
     bad: dict[str, Any] = {
         "unknown_field": {**asked, "more": 1},
         "missing": {"epsilon": 1},
@@ -180,14 +173,8 @@ def _record(served: Served, to: Recorder) -> None:
     call("error_body", "POST", "/v1/query", content=b"{", headers={"content-type": "application/json"})
     call("error_object", "POST", "/v1/query", json=[1])
     call("error_token", "GET", "/v1/me", "")
-    call("error_scope", "GET", "/v1/people")
+    call("error_scope", "GET", "/v1/queries")
     call("error_unknown", "GET", "/v1/receipts/999")
-    call("error_person", "POST", "/v1/people", "olga", json={"name": "x", "role": "king"})
-    call("error_person_list", "POST", "/v1/people", "olga", json={"name": "x", "role": "owner", "populations": "all"})
-    call("error_days", "POST", "/v1/tokens", "olga", json={"name": "bob", "days": 0})
-    call("error_scopes", "POST", "/v1/tokens", "olga", json={"name": "bob", "days": 1, "scopes": ["fly"]})
-    call("error_caps", "POST", "/v1/quotas", "olga", json={"name": "bob", "population": "patients", "caps": 1})
-    call("error_caps_missing", "POST", "/v1/quotas", "olga", json={"name": "bob", "population": "patients"})
     served.engine.measure = _broken
     call("error_engine", "POST", "/v1/query", json={"sql": COUNT, "epsilon": 0.25})
 

@@ -165,9 +165,9 @@ def moment_of(text: str) -> datetime | None:
 
 
 def issued_json(issued: Issued) -> dict[str, Any]:
-    from tacit.client.account_responses import NewTokenResponse
-
-    return NewTokenResponse.from_domain(issued, token=issued.text).plain()
+    expires = None if issued.expires is None else issued.expires.isoformat(timespec="seconds")
+    stated = {"token": issued.text, "id": issued.id, "name": issued.name, "label": issued.label}
+    return {**stated, "scopes": sorted(issued.scopes), "expires": expires, "share": issued.share}
 
 
 def show_issued(issued: Issued) -> None:

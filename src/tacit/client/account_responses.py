@@ -11,7 +11,6 @@ import datetime as dt
 import math
 import re
 from collections.abc import Mapping, Set
-from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
@@ -45,19 +44,9 @@ from tacit.query.types import (
 from tacit.releases.accounts import Budget, Entry
 from tacit.releases.answer import plain
 from tacit.releases.api_types import (
-    Amount as Price,
-)
-from tacit.releases.api_types import (
-    Amounts,
-    Count,
     Exact,
-    Label,
-    Name,
-    Names,
-    RequestModel,
     ResponseModel,
     Scalar,
-    Text,
     maybe,
 )
 from tacit.releases.receipt import guarantee_to_plain
@@ -430,49 +419,11 @@ def _sorted(names: Any) -> Any:
     return sorted(map(str, names)) if isinstance(names, Set) else names
 
 
-def _seconds(moment: Any) -> Any:
-    return moment.isoformat(timespec="seconds") if isinstance(moment, datetime) else moment
-
-
 Role = Literal["owner", "analyst", "auditor"]
 Scopes = list[Literal["ask", "audit", "admin"]]
 _Role = Annotated[Role, BeforeValidator(lambda role: str(role) if isinstance(role, str) else role)]
 _Scopes = Annotated[Scopes, BeforeValidator(_sorted)]
 _Populations = Annotated[list[str] | None, BeforeValidator(_sorted)]
-_Moment = Annotated[str, BeforeValidator(_seconds)]
-
-
-class PersonRequest(RequestModel):
-    """A person to add, or to change."""
-
-    name: Name
-    role: Role
-    populations: Names | None = maybe(
-        description="populations that exist for them, null for all; if left out, as before, or all"
-    )
-
-
-class TokenRequest(RequestModel):
-    """A token to issue."""
-
-    name: Name
-    days: Annotated[Count, Field(ge=1, le=3650)] = Field(description="until it ends")
-    label: Label = maybe()
-    scopes: Scopes = maybe(description="by default those of the person")
-    share: Price = maybe(
-        description="epsilon that all its charges may amount to, of each population; it may then only ask"
-    )
-
-
-class QuotaRequest(RequestModel):
-    """A limit for one person, counting what they have spent; no caps take it away."""
-
-    name: Name
-    population: Text
-    caps: Amounts = Field(
-        description="by currency of the account",
-        json_schema_extra={"additionalProperties": {"type": "number", "minimum": 0}},
-    )
 
 
 class MeResponse(ResponseModel):
@@ -483,61 +434,6 @@ class MeResponse(ResponseModel):
     scopes: _Scopes
     populations: _Populations
     audits: bool
-
-
-class PersonResponse(ResponseModel):
-    """A person, and what they may spend and have spent."""
-
-    name: str
-    role: _Role
-    active: bool
-    populations: _Populations
-    budgets: list[BudgetResponse]
-
-
-class PeopleResponse(ResponseModel):
-    """All people."""
-
-    people: list[PersonResponse]
-
-
-class RevokedResponse(ResponseModel):
-    """A person who is refused from now on."""
-
-    name: str
-    active: bool
-
-
-class NewTokenResponse(ResponseModel):
-    """A new token; its text is shown this once."""
-
-    token: str
-    id: str
-    name: str
-    label: str
-    scopes: _Scopes
-    expires: _Moment | None
-    share: str | None
-
-
-class TokenResponse(ResponseModel):
-    """A token, without what would open anything."""
-
-    id: str
-    name: str
-    label: str
-    scopes: _Scopes
-    issued: _Moment
-    expires: _Moment | None
-    used: str | None
-    alive: bool
-    share: str | None
-
-
-class TokensResponse(ResponseModel):
-    """All tokens."""
-
-    tokens: list[TokenResponse]
 
 
 class RunningQueryResponse(ResponseModel):
@@ -561,10 +457,3 @@ class StoppedQueryResponse(ResponseModel):
     """A query that is being stopped; its charge waits for another run."""
 
     id: str
-
-
-class WithdrawnResponse(ResponseModel):
-    """A token that opens nothing any more."""
-
-    id: str
-    alive: bool

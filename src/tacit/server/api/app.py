@@ -103,8 +103,8 @@ class App(Starlette):
     def _routes(self) -> list[StarletteRoute]:
         """Return one route for each path, so that the refusal of a method lists all methods of the path."""
         paths: dict[str, dict[str, Route]] = {}
-        for route in (*ROUTES, *described(ROUTES)):
-            paths.setdefault(route.pattern, {})[route.method] = route
+        for route in (*ROUTES, described(ROUTES)):
+            paths.setdefault(route.path, {})[route.method] = route
         made = [StarletteRoute(path, self._endpoint(found), methods=[*found]) for path, found in paths.items()]
         for each in made:
             # Starlette adds HEAD to GET, but the OpenAPI document has no HEAD.

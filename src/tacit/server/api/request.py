@@ -13,18 +13,16 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from starlette.background import BackgroundTask
-from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.types import Scope
 
 from tacit.client.responses import read_query
 from tacit.core.errors import InputError
-from tacit.core.extras import load_arrow
 from tacit.core.numbers import MAX_DIGITS
 from tacit.query.request import Request
 from tacit.releases.api_types import RequestModel, ResponseModel
@@ -34,33 +32,10 @@ from tacit.server.errors import RequestError, Unauthenticated, Unknown, describe
 from tacit.server.settings import Settings
 
 if TYPE_CHECKING:
-    from tacit.releases.answer import Answer
     from tacit.server.identity import Access, Job
     from tacit.server.timing import ResponseTimer
 
 JSON: Final = "application/json"
-ARROW: Final = "application/vnd.apache.arrow.stream"
-_MOST: Final = 32
-
-
-def chosen(headers: dict[bytes, bytes], offered: tuple[str, ...] = (JSON,)) -> str:
-    """Return the offered media type that the Accept header prefers; the first one if it prefers none.
-
-    Raises:
-        RequestError: it accepts none of them.
-    """
-    raw = headers.get(b"accept", b"").decode("latin-1").strip() or "*/*"
-    liked = dict(_range(part) for part in raw.split(",")[:_MOST])
-
-    def quality(form: str) -> float:
-        # The most specific media range determines the quality of a media type.
-        ranges = (form, f"{form.partition('/')[0]}/*", "*/*")
-        return next((liked[name] for name in ranges if name in liked), 0.0)
-
-    best = max(offered, key=quality)
-    if not quality(best):
-        raise RequestError("accept", 406, f"answers come as {' or '.join(offered)}")
-    return best
 
 
 def wants_job(headers: dict[bytes, bytes]) -> bool:
@@ -72,29 +47,6 @@ def wants_job(headers: dict[bytes, bytes]) -> bool:
 def json_bytes(content: Any) -> bytes:
     """Return compact JSON in the key order of the content; equal content gives equal bytes."""
     return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-
-
-def arrow_bytes(answer: Answer, head: dict[str, Any]) -> bytes:
-    """Return an answer's table with intervals as an Arrow stream; the rest is schema metadata under ``tacit``."""
-    pa = load_arrow()
-
-    table = answer.intervals()
-    table = table.replace_schema_metadata({"tacit": json_bytes(head)})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    found: bytes = sink.getvalue().to_pybytes()
-    return found
-
-
-def _range(part: str) -> tuple[str, float]:
-    name, *parameters = (piece.strip().lower() for piece in part.split(";"))
-    stated = next((text for key, _, text in (each.partition("=") for each in parameters) if key.strip() == "q"), "1")
-    try:
-        found = float(stated)
-    except ValueError:
-        return "", 0.0
-    return name, found if 0 <= found <= 1 else 0.0
 
 
 #: Headers that affect the response; duplicates would be ambiguous.
@@ -233,16 +185,6 @@ JobRequest = Request | RequestModel
 #: Largest absolute value of a decimal exponent.
 MAX_EXPONENT: Final = 40
 _HALF: Final = re.compile("[\ud800-\udfff]")
-_Body = TypeVar("_Body", bound=RequestModel)
-
-
-def read_body(kind: type[_Body], body: bytes) -> _Body:
-    """Parse a body as a request of type ``kind``.
-
-    Raises:
-        RequestError, InputError: the body is no such request.
-    """
-    return kind.of(read_json(body))
 
 
 def ask_of(body: bytes) -> Request:
@@ -362,15 +304,6 @@ _BEARER: Final = re.compile(rb"bearer +([\x21-\x7e]{1,512})\Z", re.IGNORECASE)
 _POSITION: Final = re.compile("[1-9][0-9]{0,17}")
 
 
-class _Slashes(PathConvertor):
-    """Path parameter that may contain slashes, and is not empty."""
-
-    regex = ".+"
-
-
-register_url_convertor("slashes", _Slashes())
-
-
 class ApiResponse(Response):
     """A response with the common headers, and further ones.
 
@@ -460,7 +393,6 @@ class Route:
         rate: name of the rate limit that counts it; empty if no token is needed.
         query: known parameters of the query string.
         asks: whether it reads data: it then uses the threads for queries, and its response may be held.
-        slashes: whether the path parameter may contain slashes, as names of people may.
     """
 
     method: str
@@ -472,16 +404,10 @@ class Route:
     rate: str = "reads"
     query: tuple[str, ...] = ()
     asks: bool = False
-    slashes: bool = False
 
     @property
     def summary(self) -> str:
         return (self.handle.__doc__ or "").partition("\n")[0].removesuffix(".")
-
-    @property
-    def pattern(self) -> str:
-        """Path in Starlette's syntax."""
-        return self.path.replace("}", ":slashes}") if self.slashes else self.path
 
     def serve(self, call: ApiRequest) -> ApiResponse:
         """Authenticate the caller if necessary, and return the response."""

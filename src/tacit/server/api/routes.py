@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import html
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel
@@ -16,11 +14,8 @@ from pydantic.json_schema import models_json_schema
 from tacit.client import account_responses as account
 from tacit.client import releases as release
 from tacit.client import responses as wire
-from tacit.client.account_responses import PersonRequest, QuotaRequest, TokenRequest
 from tacit.client.responses import ErrorResponse, QueryRequest
 from tacit.core.errors import AccessError, InputError
-from tacit.ledger.entries import plain_name
-from tacit.releases.accounts import share_caps
 from tacit.releases.answer import Answer
 from tacit.releases.api_types import ResponseModel
 from tacit.releases.kinds import KINDS
@@ -28,23 +23,18 @@ from tacit.releases.payment import entry_of
 from tacit.releases.release import MEDIA_TYPES
 from tacit.server.api.jobs import poll, put_off
 from tacit.server.api.request import (
-    ARROW,
     JSON,
     ApiRequest,
     ApiResponse,
     Lines,
     Route,
-    arrow_bytes,
     ask_of,
-    chosen,
     idempotency_key,
     json_bytes,
-    read_body,
     release_of,
     wants_job,
 )
 from tacit.server.errors import Unknown
-from tacit.server.identity import People, Person, Role, TokenScope
 from tacit.server.service import ADMIN, AUDIT, ONLY
 
 _CODE: Final = re.compile(r"[0-9a-f]{64}\Z")
@@ -52,7 +42,6 @@ _CODE: Final = re.compile(r"[0-9a-f]{64}\Z")
 
 def query(call: ApiRequest) -> ApiResponse:
     """Ask a query; it is charged before data is read, and a repeat is free."""
-    form = chosen(call.headers, (JSON, ARROW))
     key, free = idempotency_key(call.headers), _free(call.headers)
     ask = ask_of(call.body)
     seen = _seen(call)
@@ -62,13 +51,12 @@ def query(call: ApiRequest) -> ApiResponse:
         return put_off(call, ask, key)
     call.held = True
     answer = call.runtime.service.ask(call.user, ask, key=key, free=free, timer=call.timer)
-    return _answered(call, answer, form, seen)
+    return _answered(call, answer, seen)
 
 
 def explain(call: ApiRequest) -> ApiResponse:
     """Effect and cost of a query; free, and reads no data."""
     access, service = call.user, call.runtime.service
-    chosen(call.headers)
     quote = service.quote(access, ask_of(call.body))
     left, engine = service.queries_left(access, quote), ADMIN in access.scopes
     key = ("quote", quote.explanation.digest, str(engine))
@@ -109,7 +97,7 @@ def deliver(call: ApiRequest) -> ApiResponse | ResponseModel:
     call.held = True
     found = call.runtime.service.deliver(call.user, position, timer=call.timer)
     if isinstance(found, Answer):
-        return _answered(call, found, JSON, ())
+        return _answered(call, found, ())
     return release.ReleaseResponse.of("workload", found)
 
 
@@ -172,34 +160,27 @@ def _seen(call: ApiRequest) -> Lines:
     return ((b"tacit-seen", account.seen_text(call.runtime.service.curator.ledger, said.decode("latin-1")).encode()),)
 
 
-def _answered(call: ApiRequest, answer: Answer, form: str, seen: Lines) -> ApiResponse:
+def _answered(call: ApiRequest, answer: Answer, seen: Lines) -> ApiResponse:
     call.about |= wire.about_answer(answer)
     headers = ((b"tacit-repeat", b"true" if answer.charge.repeated else b"false"), *seen)
     if not answer.is_public:
         code = call.runtime.service.release_code(call.user, answer)
         headers = ((b"tacit-release", code.encode()), *headers)
-    return ApiResponse(200, _shown(call, answer, form), form, headers)
+    return ApiResponse(200, _shown(call, answer), headers=headers)
 
 
-def _shown(call: ApiRequest, answer: Answer, form: str) -> bytes:
+def _shown(call: ApiRequest, answer: Answer) -> bytes:
     """Return the bytes of an answer: a function of the release, which its signature names, and of the request."""
-    if answer.is_public:
-        return _written(answer, form)
+    # Rows of public tables may change.
+    if answer.is_public or answer.paid[0].query.reads:
+        return json_bytes(wire.AnswerResponse.of(answer).plain())
     plan, receipt = answer.paid
-    key = ("answer", receipt.signature, plan.digest, form)
+    key = ("answer", receipt.signature, plan.digest)
     found = call.runtime.shown.get(key)
     if found is None:
-        found = _written(answer, form)
-        # Rows of public tables may change.
-        if not plan.query.reads:
-            call.runtime.shown.put(key, found, len(found))
+        found = json_bytes(wire.AnswerResponse.of(answer).plain())
+        call.runtime.shown.put(key, found, len(found))
     return found
-
-
-def _written(answer: Answer, form: str) -> bytes:
-    if form == ARROW:
-        return arrow_bytes(answer, wire.AnswerResponse.head(answer))
-    return json_bytes(wire.AnswerResponse.of(answer).plain())
 
 
 def _free(headers: dict[bytes, bytes]) -> str:
@@ -227,126 +208,33 @@ def _whole(name: str, text: str | None) -> int | None:
 # Of owners ------------------------------------------------------------------------------------------------------------
 
 
-def list_people(call: ApiRequest) -> ResponseModel:
-    """All people ever added, with their shares and spending."""
-    return account.PeopleResponse(people=[_person(call, person) for person in _people(call).everyone()])
-
-
-def add_person(call: ApiRequest) -> ResponseModel:
-    """Add a person, change their role, or admit them again."""
-    found = _people(call)
-    said = read_body(PersonRequest, call.body)
-    if "populations" in said.model_fields_set:
-        known = {each.name for each in call.runtime.service.curator.context.catalog.populations}
-        populations = None if said.populations is None else frozenset(said.populations)
-        if populations is not None and not populations <= known:
-            raise InputError("populations", f"there are {', '.join(sorted(known))}")
-    else:
-        # A change of role alone does not extend the visible populations.
-        before = found.person(said.name)
-        populations = None if before is None else before.populations
-    return _person(call, found.add(said.name, Role(said.role), populations=populations, operator=call.user.person.name))
-
-
-def revoke_person(call: ApiRequest) -> ResponseModel:
-    """Revoke a person; their charges stay."""
-    person = _named(call, call.part)
-    if person.name == call.user.person.name:
-        raise InputError("name", "you cannot revoke yourself; another owner can")
-    _people(call).revoke(person.name, operator=call.user.person.name)
-    return account.RevokedResponse(name=person.name, active=False)
-
-
-def list_tokens(call: ApiRequest) -> ResponseModel:
-    """All tokens, without their secrets."""
-    found = _people(call).tokens()
-    return account.TokensResponse(
-        tokens=[account.TokenResponse.from_domain(each, used=each.used and each.used.isoformat()) for each in found]
-    )
-
-
-def issue_token(call: ApiRequest) -> ResponseModel:
-    """A new token; its text is shown this once."""
-    found = _people(call)
-    said = read_body(TokenRequest, call.body)
-    issued = found.issue(
-        said.name,
-        label=said.label or "",
-        scopes=frozenset(map(TokenScope, said.scopes)) if "scopes" in said.stated else None,
-        expires=datetime.now(UTC) + timedelta(days=said.days),
-        operator=call.user.person.name,
-        share=None if "share" not in said.stated else str(said.share),
-    )
-    return account.NewTokenResponse.from_domain(issued, token=issued.text)
-
-
-def withdraw_token(call: ApiRequest) -> ResponseModel:
-    """End a token at once."""
-    found = _people(call)
-    if call.part not in {each.id for each in found.tokens()}:
-        raise Unknown("token")
-    found.withdraw(call.part, operator=call.user.person.name)
-    return account.WithdrawnResponse(id=call.part, alive=False)
-
-
-def set_quota(call: ApiRequest) -> ResponseModel:
-    """Limit a person's share of a budget, earlier spending included; without caps the limit is removed."""
-    _people(call)
-    service, said = call.runtime.service, read_body(QuotaRequest, call.body)
-    person = _named(call, said.name)
-    (found,) = service.budget(call.user, said.population)
-    ledger = service.curator.ledger
-    shares = share_caps(ledger.filter(found.population), said.caps) if said.caps else None
-    ledger.set_quota(found.population, shares, analyst=person.name, operator=call.user.person.name)
-    return account.BudgetResponse.of(service.curator.budget(population=found.population, analyst=person.name))
-
-
 def running_queries(call: ApiRequest) -> ResponseModel:
     """Queries that read data now."""
-    _people(call)
+    _check_owner(call)
     found = [account.RunningQueryResponse.from_domain(each) for each in call.runtime.running.listed()]
     return account.RunningQueriesResponse(queries=found)
 
 
 def stop_query(call: ApiRequest) -> ResponseModel:
     """Stop a query; its charge waits."""
-    _people(call)
+    _check_owner(call)
     if not call.runtime.running.ask_to_stop(call.part):
         raise Unknown("query")
     return account.StoppedQueryResponse(id=call.part)
 
 
-def _people(call: ApiRequest) -> People:
+def _check_owner(call: ApiRequest) -> None:
     if ADMIN not in call.user.scopes:
         raise AccessError("this needs the scope admin, which your token does not have")
-    return call.runtime.service.people
-
-
-def _named(call: ApiRequest, text: str) -> Person:
-    """Return a person by name; an invalid name is unknown."""
-    found = _people(call)
-    try:
-        person = found.person(plain_name(text, "name"))
-    except InputError:
-        person = None
-    if person is None:
-        raise Unknown("person")
-    return person
-
-
-def _person(call: ApiRequest, person: Person) -> account.PersonResponse:
-    curator = call.runtime.service.curator
-    budgets = [curator.budget(population=name, analyst=person.name) for name in curator.ledger.accounts()]
-    return account.PersonResponse.from_domain(person, budgets=[account.BudgetResponse.of(each) for each in budgets])
 
 
 _MAKES: Final = tuple(kind.request for kind in KINDS.values())
 ROUTES: Final = (
     Route(
         "POST", "/v1/query", query, {200: wire.AnswerResponse, 202: release.JobAcceptedResponse}, (QueryRequest,),
-        (402, 403, 406, 409, 422), rate="asks", asks=True,
+        (402, 403, 409, 422), rate="asks", asks=True,
     ),
-    Route("POST", "/v1/explain", explain, {200: wire.QuoteResponse}, (QueryRequest,), (403, 406, 422), rate="quotes"),
+    Route("POST", "/v1/explain", explain, {200: wire.QuoteResponse}, (QueryRequest,), (403, 422), rate="quotes"),
     Route("GET", "/v1/budget", budget, {200: account.BudgetsResponse}, fails=(404,), query=("population",)),
     Route("GET", "/v1/tables", tables, {200: account.TablesResponse}),
     Route(
@@ -371,17 +259,8 @@ ROUTES: Final = (
         "GET", "/v1/releases/{position}", read_release, {200: release.ReleaseResponse}, fails=(404,), rate="quotes",
         query=("file",),
     ),
-    Route("GET", "/v1/people", list_people, {200: account.PeopleResponse}, fails=(403,)),
-    Route("POST", "/v1/people", add_person, {201: account.PersonResponse}, (PersonRequest,), (403,)),
-    Route(
-        "DELETE", "/v1/people/{name}", revoke_person, {200: account.RevokedResponse}, fails=(403, 404), slashes=True
-    ),
-    Route("GET", "/v1/tokens", list_tokens, {200: account.TokensResponse}, fails=(403,)),
-    Route("POST", "/v1/tokens", issue_token, {201: account.NewTokenResponse}, (TokenRequest,), (403,)),
-    Route("DELETE", "/v1/tokens/{id}", withdraw_token, {200: account.WithdrawnResponse}, fails=(403, 404)),
     Route("GET", "/v1/queries", running_queries, {200: account.RunningQueriesResponse}, fails=(403,)),
     Route("DELETE", "/v1/queries/{id}", stop_query, {202: account.StoppedQueryResponse}, fails=(403, 404)),
-    Route("POST", "/v1/quotas", set_quota, {200: account.BudgetResponse}, (QuotaRequest,), (403, 404)),
 )  # fmt: skip
 
 
@@ -395,7 +274,6 @@ _REASONS: Final = {
     402: "the budget does not allow the charge; nothing was charged",
     403: "the token does not allow this",
     404: "there is no such thing, for the caller",
-    406: "no form that is offered is accepted",
     408: "the body took too long to arrive",
     409: "the Idempotency-Key was used for another request; or there is nothing to repeat",
     413: "the body is too large",
@@ -407,12 +285,6 @@ _REASONS: Final = {
     500: "something failed; only an id says what, and what was charged stays charged",
     503: "busy, or about to stop; nothing was done, try again",
 }
-_STYLE: Final = (
-    "body{font:1rem/1.5 system-ui,sans-serif;max-width:50rem;margin:2rem auto;padding:0 1rem}"
-    "code{font-family:ui-monospace,monospace}td{padding:.1rem 1rem .1rem 0;vertical-align:top}h2{margin-top:2.5rem}"
-)
-
-
 _PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "population": {"type": "string", "maxLength": 200},
     "before": {"type": "integer", "minimum": 1},
@@ -423,7 +295,6 @@ _PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "kind": {"type": "string", "enum": list(KINDS)},
     "file": {"type": "string", "minLength": 1, "maxLength": 200},
     "id": {"type": "string", "minLength": 1, "maxLength": 64},
-    "name": {"type": "string", "minLength": 1, "maxLength": 200},
 }
 _Header = tuple[str, dict[str, Any], str]
 
@@ -474,26 +345,10 @@ def description(routes: Sequence[Route]) -> dict[str, Any]:
     }
 
 
-def described(routes: tuple[Route, ...]) -> tuple[Route, ...]:
-    """Return the endpoints that describe all others; both documents are made once, on first request."""
-    made: dict[str, bytes] = {}
-
-    def document(_: ApiRequest) -> ApiResponse:
-        if "json" not in made:
-            made["json"] = json_bytes(description(routes))
-        return ApiResponse(200, made["json"])
-
-    def page(_: ApiRequest) -> ApiResponse:
-        if "page" not in made:
-            made["page"] = "".join(_page(description(routes))).encode()
-        digest = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-        policy = f"default-src 'none'; style-src 'sha256-{digest}'; frame-ancestors 'none'"
-        return ApiResponse(200, made["page"], "text/html; charset=utf-8", policy=policy.encode())
-
-    return (
-        Route("GET", "/v1/openapi.json", document, rate=""),
-        Route("GET", "/v1/docs", page, rate=""),
-    )
+def described(routes: tuple[Route, ...]) -> Route:
+    """Return the endpoint that describes the others, in a document that is made on first request."""
+    document = cache(lambda: json_bytes(description(routes)))
+    return Route("GET", "/v1/openapi.json", lambda _: ApiResponse(200, document()), rate="")
 
 
 def _operation(route: Route) -> dict[str, Any]:
@@ -529,7 +384,6 @@ def _parameters(route: Route) -> Iterator[dict[str, Any]]:
 def _given(status: int, body: type[ResponseModel], asks: bool) -> dict[str, Any]:
     told = _content({200: "as asked", 201: "made", 202: "put off; poll Location"}[status], body)
     if asks and status == 200:
-        told["content"][ARROW] = {"schema": {"type": "string", "format": "binary"}}
         text = "true where nothing was charged for this call"
         told["headers"] = {
             "Tacit-Repeat": {"schema": {"type": "string", "enum": ["true", "false"]}, "description": text}
@@ -556,40 +410,3 @@ def _schemas(routes: Iterable[Route]) -> dict[str, Any]:
             if field.get("default", "") is None:
                 del field["default"]
     return parts
-
-
-def _page(document: dict[str, Any]) -> Iterator[str]:
-    yield f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Tacit</title><style>{_STYLE}</style>'
-    yield '<h1>Tacit</h1><p>The same for programs: <a href="/v1/openapi.json">openapi.json</a>.</p>'
-    for path, operations in document["paths"].items():
-        for method, operation in operations.items():
-            yield f"<h2><code>{method.upper()} {html.escape(path)}</code></h2>"
-            yield f"<p>{html.escape(operation['summary'])}.</p>"
-            yield from _table("Parameters", ((p["name"], _line(p)) for p in operation["parameters"]))
-            schema = operation.get("requestBody", {}).get("content", {}).get(JSON, {}).get("schema", {})
-            for one in schema.get("oneOf", [schema] if schema else []):
-                yield from _table("Body", _fields(document, one["$ref"]))
-            yield from _table("Responses", ((s, _response(r)) for s, r in operation["responses"].items()))
-    yield "</html>"
-
-
-def _table(title: str, lines: Iterable[tuple[str, str]]) -> Iterator[str]:
-    shown = "".join(f"<tr><td><code>{html.escape(a)}</code></td><td>{html.escape(b)}</td></tr>" for a, b in lines)
-    if shown:
-        yield f"<h3>{title}</h3><table>{shown}</table>"
-
-
-def _line(parameter: dict[str, Any]) -> str:
-    return f"{parameter['in']}: {parameter.get('description', parameter['schema']['type'])}"
-
-
-def _fields(document: dict[str, Any], ref: str) -> Iterator[tuple[str, str]]:
-    schema = document["components"]["schemas"][ref.rpartition("/")[2]]
-    for name, field in schema["properties"].items():
-        needed = "needed" if name in schema.get("required", ()) else "may be left out"
-        yield name, f"{field.get('description', field.get('type', ''))} ({needed})"
-
-
-def _response(response: dict[str, Any]) -> str:
-    ref: str = response["content"][JSON]["schema"]["$ref"]
-    return f"{ref.rpartition('/')[2]}: {response['description']}"
