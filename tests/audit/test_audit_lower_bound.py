@@ -157,9 +157,6 @@ def test_reports_and_plots(tmp_path: Path) -> None:
     content = json.loads(found.to_json())
     assert content["epsilon_at_least"] == found.epsilon
     assert content["samples_of_each"] == 500
-    growth = found.growth()
-    assert growth[-1] == (500, found.epsilon)
-    assert [n for n, _ in growth] == sorted({n for n, _ in growth})
     found.plot(tmp_path / "found.svg")
     assert (tmp_path / "found.svg").read_text().count("<svg") == 1
     with pytest.raises(InputError, match="path"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from fractions import Fraction
 
@@ -40,17 +39,12 @@ def test_a_few_films_known_inexactly_find_most_people(seeded: SeededBits) -> Non
     table = made_up_films(people=400, films=300, per_person=25)
     assert all(len(row) == 25 for row in table)
     found = link_inexactly(table, films=[1, 4, 8], stars=1, days=14, victims=40)
-    shares = [step.found.share for step in found.steps]
+    shares = [step.found.share for step in found]
     assert shares[0] < 0.5 < shares[2]
     assert shares[2] > 0.9
-    assert found.steps[2].misled <= 2
+    assert found[2].misled <= 2
     exact = link_inexactly(table, films=[8], stars=0, days=0, victims=40)
-    assert exact.steps[0].found.share >= shares[2] - 0.05
-    wrong = link_inexactly(table, films=[8], stars=1, days=14, wrong=2, victims=40)
-    assert wrong.steps[0].found.share > 0.7
-    assert json.loads(found.to_json())["steps"][2]["films"] == 8
-    assert "8 films" in str(found)
-    assert found.draw().to_dict()
+    assert exact[0].found.share >= shares[2] - 0.05
 
 
 def test_what_an_acquaintance_knows(seeded: SeededBits) -> None:
@@ -77,8 +71,7 @@ def test_what_is_learned_about_a_person_who_is_not_in_the_data() -> None:
     assert found.learned > 30 * found.own_share
     assert found.spread < Fraction(2, 100) < found.learned
     assert float(found.own_factor) == pytest.approx(math.e)
-    assert json.loads(found.to_json())["before"] == 0.059
-    assert found.draw().to_dict()
+    assert str(found).startswith("belief that a smoker falls ill: 5.9% before the study, 15% after it")
 
 
 def test_the_private_share_is_as_close_as_stated(seeded: SeededBits) -> None:

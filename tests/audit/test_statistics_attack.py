@@ -1,4 +1,4 @@
-"""Differencing, averaging and collusion: right on every unprotected answer, a coin at small epsilon."""
+"""Differencing and averaging: right on every unprotected answer, a coin at small epsilon."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from audit.desk import SmallDesk
 from support.bits import SeededBits
-from tacit.audit.attacks import Averaging, Collusion, Differencing, compare, most_that_any_can, pool
+from tacit.audit.attacks import Averaging, Differencing, compare, most_that_any_can
 from tacit.audit.attacks.counts import hide_small, noise_anew
 from tacit.core.errors import InputError
 
@@ -71,32 +71,6 @@ def test_paid_averaging_is_worse_than_asking_once(seeded: SeededBits) -> None:
 def test_repeats_must_be_some() -> None:
     with pytest.raises(InputError, match="repeats"):
         Averaging(VICTIMS, 0)
-
-
-def test_analysts_with_their_own_budgets_win_together_and_one_account_stops_them(seeded: SeededBits) -> None:
-    """64 answers at epsilon 0.5 each have a mean with deviation 2.8/8 = 0.35: right with probability 0.92. An account
-    of 0.5 for all of them allows 0.62 at most. 330 of 400, and 290 of 400, are more than four deviations away."""
-    truth: dict[Hashable, bool] = dict(VICTIMS)
-
-    def desk_of(cap: str, price: str) -> Callable[[int, Hashable], float]:
-        desk = SmallDesk(price=price, cap=cap)
-        return lambda analyst, person: desk.ask((analyst, person), lambda: int(truth[person]), account=person)
-
-    found = pool(
-        VICTIMS, [1, 64], lambda count: desk_of(str(count), "0.5"), lambda count: desk_of("0.5", "0.5"), epsilon="0.5"
-    )
-    (_, alone, alone_shared), (_, own, shared) = found.points
-    assert own.hits > 330
-    assert max(alone.hits, alone_shared.hits, shared.hits) < 290
-    assert found.limit == pytest.approx(math.exp(0.5) / (1 + math.exp(0.5)))
-    assert "64 analysts" in str(found)
-
-
-def test_a_coin_stands_for_missing_answers(seeded: SeededBits) -> None:
-    desk = SmallDesk(price="1", cap="0.5")
-    rate = Collusion(VICTIMS, 3).run(lambda analyst, person: desk.ask((analyst, person), lambda: 1))
-    # 400 fair coins: five deviations are 50.
-    assert 150 < rate.hits < 250
 
 
 @pytest.mark.parametrize(("values", "reach"), [(2, 1), (6, 2)])

@@ -37,10 +37,7 @@ sex     = {{ type = "text", categories = ["f", "m"] }}
 town    = {{ type = "text", categories = ["arden", "brill", "corve", "deane"] }}
 illness = {{ type = "text", categories = ["asthma", "diabetes", "none"] }}
 """
-EVERY = [
-    "linkage", "sampling", "small cells", "differencing", "averaging", "reconstruction", "membership", "models",
-    "collusion",
-]  # fmt: skip
+EVERY = ["linkage", "sampling", "differencing", "averaging", "reconstruction", "membership", "models"]
 
 
 def members(prefix: str = "") -> list[tuple[Any, ...]]:
@@ -80,13 +77,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str]
     page = folder / "report.html"
     with pytest.MonkeyPatch.context() as patch:
         # Fewer queries than in earnest, so that it takes seconds.
-        for name, size in {
-            "_VICTIMS": 24,
-            "_TOTALS": 12,
-            "_PAID_REPEATS": 2,
-            "_ANALYSTS": (1, 4),
-            "_POOLED": 8,
-        }.items():
+        for name, size in {"_VICTIMS": 24, "_TOTALS": 12, "_PAID_REPEATS": 2}.items():
             patch.setattr(attack_chapters, name, size)
         result = attack(
             "--project", str(write(folder)), "--epsilon", "0.1", "--epsilon", "30", "--json", "--html", str(page)
@@ -106,7 +97,7 @@ def test_every_attack_is_told_in_order(told: tuple[dict[str, Any], str]) -> None
     assert all(chapter["results"] for chapter in told[0]["attacks"])
 
 
-@pytest.mark.parametrize("name", [name for name in EVERY if name != "collusion"])
+@pytest.mark.parametrize("name", EVERY)
 def test_it_succeeds_unprotected_and_guesses_at_small_epsilon(told: tuple[dict[str, Any], str], name: str) -> None:
     """At epsilon 0.1 a rate above chance + 0.25 has probability below 0.02 for the fewest victims (12), 1e-6 for most.
     At 30 the noise is below one half, and all but the models (which have other reasons to be poor) and the totals
@@ -115,7 +106,7 @@ def test_it_succeeds_unprotected_and_guesses_at_small_epsilon(told: tuple[dict[s
     assert comparison["unprotected"]["share"] > 0.75
     low, high = comparison["protected"]
     assert low["epsilon"] == "0.1"
-    assert low["share"] < comparison["chance"] + 0.25
+    assert low["share"] <= comparison["chance"] + 0.25
     if name not in ("models", "reconstruction"):
         assert high["share"] > comparison["unprotected"]["share"] - 0.1
 
@@ -123,22 +114,17 @@ def test_it_succeeds_unprotected_and_guesses_at_small_epsilon(told: tuple[dict[s
 def test_who_is_alone_is_counted_exactly(told: tuple[dict[str, Any], str]) -> None:
     rows = [row[1:4] for row in members()]
     alone = sum(rows.count(row) == 1 for row in rows)
-    steps = found(told, "linkage")["results"][0]["steps"]
+    steps = found(told, "linkage")["results"][0]["rows"]
     # Few values first: sex (2), town (4), born (80).
-    assert steps[-1]["known"] == ["sex", "town", "born"]
-    assert steps[-1]["reidentified"]["hits"] == alone
-    assert found(told, "sampling")["results"][0]["alone"] == alone
-
-
-def test_colluding_analysts_win_only_with_budgets_of_their_own(told: tuple[dict[str, Any], str]) -> None:
-    result = found(told, "collusion")["results"][0]
-    assert result["epsilon"] == "30"
-    assert result["analysts"][-1]["own_budgets"]["share"] == 1
+    assert steps[-1]["known"] == "sex, town, born"
+    assert steps[-1]["people_found"] == alone
+    assert f"{alone} people alone" in found(told, "sampling")["results"][0]["title"]
 
 
 def test_the_page_holds_charts_and_no_person(told: tuple[dict[str, Any], str]) -> None:
     _, page = told
-    assert page.count("<svg") == 12
+    assert page.count("<svg") == len(EVERY)
+    assert page.count("<table>") == len(EVERY) + 3
     assert page.count("<h2>") == len(EVERY) + 1
     # Nothing to load: the only addresses are the names of SVG's own vocabulary.
     assert set(re.findall(r"https?://[^\"'<\s]+", page)) <= {
@@ -169,11 +155,12 @@ def test_text_numbers_can_be_reconstructed_too(tmp_path: Path) -> None:
 
 
 def test_the_hospital_is_attacked_without_a_project() -> None:
-    result = attack("small-cells", "--epsilon", "0.1")
+    result = attack("linkage", "--epsilon", "0.1")
     assert result.exit_code == 0, result.stderr
     assert "made-up hospital: 12,000 patients" in result.stdout
-    assert "in the long run no attack above 20%" in result.stdout
-    assert result.stderr.splitlines()[-1] == "1 of 1: small-cells: epsilon 0.1", "where no bar is shown, lines are"
+    assert "in the long run no attack above" in result.stdout
+    assert re.search(r"epsilon 0.1 .* 20%", result.stdout)
+    assert result.stderr.splitlines()[-1] == "1 of 1: linkage: epsilon 0.1", "where no bar is shown, lines are"
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,6 @@ Modules:
 * :mod:`.report` — Checks of an audit, and the report of their outcomes for programs and as one self-contained HTML page
 * :mod:`.search` — Neighbouring databases to try, and audits over many pairs of them
 * :mod:`.self_audit` — Self-audit: Tacit's mechanisms and fits checked by its own tools
-* :mod:`.server_audit` — Audit of a running server with an analyst's access only: an address and a token
 """
 
 from __future__ import annotations

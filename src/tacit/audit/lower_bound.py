@@ -302,7 +302,6 @@ def _log_ratio(a: int, n: int, b: int, m: int) -> float:
 
 
 _FEWEST: Final = 200
-_POINTS: Final = 24
 #: Division of the samples among learning, choosing and confirming.
 _LEARN, _CHOOSE, _CONFIRM = (0.0, 0.3), (0.3, 0.5), (0.5, 1.0)
 
@@ -371,16 +370,6 @@ class LowerBound:
         """Whether the claim is refuted, at the confidence stated."""
         return self.claimed is not None and self.epsilon > self.claimed
 
-    def growth(self) -> list[tuple[int, float]]:
-        """Return pairs (n, the bound from the first n fresh samples alone), for growing n."""
-        inside = [self.event.holds(each) for each in self.scores]
-        ours, others = inside if self.favours == "first" else inside[::-1]
-        points = np.unique(np.geomspace(50, len(ours), _POINTS).astype(int))
-        return [
-            (int(n), Confirmed(int(ours[:n].sum()), int(others[:n].sum()), int(n), self.confidence).epsilon(self.delta))
-            for n in points
-        ]
-
     def to_json(self) -> str:
         """Return the result as JSON text; keys are stable."""
         content = {
@@ -410,7 +399,7 @@ class LowerBound:
         return f"{verdict}: {found} Claimed: epsilon {self.claimed:.3f}."
 
     def plot(self, path: Any = None) -> Any:
-        """Return loss histogram, ROC curve and growth of the bound as one Altair chart; ``path`` saves it."""
+        """Return the ROC curve as an Altair chart; ``path`` saves it."""
         chart = draw_lower_bound(self)
         if path is not None:
             save_chart(chart, path)

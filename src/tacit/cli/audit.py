@@ -9,10 +9,9 @@ import json
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from tacit.audit.attacks.results import Chapter, Result
+    from tacit.audit.attacks.results import Chapter, Comparison, Figures
     from tacit.audit.attacks.scenarios import Scene, Target
     from tacit.audit.report import AuditCheck, CheckOutcome, Verdict
 
@@ -42,49 +41,34 @@ if TYPE_CHECKING:
 def audit(
     target: Annotated[
         str | None,
-        typer.Argument(
-            help="module:callable, a mechanism such as laplace, a project file, or the address of a server."
-        ),
+        typer.Argument(help="module:callable, a mechanism such as laplace, or a project file."),
     ] = None,
     own: Annotated[bool, typer.Option("--self", help="Run the self-audit of Tacit.")] = False,
     words: Annotated[
         list[str] | None, typer.Option("--with", help="A parameter of the mechanism, as name=value; may be repeated.")
     ] = None,
     first: Annotated[str | None, typer.Option(help="A database, as JSON: '[1, 2, 3]'.")] = None,
-    second: Annotated[
-        str | None, typer.Option(help="Its neighbour, as JSON, or token@address of a second server.")
-    ] = None,
+    second: Annotated[str | None, typer.Option(help="Its neighbour, as JSON.")] = None,
     relation: Annotated[str, typer.Option(help="How neighbours differ: add_remove or replace_one.")] = ("add_remove"),
     claimed: Annotated[
         str | None, typer.Option(help="The epsilon to test; by default that which the mechanism states.")
     ] = None,
     delta: Annotated[str, typer.Option(help="The delta of the claim.")] = "0",
-    sql: Annotated[list[str] | None, typer.Option(help="For a project or server: a query to audit as well.")] = None,
-    epsilon: Annotated[str | None, typer.Option(help="For a server: the cost of that query, each time.")] = None,
-    token: Annotated[
-        str | None,
-        typer.Option(envvar="TACIT_TOKEN", help="For a server: the token of an analyst.", show_default=False),
-    ] = None,
-    ca_file: Annotated[Path | None, typer.Option(help="For a server: certificates to trust.")] = None,
+    sql: Annotated[list[str] | None, typer.Option(help="For a project: a query to audit as well.")] = None,
     samples: Annotated[
         int | None,
-        typer.Option(
-            help="Runs on each neighbour; default 20000, 8000 for --self, 1000 for a project, 400 for servers."
-        ),
+        typer.Option(help="Runs on each neighbour; default 20000, 8000 for --self, 1000 for a project."),
     ] = None,
     confidence: Annotated[float, typer.Option(help="Confidence of the bound.")] = 0.99,
     html: Annotated[Path | None, typer.Option(help="Write a page with charts to this file.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Audit a mechanism, a project or a server.
+    """Audit a mechanism or a project.
 
     A mechanism is run on two neighbouring databases, and its privacy loss is bounded from below.
 
     A project is audited on made-up people: its tables, its budgets and every query that it was ever asked. Its data
     is not read and its budget not touched.
-
-    A server is audited as an analyst sees it: what it refuses, what it reveals, and, with a query and its cost,
-    what it charges. With `--second`, another server whose data lacks one person, the answers of both are compared.
 
     Exit code 1 when a claim is refuted, or when the self-audit fails.
 
@@ -94,11 +78,9 @@ def audit(
 
     tacit audit tacit.toml --sql "SELECT AVG(cost) FROM visits"
 
-    tacit audit https://tacit.example.org --token … --sql "SELECT COUNT(*) FROM visits" --epsilon 0.01
-
     tacit audit --self --html audit.html
     """
-    with reported("target", as_json=as_json), ExitStack() as connected:
+    with reported("target", as_json=as_json):
         if own == (target is not None):
             raise InputError("target", "say what to audit, or --self; and not both")
         if target is None:
@@ -108,9 +90,6 @@ def audit(
             checks = [*standing_checks(samples or 8_000), *sql_checks(), *fit_checks()]
         elif target.endswith(".toml"):
             checks = _project_checks(Path(target), sql or [], samples or 1_000)
-        elif "://" in target:
-            server = _ServerOptions(target, token or "", sql or [], epsilon, second, ca_file, samples or 400)
-            checks = connected.enter_context(_server_checks(server))
         else:
             claim = {"claimed": claimed, "delta": delta, "samples": samples or 20_000, "confidence": confidence}
             checks = [_mechanism_check(target, words or [], first, second, relation, claim)]
@@ -168,37 +147,6 @@ def _verified(place: LedgerLocation) -> Verdict:
     report = Ledger.examine(place.ledger, anchor=place.anchor, check_outcome=receipt_check(place))
     words = "; ".join(report.problems) or f"nothing found: {report.entries} entries, {report.outcomes} released"
     return Verdict(not report.ok, words, report)
-
-
-# A server
-
-
-class _ServerOptions(NamedTuple):
-    """Options for the audit of a server."""
-
-    url: str
-    token: str
-    sql: list[str]
-    epsilon: str | None
-    second: str | None
-    ca_file: Path | None
-    samples: int
-
-
-def _server_checks(said: _ServerOptions) -> AbstractContextManager[list[AuditCheck]]:
-    from tacit.audit.server_audit import AuditQuery, server_checks
-
-    if len(said.sql) > 1 or bool(said.sql) != (said.epsilon is not None):
-        raise InputError("sql", "for a server state one query and with --epsilon what it may cost, or neither")
-    if said.second is not None and not said.sql:
-        raise InputError("second", "two servers are compared by a query: state --sql and --epsilon")
-    query = None if said.epsilon is None else AuditQuery(said.sql[0], said.epsilon)
-    second = None
-    if said.second is not None:
-        # A token of the other server may stand before its address; else both know the same one.
-        other, _, url = said.second.rpartition("@")
-        second = (url, other or said.token)
-    return server_checks(said.url, said.token, query, second=second, ca_file=said.ca_file, samples=said.samples)
 
 
 # A mechanism, or a callable
@@ -427,36 +375,17 @@ def _say(screen: Console, words: str, style: str = "") -> None:
     screen.print(Padding(Text(visible(words), style=style), (0, 0, 0, 4)))
 
 
-def _result(screen: Console, result: Result) -> None:
+def _result(screen: Console, result: Figures | Comparison) -> None:
     from rich.padding import Padding
-
-    from tacit.audit.attacks.results import Comparison
-
-    if not isinstance(result, Comparison):
-        _say(screen, result.headline, style="bold")
-        return
-    _say(screen, f"{result.words.measure}:", style="bold")
-    screen.print(Padding(_bars(result), (0, 0, 0, 4)))
-
-
-def _bars(found: Any) -> Any:
     from rich.table import Table
-    from rich.text import Text
 
-    from tacit.audit.attacks.results import percent
-    from tacit.core.numbers import format_up
+    from tacit.audit.attacks.results import Figures
 
-    grid = Table.grid(padding=(0, 2))
-    for _ in range(3):
-        grid.add_column()
-    grid.add_column(style="dim")
-    rows = [("unprotected", found.unprotected, "", "red")]
-    rows += [
-        (f"epsilon {format_up(epsilon, 3)}", rate, f"in the long run no attack above {percent(limit)}", "blue")
-        for (epsilon, rate), limit in zip(found.protected, found.limits, strict=True)
-    ]
-    for name, rate, note, colour in rows:
-        grid.add_row(name, Text("━" * max(round(30 * rate.share), 1), style=colour), rate.text, note)
-    blind = Text("━" * max(round(30 * found.chance), 1), style="dim")
-    grid.add_row("blind guess", blind, percent(found.chance), "")
-    return grid
+    _say(screen, result.headline if isinstance(result, Figures) else f"{result.words.measure}:", style="bold")
+    head, *rows = result.table()
+    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    for name in head:
+        table.add_column(name)
+    for row in rows:
+        table.add_row(*row)
+    screen.print(Padding(table, (0, 0, 0, 4)))

@@ -8,8 +8,8 @@ protection, and some that have a curator behind them. None of them knows what is
 (0.5, 0.62)
 
 Modules:
-* :mod:`.counts` — Attacks on counts: differencing, averaging, reconstruction, collusion, and defences that fail
-* :mod:`.people` — Attacks on people in published data: linkage, small cells, sampling, inexact ratings, membership
+* :mod:`.counts` — Attacks on counts: differencing, averaging, reconstruction, and defences that fail
+* :mod:`.people` — Attacks on people in published data: linkage, sampling, inexact ratings, membership
 * :mod:`.results` — Results of attacks: success rates with intervals, one attack at several epsilons, and the page that
   tells them
 * :mod:`.scenarios` — Each attack with its victims, its unprotected twin and the curator, on the example or a project
@@ -19,29 +19,22 @@ from __future__ import annotations
 
 from tacit.audit.attacks.counts import (
     Averaging,
-    Collusion,
     Differencing,
-    Pooling,
     Reconstruction,
-    ReconstructionGrid,
     Subset,
     modular_subsets,
-    pool,
     random_subsets,
     reconstruct,
     reconstruct_under_noise,
 )
 from tacit.audit.attacks.people import (
     Exposure,
-    InexactLinkage,
     Learned,
     Linkage,
-    LinkageProfile,
     Marginal,
     Membership,
     ModelMembership,
     Rating,
-    SmallCells,
     Study,
     blur,
     exposure,
@@ -53,28 +46,22 @@ from tacit.audit.attacks.people import (
     ridge,
     score_rows,
 )
-from tacit.audit.attacks.results import Attack, Comparison, Result, SuccessRate, compare, most_that_any_can
+from tacit.audit.attacks.results import Attack, Comparison, Figures, SuccessRate, compare, most_that_any_can
 
 __all__ = [
     "Attack",
     "Averaging",
-    "Collusion",
     "Comparison",
     "Differencing",
     "Exposure",
-    "InexactLinkage",
+    "Figures",
     "Learned",
     "Linkage",
-    "LinkageProfile",
     "Marginal",
     "Membership",
     "ModelMembership",
-    "Pooling",
     "Rating",
     "Reconstruction",
-    "ReconstructionGrid",
-    "Result",
-    "SmallCells",
     "Study",
     "Subset",
     "SuccessRate",
@@ -88,7 +75,6 @@ __all__ = [
     "made_up_films",
     "modular_subsets",
     "most_that_any_can",
-    "pool",
     "random_subsets",
     "reconstruct",
     "reconstruct_under_noise",

@@ -1,4 +1,4 @@
-"""Attacks on counts: differencing, averaging, reconstruction, collusion, and defences that fail.
+"""Attacks on counts: differencing, averaging, reconstruction, and defences that fail.
 
 The attacker may only count. "How many have the secret?" minus "how many, apart from this person?" is the person's
 secret. Noise on each answer does not help if a repeated query gets fresh noise for free: it averages out. A curator
@@ -11,26 +11,22 @@ import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Final, ParamSpec
+from typing import Final, ParamSpec
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.audit.attacks.results import (
     BitAttack,
-    Result,
     SuccessRate,
     Words,
-    below,
     choose_evenly,
-    most_that_any_can,
-    percent,
     toss,
 )
-from tacit.audit.charts import draw_curves
 from tacit.core.errors import BudgetError, InputError
-from tacit.core.numbers import Number, exact_positive, float_nearest, format_up
+from tacit.core.numbers import Number
 from tacit.mechanisms.laplace import Laplace
+from tacit.noise.uniform import sample_below_many
 
 #: Counts the people with the secret except one person, or all of them for None. The number selects a wording: the same
 #: number is the same query, another number an equivalent query in other words.
@@ -141,10 +137,8 @@ def bounded_noise(count: int, *, most: int) -> NDArray[np.int64]:
     """Draw ``count`` uniform whole numbers from -``most`` to ``most``: noise that looks large but is bounded."""
     if most < 0:
         raise InputError("most", f"must not be negative, got {most}")
-    return below(2 * most + 1, count) - most
+    return sample_below_many(2 * most + 1, count) - most
 
-
-_STEPS: Final = 60
 
 _RECONSTRUCTION: Final = Words(
     name="reconstruction",
@@ -201,7 +195,9 @@ def modular_subsets(numbers: Sequence[int], count: int) -> list[Subset]:
         raise InputError("numbers", "must be at least two different whole numbers from 0 on")
     modulus = _telling_prime(found)
     rest = found % modulus
-    draws = zip((1 + below(modulus - 1, count)).tolist(), below(modulus, count).tolist(), strict=True)
+    draws = zip(
+        (1 + sample_below_many(modulus - 1, count)).tolist(), sample_below_many(modulus, count).tolist(), strict=True
+    )
     return [Subset((rest * a + b) % modulus < modulus // 2, modulus, a, b) for a, b in draws]
 
 
@@ -241,26 +237,13 @@ def _common_share(masks: NDArray[np.bool_], answers: NDArray[np.float64]) -> flo
 
 
 def _least_squares(matrix: NDArray[np.float32], answers: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return minimum-norm least-squares solutions, one column per column of answers, by conjugate gradients.
+    """Return minimum-norm least-squares solutions, one column per column of answers.
 
-    Columns of random subsets are nearly orthogonal, so a few steps suffice; single precision is finer than any noise.
+    By the normal equations in the smaller dimension, with a ridge that is finer than any noise.
     """
-    rest = answers.astype(np.float32)
-    found = np.zeros((matrix.shape[1], rest.shape[1]), dtype=np.float32)
-    slope = matrix.T @ rest
-    step, size = slope, (slope**2).sum(axis=0)
-    first = np.maximum(size, np.float32(1e-12))
-    for _ in range(_STEPS):
-        if (size <= 1e-8 * first).all():
-            break
-        moved = matrix @ step
-        length = size / np.maximum((moved**2).sum(axis=0), np.float32(1e-12))
-        found += length * step
-        rest = rest - length * moved
-        slope = matrix.T @ rest
-        size, before = (slope**2).sum(axis=0), np.maximum(size, np.float32(1e-12))
-        step = slope + size / before * step
-    return found.astype(np.float64)
+    wide = matrix.shape[0] < matrix.shape[1]
+    gram = (matrix @ matrix.T if wide else matrix.T @ matrix).astype(np.float64) + 1e-3 * np.eye(min(matrix.shape))
+    return np.asarray(matrix.T @ np.linalg.solve(gram, answers) if wide else np.linalg.solve(gram, matrix.T @ answers))
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,62 +283,14 @@ class Reconstruction(BitAttack):
         return np.asarray(reconstruct(masks, answers) > middle)
 
 
-@dataclass(frozen=True)
-class ReconstructionGrid(Result):
-    """Recovered secrets by amount of noise and number of queries.
-
-    Args:
-        people: number of people, n.
-        cells: triples (queries per person, largest noise in √n, share of secrets recovered).
-    """
-
-    people: int
-    cells: tuple[tuple[float, float, float], ...]
-
-    @property
-    def title(self) -> str:
-        return f"Secrets of {self.people:,} people, computed from noisy totals"
-
-    @property
-    def headline(self) -> str:
-        best = [cell for cell in self.cells if 0 < cell[1] <= 0.5]
-        ratio, noise, share = max(best or self.cells, key=lambda cell: cell[2])
-        return f"{ratio:g} totals per person, each off by up to {noise:g}√n, give back {percent(share)} of secrets."
-
-    def content(self) -> dict[str, Any]:
-        keys = ("queries_per_person", "noise_per_root_n", "recovered")
-        return {"people": self.people, "cells": [dict(zip(keys, cell, strict=True)) for cell in self.cells]}
-
-    def draw(self) -> Any:
-        """Chart the recovered share against the noise, one line per number of queries."""
-        curves: dict[str, list[tuple[float, float]]] = {}
-        for ratio, noise, share in self.cells:
-            curves.setdefault(f"{ratio:g} totals per person", []).append((noise, share))
-        return draw_curves(
-            curves,
-            x="largest noise on a total, in units of √n",
-            title=self.title,
-            subtitle="share recovered; no budget, noise that does not grow with the queries",
-            colours=("#e8a598", "#d4685b", "#c0392b", "#7d1f15"),
-        )
-
-    def __str__(self) -> str:
-        lines = [self.title]
-        lines += [
-            f"  {ratio:g} totals per person, each off by up to {noise:g}√n: {percent(share)} recovered"
-            for ratio, noise, share in self.cells
-        ]
-        return "\n".join(lines)
-
-
 def reconstruct_under_noise(
     secrets: NDArray[np.bool_],
     *,
     ratios: Sequence[float] = (1.5, 2, 4),
     noises: Sequence[float] = (0, 0.25, 0.5, 1, 2),
     progress: Callable[[str], None] = lambda _: None,
-) -> ReconstructionGrid:
-    """Recover secrets from random subset counts, for several numbers of queries and bounds on the noise.
+) -> list[tuple[float, float, float]]:
+    """Return triples (queries per person, largest noise in √n, share of secrets recovered from random subset counts).
 
     Args:
         secrets: whether each person has the secret.
@@ -377,138 +312,4 @@ def reconstruct_under_noise(
         found = 0.5 + _least_squares(masks[:asked].astype(np.float32), np.stack(noisy, axis=1))
         shares = ((found > 0.5) == secrets[:, None]).mean(axis=0)
         cells += [(float(ratio), float(noise), float(share)) for noise, share in zip(noises, shares, strict=True)]
-    return ReconstructionGrid(people, tuple(cells))
-
-
-#: Asks, as one of the analysts (by number), whether a person has the secret: 1 or 0, plus noise. Raises BudgetError
-#: when the budget is exhausted.
-AskAs = Callable[[int, Hashable], float]
-
-COLLUSION: Final = Words(
-    name="collusion",
-    title="Collusion: many analysts, one table",
-    how="Several analysts ask about the same people and put their answers together. If each has a budget of their own, "
-    "the mean of their answers has little noise; if there is one account behind all of them, it has as much as before.",
-    measure="secrets guessed from pooled answers",
-    moral="A budget for each analyst is no budget: what counts is what all of them together can learn about a person.",
-)
-
-
-@dataclass(frozen=True)
-class Collusion(BitAttack):
-    """Guess who has a secret from the mean of the answers to several analysts.
-
-    Args:
-        victims: pairs (person, whether they have the secret).
-        analysts: number of analysts who pool their answers.
-    """
-
-    victims: tuple[tuple[Hashable, bool], ...]
-    analysts: int
-    words: Words = COLLUSION
-
-    def run(self, ask: AskAs) -> SuccessRate:
-        """Return the share of victims for whom the mean, rounded to 0 or 1, is the truth; without answers, a coin."""
-        right = 0
-        for person, truth in self.victims:
-            told = [answer for analyst in range(self.analysts) if (answer := _told(ask, analyst, person)) is not None]
-            guess = math.fsum(told) / len(told) > 0.5 if told else bool(toss(1, 1)[0, 0])
-            right += guess is truth
-        return SuccessRate(right, len(self.victims))
-
-
-def _told(ask: AskAs, analyst: int, person: Hashable) -> float | None:
-    try:
-        return ask(analyst, person)
-    except BudgetError:
-        return None
-
-
-@dataclass(frozen=True)
-class Pooling(Result):
-    """Success by number of analysts, with a budget for each and with one account for all.
-
-    Args:
-        epsilon: budget per person of one analyst; with one account, of all analysts together.
-        points: triples (analysts, success with a budget for each, success with one account for all).
-    """
-
-    epsilon: Fraction
-    points: tuple[tuple[int, SuccessRate, SuccessRate], ...]
-
-    @property
-    def title(self) -> str:
-        return COLLUSION.title
-
-    @property
-    def headline(self) -> str:
-        count, own, shared = self.points[-1]
-        with_account = f"with one account: {percent(shared.share)}"
-        return f"{count} analysts with a budget each: {percent(own.share)}; {with_account}."
-
-    @property
-    def limit(self) -> float:
-        """Upper bound on the success of any attack with one account, for any number of analysts."""
-        return most_that_any_can(float_nearest(self.epsilon))
-
-    def content(self) -> dict[str, Any]:
-        return {
-            "attack": COLLUSION.name,
-            "title": self.title,
-            "measure": COLLUSION.measure,
-            "epsilon": format_up(self.epsilon),
-            "limit": self.limit,
-            "analysts": [
-                {"analysts": count, "own_budgets": own.content(), "one_account": shared.content()}
-                for count, own, shared in self.points
-            ],
-        }
-
-    def draw(self) -> Any:
-        """Chart success against the number of analysts."""
-        curves = {
-            "a budget for each analyst": [(float(count), own.share) for count, own, _ in self.points],
-            "one account for all (Tacit)": [(float(count), shared.share) for count, _, shared in self.points],
-        }
-        return draw_curves(
-            curves,
-            x="analysts who pool their answers",
-            title=self.title,
-            subtitle=f"{COLLUSION.measure}, ε = {format_up(self.epsilon, 3)}",
-            log=True,
-        )
-
-    def __str__(self) -> str:
-        lines = [self.title, f"  {COLLUSION.measure}, epsilon {format_up(self.epsilon, 3)}:"]
-        lines += [
-            f"  {count:>3} analysts: {own} with a budget for each, {shared} with one account"
-            for count, own, shared in self.points
-        ]
-        return "\n".join([*lines, f"  with one account no attack is right more often than {percent(self.limit)}"])
-
-
-def pool(
-    victims: Sequence[tuple[Hashable, bool]],
-    counts: Sequence[int],
-    own: Callable[[int], AskAs],
-    shared: Callable[[int], AskAs],
-    *,
-    epsilon: Number,
-    progress: Callable[[str], None] = lambda _: None,
-) -> Pooling:
-    """Let growing numbers of analysts pool their answers.
-
-    Args:
-        victims: pairs (person, whether they have the secret).
-        counts: numbers of analysts.
-        own: takes a number of analysts; returns what answers them where each has ``epsilon`` for every victim.
-        shared: likewise, where all of them together have ``epsilon`` for every victim.
-        epsilon: budget per victim.
-        progress: called with a description of each step.
-    """
-    points = []
-    for count in counts:
-        progress(f"{count} analysts")
-        attack = Collusion(tuple(victims), count)
-        points.append((count, attack.run(own(count)), attack.run(shared(count))))
-    return Pooling(exact_positive(epsilon, "epsilon"), tuple(points))
+    return cells

@@ -1,4 +1,4 @@
-"""Attacks on people in published data: linkage, small cells, sampling, inexact ratings, membership.
+"""Attacks on people in published data: linkage, sampling, inexact ratings, membership.
 
 An "anonymised" table is joined with a list of people on what both contain. A person who is unique in these values is
 found, and so is the rest of their row. Averages and models reveal who was in a study; and nothing protects against what
@@ -12,14 +12,12 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.audit.attacks.results import BitAttack, Result, SuccessRate, Words, below, choose, largest, percent
-from tacit.audit.charts import draw_curves, draw_shares
+from tacit.audit.attacks.results import BitAttack, SuccessRate, Words, choose, largest
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, check_count, exact_positive, exp_bounds, float_nearest
 from tacit.mechanisms.laplace import Laplace
@@ -72,59 +70,6 @@ class LinkageStep:
         return found / self.rows
 
 
-@dataclass(frozen=True)
-class LinkageProfile(Result):
-    """Linkage of one release by outsiders who know one more column at each step."""
-
-    steps: tuple[LinkageStep, ...]
-
-    @property
-    def title(self) -> str:
-        return "Who is alone with their values?"
-
-    @property
-    def headline(self) -> str:
-        known, linked = self.steps[-1].known, self.steps[-1].linked
-        names = " and ".join([", ".join(known[:-1]), known[-1]] if len(known) > 1 else known)
-        return f"Knowing {names}, an outsider finds {percent(linked.share)} of the people."
-
-    def content(self) -> dict[str, Any]:
-        return {
-            "steps": [
-                {
-                    "known": list(step.known),
-                    "k_anonymity": step.k,
-                    "alone": step.share(1, 1),
-                    "among_fewer_than_5": step.share(1, 4),
-                    "reidentified": step.linked.content(),
-                    "misled": step.misled,
-                }
-                for step in self.steps
-            ]
-        }
-
-    def draw(self) -> Any:
-        """Chart the shares of rows by group size, one bar for each set of known columns."""
-        kinds = {"alone": (1, 1), "one of 2 to 4": (2, 4), "one of 5 to 19": (5, 19), "one of 20 or more": (20, None)}
-        rows = [
-            (
-                f"… and {step.known[-1]}" if i else ", ".join(step.known),
-                {kind: step.share(*ends) for kind, ends in kinds.items()},
-            )
-            for i, step in enumerate(self.steps)
-        ]
-        return draw_shares(rows, title=self.title, subtitle="rows of the nameless table, by what an outsider knows")
-
-    def __str__(self) -> str:
-        lines = [self.title]
-        lines += [
-            f"  {', '.join(step.known)}: {percent(step.share(1, 1))} of rows alone, "
-            f"{percent(step.share(1, 4))} among fewer than 5; {step.linked} of people found"
-            for step in self.steps
-        ]
-        return "\n".join(lines)
-
-
 def link(
     released: Sequence[KnownRow], public: Sequence[KnownRow], owners: Sequence[int], known: Sequence[str] = ()
 ) -> LinkageStep:
@@ -150,13 +95,12 @@ def link(
 
 def link_by_steps(
     names: Sequence[str], released: Sequence[KnownRow], public: Sequence[KnownRow], owners: Sequence[int]
-) -> LinkageProfile:
+) -> list[LinkageStep]:
     """Run :func:`link` with the first column known, the first two, and so on."""
-    steps = [
+    return [
         link([row[:i] for row in released], [row[:i] for row in public], owners, names[:i])
         for i in range(1, len(names) + 1)
     ]
-    return LinkageProfile(tuple(steps))
 
 
 @dataclass(frozen=True)
@@ -179,65 +123,6 @@ class Linkage:
         return SuccessRate(sum(largest(ask(known)) == secret for known, secret in self.victims), len(self.victims))
 
 
-#: Returns the published table: for each combination of known values, the number of people with each of the secrets.
-PublishedTable = Callable[[], Mapping[KnownRow, Sequence[float]]]
-
-SMALL_CELLS: Final = Words(
-    name="small cells",
-    title="Small cells: a table of counts with a person alone in it",
-    how="A table counts people by a few everyday facts and by a secret. Where only one person fits the facts, the "
-    "table says which secret is theirs.",
-    measure="secrets read off the table, of people who are alone with their facts",
-    moral="A count of one is a row of the table. Hiding counts of one helps little: totals give them back.",
-)
-
-
-@dataclass(frozen=True)
-class SmallCells:
-    """Read the secrets of people who are unique in their known values off a published table.
-
-    Args:
-        known: known values of each person.
-        secrets: index of each person's secret; -1 for people with several, whom the table counts but who are no
-            victims.
-        values: number of possible secrets.
-        alone: the most people with the same known values for which they count as exposed.
-    """
-
-    known: tuple[KnownRow, ...]
-    secrets: tuple[int, ...]
-    values: int
-    alone: int = 1
-    words: Words = SMALL_CELLS
-    reach: int = 2
-
-    def __post_init__(self) -> None:
-        if len(self.known) != len(self.secrets):
-            raise InputError("secrets", f"must have one entry for each of {len(self.known)} people")
-
-    @cached_property
-    def exposed(self) -> tuple[int, ...]:
-        """Indices of the people who share their known values with at most ``alone`` people, themselves included."""
-        sizes = Counter(self.known)
-        return tuple(
-            place
-            for place, (values, secret) in enumerate(zip(self.known, self.secrets, strict=True))
-            if sizes[values] <= self.alone and secret >= 0
-        )
-
-    def run(self, ask: PublishedTable) -> SuccessRate:
-        """Return the share of exposed people whose secret has the largest count for their known values.
-
-        Raises:
-            InputError: no person is exposed, so the attack reveals no person.
-        """
-        if not self.exposed:
-            raise InputError("known", "no person is alone with these values; add columns until one is")
-        table, none = ask(), [0.0] * self.values
-        right = sum(largest(table.get(self.known[i], none)) == self.secrets[i] for i in self.exposed)
-        return SuccessRate(right, len(self.exposed))
-
-
 #: For :class:`Linkage` against the people whose rows were published.
 SAMPLING: Final = Words(
     name="sampling",
@@ -249,88 +134,25 @@ SAMPLING: Final = Words(
 )
 
 
-@dataclass(frozen=True)
-class ExposureOf:
-    """Exposure by samples of one size.
+class Exposure(NamedTuple):
+    """People exposed by random samples of one size.
 
     Args:
         rows: number of rows in a sample.
+        alone: number of people with unique known values; only these are counted as found.
         expected: computed mean number of people found in a sample.
         at_least_one: computed probability that a sample exposes at least one person.
         measured: mean number of people found in the samples that were drawn.
-        drawn: number of samples that were drawn.
     """
 
     rows: int
+    alone: int
     expected: Fraction
     at_least_one: Fraction
     measured: float
-    drawn: int
 
 
-@dataclass(frozen=True)
-class Exposure(Result):
-    """Exposure of people by random samples.
-
-    Args:
-        people: number of people in the table.
-        alone: number of people with unique known values; only these are counted as found.
-        sizes: exposure by sample size.
-    """
-
-    people: int
-    alone: int
-    sizes: tuple[ExposureOf, ...]
-
-    @property
-    def title(self) -> str:
-        return f"A few random rows of {self.people:,}"
-
-    @property
-    def headline(self) -> str:
-        one = self.sizes[-1]
-        return f"{one.rows:,} published rows expose {one.measured:.3g} people on average."
-
-    def content(self) -> dict[str, Any]:
-        return {
-            "people": self.people,
-            "alone": self.alone,
-            "samples": [
-                {
-                    "rows": one.rows,
-                    "expected": float_nearest(one.expected),
-                    "at_least_one": float_nearest(one.at_least_one),
-                    "measured": one.measured,
-                    "drawn": one.drawn,
-                }
-                for one in self.sizes
-            ],
-        }
-
-    def draw(self) -> Any:
-        """Chart the number of people found by size of the sample."""
-        curve = [(float(one.rows), float_nearest(one.expected)) for one in self.sizes]
-        none = [(float(one.rows), 0.0) for one in self.sizes]
-        return draw_curves(
-            {"published rows": curve, "a curator publishes none": none},
-            x="rows published",
-            title=self.title,
-            subtitle="people who are found for certain, on average",
-            y="people found",
-        )
-
-    def __str__(self) -> str:
-        lines = [f"{self.title}; {percent(self.alone / self.people)} are alone with their values"]
-        lines += [
-            f"  {one.rows:,} rows: {float_nearest(one.expected):.3g} people found on average (measured "
-            f"{one.measured:.3g} over {one.drawn} samples); at least one with probability "
-            f"{percent(float_nearest(one.at_least_one))}"
-            for one in self.sizes
-        ]
-        return "\n".join(lines)
-
-
-def exposure(known: Sequence[KnownRow], sizes: Sequence[int], *, samples: int = 50) -> Exposure:
+def exposure(known: Sequence[KnownRow], sizes: Sequence[int], *, samples: int = 50) -> list[Exposure]:
     """Publish samples of several sizes, and count the people found; compute the expected number as well.
 
     Of n people, u of them with unique values, a sample of k exposes k·u/n on average, and none with probability
@@ -348,11 +170,10 @@ def exposure(known: Sequence[KnownRow], sizes: Sequence[int], *, samples: int = 
     alone = sum(is_alone)
     found = []
     for size in sizes:
-        hits = [sum(choose(is_alone, size)) for _ in range(samples)]
+        hits = sum(sum(choose(is_alone, size)) for _ in range(samples))
         none = Fraction(math.comb(len(known) - alone, size), math.comb(len(known), size))
-        expected = Fraction(size * alone, len(known))
-        found.append(ExposureOf(size, expected, 1 - none, sum(hits) / samples, samples))
-    return Exposure(len(known), alone, tuple(found))
+        found.append(Exposure(size, alone, Fraction(size * alone, len(known)), 1 - none, hits / samples))
+    return found
 
 
 #: Decay scale of a score with distance: in stars, and in days.
@@ -429,37 +250,27 @@ def made_up_films(*, people: int, films: int, per_person: int, days: int = 1000)
         mine: dict[int, Rating] = {}
         while len(mine) < per_person:
             film = int(np.searchsorted(reach, sample_below(int(reach[-1])), side="right"))
-            stars = min(1 + int(below(3, 2).sum()) + int(below(2, 1)[0]), _STARS)
+            stars = min(1 + sample_below(3) + sample_below(3) + sample_below(2), _STARS)
             mine.setdefault(film, Rating(stars, sample_below(days)))
         table.append(mine)
     return table
 
 
-def blur(row: Mapping[int, Rating], *, films: int, stars: int, days: int, wrong: int = 0) -> dict[int, Rating]:
-    """Return inexact knowledge of ``films`` of the row: off by up to ``stars`` and ``days``, ``wrong`` of them false.
+def blur(row: Mapping[int, Rating], *, films: int, stars: int, days: int) -> dict[int, Rating]:
+    """Return inexact knowledge of ``films`` of the row, off by up to ``stars`` and ``days``."""
+    if films < 1 or films > len(row):
+        raise InputError("films", f"must be from 1 to the {len(row)} films of the row")
 
-    A false one has random stars and a random day.
-    """
-    if films < 1 or films > len(row) or wrong < 0 or wrong > films:
-        raise InputError("films", f"must be from 1 to the {len(row)} films of the row, and wrong at most as many")
-    chosen = choose(sorted(row), films)
-    known = {}
-    for place, film in enumerate(chosen):
-        told = row[film]
-        if place < wrong:
-            known[film] = Rating(1 + sample_below(_STARS), sample_below(1000))
-        else:
-            moved = min(max(told.stars + _off(stars), 1), _STARS)
-            known[film] = Rating(moved, max(told.day + _off(days), 0))
-    return known
+    def off(most: int) -> int:
+        return sample_below(2 * most + 1) - most
+
+    return {
+        film: Rating(min(max(row[film].stars + off(stars), 1), _STARS), max(row[film].day + off(days), 0))
+        for film in choose(sorted(row), films)
+    }
 
 
-def _off(most: int) -> int:
-    return sample_below(2 * most + 1) - most
-
-
-@dataclass(frozen=True)
-class InexactStep:
+class InexactStep(NamedTuple):
     """Success for a given number of known films.
 
     Args:
@@ -473,54 +284,9 @@ class InexactStep:
     misled: int
 
 
-@dataclass(frozen=True)
-class InexactLinkage(Result):
-    """Result of linking a nameless film table to acquaintances' inexact knowledge of a few films."""
-
-    people: int
-    stars: int
-    days: int
-    steps: tuple[InexactStep, ...]
-
-    @property
-    def title(self) -> str:
-        return "Found by a few films, remembered inexactly"
-
-    @property
-    def headline(self) -> str:
-        return f"{self.title}."
-
-    def content(self) -> dict[str, Any]:
-        return {
-            "people": self.people,
-            "stars_off": self.stars,
-            "days_off": self.days,
-            "steps": [
-                {"films": step.films, "found": step.found.content(), "misled": step.misled} for step in self.steps
-            ],
-        }
-
-    def draw(self) -> Any:
-        """Chart the share of people found against the number of known films."""
-        return draw_curves(
-            {
-                "found, rightly": [(float(step.films), step.found.share) for step in self.steps],
-                "wrong person named": [(float(step.films), step.misled / step.found.tries) for step in self.steps],
-            },
-            x="films known",
-            title=self.title,
-            subtitle=f"{self.people:,} people; stars off by up to {self.stars}, days by up to {self.days}",
-        )
-
-    def __str__(self) -> str:
-        lines = [f"{self.title}: stars off by up to {self.stars}, days by up to {self.days}"]
-        lines += [f"  {step.films} films: {step.found} found, {step.misled} misled" for step in self.steps]
-        return "\n".join(lines)
-
-
 def link_inexactly(
-    table: FilmTable, *, films: Sequence[int], stars: int = 1, days: int = 14, wrong: int = 0, victims: int = 50
-) -> InexactLinkage:
+    table: FilmTable, *, films: Sequence[int], stars: int = 1, days: int = 14, victims: int = 50
+) -> list[InexactStep]:
     """Choose ``victims`` people of the table, blur a few films of each, and search the table for their rows.
 
     Args:
@@ -528,7 +294,6 @@ def link_inexactly(
         films: numbers of known films; one step of the result for each.
         stars: largest error of a known rating.
         days: largest error of a known day.
-        wrong: number of known films whose rating is false.
         victims: number of people searched for in each step.
     """
     if not 1 <= victims <= len(table):
@@ -536,11 +301,11 @@ def link_inexactly(
     steps = []
     for count in films:
         chosen = choose(range(len(table)), victims)
-        told = [score_rows(blur(table[v], films=count, stars=stars, days=days, wrong=wrong), table) for v in chosen]
+        told = [score_rows(blur(table[v], films=count, stars=stars, days=days), table) for v in chosen]
         right = sum(scored.named == victim for scored, victim in zip(told, chosen, strict=True))
         named = sum(scored.named is not None for scored in told)
         steps.append(InexactStep(count, SuccessRate(right, victims), named - right))
-    return InexactLinkage(len(table), stars, days, tuple(steps))
+    return steps
 
 
 #: Returns the published shares: for each attribute, the share of members who have it.
@@ -692,7 +457,7 @@ Group = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Learned(Result):
+class Learned:
     """Belief of an outsider that a smoker is ill: before a study, and after its exact or private release.
 
     Args:
@@ -723,39 +488,6 @@ class Learned(Result):
     def own_factor(self) -> Fraction:
         """e^ε, rounded up: the person's row changes the probability of any private release by at most this factor."""
         return exp_bounds(self.epsilon)[1]
-
-    @property
-    def title(self) -> str:
-        return "What a study tells about a person who is not in it"
-
-    @property
-    def headline(self) -> str:
-        return f"{self.title}."
-
-    def content(self) -> dict[str, Any]:
-        return {
-            "before": float_nearest(self.before),
-            "after_without": float_nearest(self.without),
-            "after_with": float_nearest(self.with_person),
-            "epsilon": float_nearest(self.epsilon),
-            "private_off_by": float_nearest(self.spread),
-            "own_factor": float_nearest(self.own_factor),
-        }
-
-    def draw(self) -> Any:
-        """Chart the belief before and after, without and with the person, exactly and privately."""
-        beliefs = {
-            "before the study": self.before,
-            "after it, without the person": self.without,
-            "after it, with the person": self.with_person,
-        }
-        rows = [
-            (name, {"believed ill": float_nearest(share), "believed well": float_nearest(1 - share)})
-            for name, share in beliefs.items()
-        ]
-        return draw_shares(
-            rows, title=self.title, subtitle=f"a private release is off by at most {_percent(self.spread)}"
-        )
 
     def __str__(self) -> str:
         return (

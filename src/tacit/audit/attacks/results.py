@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import html
-import json
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +18,9 @@ from tacit.audit.report import html_page
 from tacit.core.charts import save_chart
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, exact_positive, float_nearest, format_up
+from tacit.lab.experiment import probability_bounds
 from tacit.noise import entropy
-from tacit.noise.uniform import sample_below, sample_below_many
-
-#: The two-sided 95% point of the normal law.
-_Z: Final = 1.959964
+from tacit.noise.uniform import sample_below
 
 
 @dataclass(frozen=True)
@@ -44,11 +40,8 @@ class SuccessRate:
         return self.hits / self.tries
 
     def interval(self) -> tuple[float, float]:
-        """Return Wilson's 95% interval for the probability of success, for independent tries."""
-        centre = (self.share + _Z**2 / (2 * self.tries)) / (1 + _Z**2 / self.tries)
-        spread = math.sqrt(self.share * (1 - self.share) / self.tries + _Z**2 / (4 * self.tries**2))
-        half = spread * _Z / (1 + _Z**2 / self.tries)
-        return max(0.0, centre - half), min(1.0, centre + half)
+        """Return the 95% interval of Clopper and Pearson for the probability of success, for independent tries."""
+        return probability_bounds(self.hits, self.tries, 0.975)
 
     def content(self) -> dict[str, Any]:
         """Return the figures for JSON; keys are stable."""
@@ -72,37 +65,30 @@ def percent(share: float) -> str:
     return f"{100 * share:.{1 if 0 < share < 0.01 or 0.99 < share < 1 else 0}f}%"
 
 
-class Result(ABC):
-    """Result of an attack: figures about many people; no result holds a person's row."""
+@dataclass(frozen=True)
+class Figures:
+    """Result of an attack as a table: figures about many people; no result holds a person's row.
 
-    @property
-    @abstractmethod
-    def title(self) -> str:
-        """Headline of the result."""
+    Args:
+        title: headline.
+        headline: the result in one sentence.
+        columns: names of the columns.
+        rows: numbers and text, one row for each case.
+    """
 
-    @abstractmethod
+    title: str
+    headline: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
     def content(self) -> dict[str, Any]:
         """Return the figures for JSON; keys are stable."""
+        return {"title": self.title, "rows": [dict(zip(self.columns, row, strict=True)) for row in self.rows]}
 
-    @property
-    @abstractmethod
-    def headline(self) -> str:
-        """The result in one sentence."""
-
-    @abstractmethod
-    def draw(self) -> Any:
-        """An Altair chart."""
-
-    def to_json(self) -> str:
-        """Return the result as JSON text; keys are stable."""
-        return json.dumps(self.content(), ensure_ascii=False, allow_nan=False)
-
-    def chart(self, path: str | Path | None = None) -> Any:
-        """Return an Altair chart; save it as SVG, PNG, HTML or JSON, by the suffix of ``path``, if one is given."""
-        chart = self.draw()
-        if path is not None:
-            save_chart(chart, path)
-        return chart
+    def table(self) -> list[tuple[str, ...]]:
+        """Return the head and the rows as text."""
+        rows = (tuple(f"{x:.3g}" if isinstance(x, float) else str(x) for x in row) for row in self.rows)
+        return [tuple(name.replace("_", " ") for name in self.columns), *rows]
 
 
 _Ask = TypeVar("_Ask")
@@ -168,7 +154,7 @@ def most_that_any_can(epsilon: float, *, values: int = 2, reach: int = 1) -> flo
 
 
 @dataclass(frozen=True)
-class Comparison(Result):
+class Comparison:
     """Success of one attack, against unprotected data and by epsilon.
 
     Args:
@@ -220,22 +206,35 @@ class Comparison(Result):
 
     @property
     def headline(self) -> str:
+        """The result in one sentence."""
         words = [f"Unprotected: {percent(self.unprotected.share)} right"]
         for epsilon, rate in self.protected[:1]:
             words.append(f"through Tacit at ε = {format_up(epsilon, 3)}: {percent(rate.share)}")
         return f"{'; '.join([*words, f'a blind guess: {percent(self.chance)}'])}."
 
-    def draw(self) -> Any:
-        """Chart success against epsilon, with the twin, blind guessing and the upper bound on all attacks."""
-        return draw_comparison(self)
+    def table(self) -> list[tuple[str, ...]]:
+        """Return the head and the rows as text."""
+        return [
+            ("", "right", "share", "in the long run no attack above"),
+            ("unprotected", f"{self.unprotected}", self.unprotected.text, ""),
+            *(
+                (f"epsilon {format_up(epsilon, 3)}", f"{rate}", rate.text, percent(limit))
+                for (epsilon, rate), limit in zip(self.protected, self.limits, strict=True)
+            ),
+            ("blind guess", "", percent(self.chance), ""),
+        ]
+
+    def chart(self, path: str | Path | None = None) -> Any:
+        """Return an Altair chart of success against epsilon; ``path`` saves it as SVG, PNG, HTML or JSON."""
+        chart = draw_comparison(self)
+        if path is not None:
+            save_chart(chart, path)
+        return chart
 
     def __str__(self) -> str:
-        lines = [self.title, f"  {self.words.measure}:", f"  {'unprotected':<14}{self.unprotected}"]
-        lines += [
-            f"  {'epsilon ' + format_up(epsilon, 3):<14}{rate}; in the long run no attack above {percent(limit)}"
-            for (epsilon, rate), limit in zip(self.protected, self.limits, strict=True)
-        ]
-        return "\n".join([*lines, f"  {'blind guess':<14}{percent(self.chance)}"])
+        rows = [f"  {name:<14}{right:<22}{limit}" for name, right, _, limit in self.table()[:-1]]
+        rows.append(f"  {'blind guess':<14}{percent(self.chance)}")
+        return "\n".join([self.title, f"  {self.words.measure}:", *map(str.rstrip, rows)])
 
 
 def compare(
@@ -303,11 +302,6 @@ def toss(rows: int, columns: int) -> NDArray[np.bool_]:
     return np.unpackbits(words.view(np.uint8))[: rows * columns].reshape(rows, columns).astype(np.bool_)
 
 
-def below(bound: int, count: int) -> NDArray[np.int64]:
-    """Draw ``count`` independent uniform integers from 0 to ``bound`` - 1."""
-    return sample_below_many(bound, count)
-
-
 @dataclass(frozen=True)
 class Chapter:
     """One attack and its results.
@@ -319,7 +313,7 @@ class Chapter:
     """
 
     words: Words
-    results: tuple[Result, ...]
+    results: tuple[Figures | Comparison, ...]
     note: str = ""
 
     def content(self) -> dict[str, Any]:
@@ -362,22 +356,15 @@ def report_page(title: str, chapters: Sequence[Chapter], *, about: str) -> str:
 def _chapter(chapter: Chapter) -> Iterator[str]:
     yield f"<section>\n<h2>{html.escape(chapter.words.title)}</h2>\n<p>{html.escape(chapter.words.how)}</p>"
     for result in chapter.results:
-        yield f"<p><strong>{html.escape(result.headline)}</strong></p>\n<figure>{svg(result.draw())}</figure>"
+        yield f"<p><strong>{html.escape(result.headline)}</strong></p>"
         if isinstance(result, Comparison):
-            yield _table(result)
+            yield f"<figure>{svg(result.chart())}</figure>"
+        head, *rows = result.table()
+        yield "".join(("<table>", _row(head, "th"), *(_row(row, "td") for row in rows), "</table>"))
     if chapter.note:
         yield f'<p class="quiet">{html.escape(chapter.note)}</p>'
     yield f'<p class="moral">{html.escape(chapter.words.moral)}</p>\n</section>'
 
 
-def _table(found: Comparison) -> str:
-    rows = [("unprotected", f"{found.unprotected.hits:,} of {found.unprotected.tries:,}", found.unprotected.text, "")]
-    rows += [
-        (f"ε = {format_up(epsilon, 3)}", f"{rate.hits:,} of {rate.tries:,}", rate.text, percent(limit))
-        for (epsilon, rate), limit in zip(found.protected, found.limits, strict=True)
-    ]
-    rows.append(("blind guess", "", percent(found.chance), ""))
-    cells = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return (
-        f"<table><tr><th></th><th>right</th><th>share</th><th>in the long run no attack above</th></tr>{cells}</table>"
-    )
+def _row(cells: Sequence[str], tag: str) -> str:
+    return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"

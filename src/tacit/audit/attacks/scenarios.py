@@ -22,11 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.audit import attacks
-from tacit.audit.attacks.counts import COLLUSION, AskAs, CountWithout, bounded_noise, hide_small, noise_anew
+from tacit.audit.attacks.counts import CountWithout, bounded_noise, hide_small, noise_anew
 from tacit.audit.attacks.people import MEMBERSHIP, MODELS, SAMPLING, CountsBySecret, KnownRow, Losses
-from tacit.audit.attacks.results import Chapter, choose, choose_evenly
+from tacit.audit.attacks.results import Chapter, Figures, choose, choose_evenly, percent
 from tacit.core.errors import InputError
 from tacit.core.extras import install_command
+from tacit.core.numbers import float_nearest
 from tacit.engines.frames import PlainFrame
 
 if TYPE_CHECKING:
@@ -320,25 +321,30 @@ _LINKED: Final = 24
 _DRAWN: Final = 16
 _VICTIMS: Final = 36
 _AVERAGED: Final = 12
-_POOLED: Final = 16
 _REPEATS: Final = 300
 _PAID_REPEATS: Final = 8
 _PEOPLE: Final = 2000
 #: Number of counts among which the attacker's budget is divided; more of them would each have more noise.
 _TOTALS: Final = 48
 _STUDY: Final = 60
-_MOST_CELLS: Final = 10_000
-_ANALYSTS: Final = (1, 3, 12)
 
 
 def linkage(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
     """Join a nameless table with what outsiders know."""
     places = {person.number: place for place, person in enumerate(scene.people)}
-    profile = attacks.link_by_steps(
+    steps = attacks.link_by_steps(
         scene.target.known,
         [known for known, _, _ in scene.rows],
         [person.known for person in scene.people],
         [places[number] for _, _, number in scene.rows],
+    )
+    profile = Figures(
+        "Who is alone with their values?",
+        f"Knowing {', '.join(scene.target.known)}, an outsider finds {percent(steps[-1].linked.share)} of the people.",
+        ("known", "rows_alone", "rows_among_fewer_than_5", "people_found", "share_found", "misled"),
+        tuple(
+            (", ".join(s.known), s.share(1, 1), s.share(1, 4), s.linked.hits, s.linked.share, s.misled) for s in steps
+        ),
     )
     attack = attacks.Linkage(_rows_of(scene, range(len(scene.people)), _LINKED), len(scene.target.values))
     rows = [(known, secret) for known, secret, _ in scene.rows]
@@ -349,7 +355,13 @@ def sample(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
     """Publish a few random rows, and find the people who are unique in them."""
     known = [person.known for person in scene.people]
     sizes = sorted({max(len(known) // part, 1) for part in (1000, 200, 100, 50)})
-    exposed = attacks.exposure(known, sizes)
+    drawn = attacks.exposure(known, sizes)
+    exposed = Figures(
+        f"A few random rows of {len(known):,}, {drawn[-1].alone:,} people alone with their values",
+        f"{drawn[-1].rows:,} published rows expose {drawn[-1].measured:.3g} people on average.",
+        ("rows", "expected_found", "at_least_one", "measured_found"),
+        tuple((one.rows, float_nearest(one.expected), float_nearest(one.at_least_one), one.measured) for one in drawn),
+    )
     counts = Counter(known)
     alone = [place for place, values in enumerate(known) if counts[values] == 1]
     if not alone:
@@ -406,42 +418,6 @@ def _by_secret(
             row = found.setdefault(tuple(known), [0.0] * len(scene.target.values))
             row[scene.target.values.index(secret)] = float(count or 0)  # type: ignore[arg-type]
     return found
-
-
-def small_cells(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
-    """Read secrets off a published table of counts."""
-    columns = _cell_columns(scene)
-    places = [scene.target.known.index(name) for name in columns]
-    known = tuple(tuple(person.known[place] for place in places) for person in scene.people)
-    secrets = tuple(person.secret if len(person.secrets) == 1 else -1 for person in scene.people)
-    attack = attacks.SmallCells(known, secrets, len(scene.target.values))
-    if not columns or not attack.exposed:
-        return Chapter(attack.words, (), "No person is alone with the values by which a public table could count.")
-    counted = {(tuple(row[place] for place in places), secret, number) for row, secret, number in scene.rows}
-    bare: dict[KnownRow, list[float]] = {}
-    for cell, secret, _ in counted:
-        bare.setdefault(cell, [0.0] * attack.values)[secret] += 1
-
-    def through(epsilon: Fraction) -> Callable[[], dict[KnownRow, list[float]]]:
-        analyst = scene.hire(epsilon)
-        return lambda: _by_secret(scene, columns, "", epsilon, analyst)
-
-    found = attacks.compare(attack, lambda: bare, {e: through(e) for e in epsilons}, progress=told)
-    alone = (
-        f"{len(attack.exposed):,} of {len(known):,} people are alone with {', '.join(columns)}, and have one secret."
-    )
-    return Chapter(attack.words, (found,), alone)
-
-
-def _cell_columns(scene: Scene) -> list[str]:
-    """Return known columns: as many as the limit on the cells of a table allows."""
-    columns, cells = [], len(scene.target.values)
-    for name in scene.target.known:
-        more = len(scene.target.finite.get(name, ()))
-        if more and cells * more <= _MOST_CELLS:
-            columns.append(name)
-            cells *= more
-    return columns
 
 
 def differencing(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
@@ -519,8 +495,14 @@ def reconstruction(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
     found = attacks.compare(
         attack, lambda subset: float((subset.mask & secrets).sum() + next(noise)), asks, progress=told
     )
-    grid = attacks.reconstruct_under_noise(
-        secrets[: _PEOPLE // 2], ratios=(1.5, 2, 4), noises=(0, 0.25, 0.5, 1), progress=told
+    some = secrets[: _PEOPLE // 2]
+    cells = attacks.reconstruct_under_noise(some, ratios=(1.5, 2, 4), noises=(0, 0.25, 0.5, 1), progress=told)
+    ratio, noise_, share = max((cell for cell in cells if 0 < cell[1] <= 0.5), key=lambda cell: cell[2])
+    grid = Figures(
+        f"Secrets of {len(some):,} people, computed from noisy totals",
+        f"{ratio:g} totals per person, each off by up to {noise_:g}√n, give back {percent(share)} of secrets.",
+        ("totals_per_person", "noise_per_root_n", "share_recovered"),
+        tuple(cells),
     )
     note = (
         f"{count:,} totals about {len(numbers):,} people, each off by up to {most}, against the twin. Through the "
@@ -647,42 +629,15 @@ def _marginals(values: Sequence[Sequence[Any]]) -> list[attacks.Marginal]:
     ]
 
 
-def collusion(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
-    """Pool the answers of several analysts, with a budget for each and with one account for all."""
-    victims = _victims(scene, _POOLED)
-    epsilon = sorted(epsilons)[len(epsilons) // 2]
-
-    def ask_at(cost: Fraction, cap: Fraction) -> AskAs:
-        analyst = scene.hire(cap)
-
-        def ask(which: int, person: Hashable) -> float:
-            where = f"{scene.bit} AND {scene.unit} = {literal(person)} AND {scene.holds_for_all(which)}"
-            return scene.count(where, cost, analyst)
-
-        return ask
-
-    found = attacks.pool(
-        victims,
-        _ANALYSTS,
-        lambda count: ask_at(epsilon, count * epsilon * len(victims)),
-        lambda count: ask_at(epsilon / count, epsilon * len(victims)),
-        epsilon=epsilon,
-        progress=told,
-    )
-    return Chapter(COLLUSION, (found,))
-
-
 #: Attacks by their names on the command line, in the order of the report.
 ATTACKS: Final[dict[str, Callable[[Scene, Epsilons, Told], Chapter]]] = {
     "linkage": linkage,
     "sampling": sample,
-    "small-cells": small_cells,
     "differencing": differencing,
     "averaging": averaging,
     "reconstruction": reconstruction,
     "membership": membership,
     "models": models,
-    "collusion": collusion,
 }
 
 
