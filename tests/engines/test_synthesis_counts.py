@@ -15,7 +15,6 @@ import pytest
 import tacit
 from engines.makers import postgres_engine
 from support.spark import spark_engine
-from tacit.synth.column_bins import QuantileBins
 from tacit.synth.synthesis_request import SynthesisRequest
 from tacit.synth.synthesis_stages import SynthesisStages
 
@@ -80,17 +79,11 @@ def test_every_engine_counts_alike(other: str, tmp_path: Path, monkeypatch: pyte
     (tmp_path / "tacit.toml").write_text(PROJECT)
     context = tacit.open(tmp_path / "tacit.toml").context
     request = SynthesisRequest.of(
-        {"patients": None, "visits": None}, None, {"rho": "1"}, "mst", quantiles=["day", "size"], nulls=["well", "cost"]
+        {"patients": None, "visits": None}, None, "mst", {"rho": "1", "nulls": ["well", "cost"]}
     )
     stages = SynthesisStages(context, request)
-    grids = stages._grids[1]
-    found = {
-        (1, name): QuantileBins.on(grid, (0, 3, 200, 201, len(grid.starts) - 1), nulls=False)
-        for name, grid in grids.items()
-    }
-    monkeypatch.setattr(stages, "_found_bins", lambda _: found)
-    counts = [stages.stage(0, []).counts, stages._counts(0, found), stages._counts(1, found)]
-    sets = [[("day",), ("size",)], [tuple(counts[1].sizes)], [("ward", "cost"), ("day", "size", "number_of_visits")]]
+    counts = [stages._counts(0), stages._counts(1)]
+    sets = [[tuple(counts[0].sizes)], [("ward", "cost"), ("day", "size", "number_of_visits")]]
 
     def told(engine: object) -> list[list[object]]:
         own = replace(context, engine=engine)  # type: ignore[type-var]
@@ -100,11 +93,11 @@ def test_every_engine_counts_alike(other: str, tmp_path: Path, monkeypatch: pyte
         ]
 
     exact = told(context.engine)
-    assert 15 < np.sum(exact[2][0]) < many
-    assert np.sum(exact[1][0]) == count
+    assert 15 < np.sum(exact[1][0]) < many
+    assert np.sum(exact[0][0]) == count
     # Persons have as many rows as are counted of them.
-    persons = counts[1].count(context, [("number_of_visits",)])["number_of_visits",]
-    assert persons @ np.arange(3) == np.sum(exact[2][0])
+    persons = counts[0].count(context, [("number_of_visits",)])["number_of_visits",]
+    assert persons @ np.arange(3) == np.sum(exact[1][0])
     with MAKERS[other](context.catalog, frames) as engine:
         assert told(engine) == exact
 
@@ -135,7 +128,7 @@ def test_every_engine_counts_found_values_alike(other: str, tmp_path: Path) -> N
         pq.write_table(frame, tmp_path / f"{name}.parquet")
     (tmp_path / "tacit.toml").write_text(f'{PROJECT}note = {{type = "text"}}\n')
     context = tacit.open(tmp_path / "tacit.toml").context
-    request = SynthesisRequest.of("visits", ["ward", "note"], {"rho": "1"}, "independent")
+    request = SynthesisRequest.of("visits", ["ward", "note"], "independent", {"rho": "1"})
     counts = SynthesisStages(context, request, {"note": TEXTS}).stage(0, []).counts
 
     def told(engine: object) -> list[list[int]]:

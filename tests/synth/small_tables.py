@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
+import math
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,6 +14,7 @@ from numpy.typing import NDArray
 
 import tacit
 from tacit.curator.curator import Curator
+from tacit.synth.column_bins import ColumnBins
 from tacit.synth.count_measurement import CountSource
 
 COLUMNS: dict[str, Any] = {
@@ -58,3 +62,9 @@ def counts_of(cells: NDArray[np.int64], names: str) -> CountSource:
 def sizes_of(cells: NDArray[np.int64], names: str) -> Mapping[str, int]:
     """The number of values of each letter."""
     return dict(zip(names, cells.shape, strict=True))
+
+
+def place_of(bins: ColumnBins, value: Any) -> int:
+    """The index of the bin of a value within its column's bounds."""
+    number = Fraction(value.toordinal()) if isinstance(value, datetime.date) else Fraction(str(value))
+    return int(np.searchsorted(bins.starts, math.floor(number / Fraction(bins.step)), side="right")) - 1 + bins.nulls

@@ -11,7 +11,7 @@ from tacit.core.errors import InputError
 from tacit.curator.curator import Curator
 from tacit.releases.synthesis import check_synthesis
 from tacit.releases.synthetic_table import SyntheticTable
-from tacit.synth.synthesis_request import request_of
+from tacit.synth.synthesis_request import SynthesisRequest
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def curator() -> Curator:
 
 
 def test_columns_of_which_nothing_is_declared_are_named_in_quote_and_report(curator: Curator) -> None:
-    quoted = check_synthesis(curator.context, request_of("data", None, "independent", {"epsilon": 1}))
+    quoted = check_synthesis(curator.context, SynthesisRequest.of("data", None, "independent", {"epsilon": 1}))
     assert quoted.endswith("not made, as neither categories nor bounds are declared (a profile finds them): note, city")
     made = curator.synthesize("data", epsilon=1, method="independent")
     assert made.left_out == ("note", "city")

@@ -30,5 +30,5 @@ def test_a_fit_is_as_close_as_that_of_mbi_and_says_the_same() -> None:
         measured.append(NoisyMarginal(names, exact + off, 4.0))
     model = fit_model(SIZES, measured)
     assert model.total == pytest.approx(TOTAL)
-    assert _Fit(SIZES, measured, {}).evaluate(dict(model.potentials)).loss <= DISTANCE * (1 + 1e-6)
+    assert _Fit(SIZES, measured).evaluate(dict(model.potentials)).loss <= DISTANCE * (1 + 1e-6)
     assert model.marginal(("b", "d")) == pytest.approx(np.array(COUNTS), abs=0.1)

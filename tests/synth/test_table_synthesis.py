@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import datetime
-import io
 import itertools
-import json
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -14,7 +11,6 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,14 +20,13 @@ import pytest
 
 import tacit
 from support.bits import SeededBits
-from synth.small_tables import COLUMNS, counts_of, open_people, people
-from tacit.accounting.currencies import ZERO_CONCENTRATED
+from synth.small_tables import COLUMNS, counts_of, open_people, people, place_of
 from tacit.core.errors import BudgetError, InputError, QueryError
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation
 from tacit.curator.curator import Curator
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.rounded_gaussian import RoundedGaussian
-from tacit.releases.synthesis import KeptParts, drawn_again, transcript_from_text, transcripts_to_text
+from tacit.releases.synthesis import drawn_again, transcript_from_plain, transcripts_of, transcripts_to_text
 from tacit.releases.synthetic_table import SyntheticTable
 from tacit.synth import count_measurement, graphical_model, table_synthesis
 from tacit.synth.count_measurement import DISCRETE_LAPLACE, ROUNDED_GAUSSIAN
@@ -39,7 +34,7 @@ from tacit.synth.graphical_model import GraphicalModel, JunctionTree, NoisyMargi
 from tacit.synth.strategy import PooledStrategy, pool
 from tacit.synth.synthesis_request import SynthesisRequest
 from tacit.synth.synthesis_stages import SynthesisStages
-from tacit.synth.table_synthesis import MeasuredMarginal, SynthesisPlan, Transcript, measure_table
+from tacit.synth.table_synthesis import SynthesisPlan, Transcript, measure_table
 
 NAMES = "abcd"
 CELLS = np.random.default_rng(4).poisson(np.random.default_rng(5).gamma(0.3, 40, (2, 3, 4, 2)))
@@ -83,7 +78,7 @@ def test_all_releases_together_cost_no_more_than_the_price(method: str) -> None:
     )
     assert {each.measurement.columns for each in transcript.measured} >= {(name,) for name in NAMES}
     assert any(each.pools for each in transcript.measured) == (method == "rare")
-    back = transcript_from_text(transcripts_to_text([transcript]), plan)
+    back = transcript_from_plain(transcripts_of(transcripts_to_text([transcript]), 1)[0], plan)
     assert back.chosen == transcript.chosen
     assert all(
         np.array_equal(a.noisy, b.noisy) and a.measurement.sigma2 == b.measurement.sigma2
@@ -183,7 +178,7 @@ def test_what_cannot_be_planned_is_refused(stated: dict[str, Any]) -> None:
 
 
 def test_a_run_cannot_exceed_its_budget() -> None:
-    run = table_synthesis._Run(PLANS["mst"], counts_of(CELLS, NAMES), lambda _: None, lambda _: None)
+    run = table_synthesis._Run(PLANS["mst"], counts_of(CELLS, NAMES), lambda _: None)
     run._measure(("a",), Fraction(2, 3))
     with pytest.raises(Exception, match="exceed the budget"):
         run._measure(("b",), Fraction(1, 2))
@@ -230,36 +225,6 @@ def test_a_model_fits_what_was_measured_and_has_no_more_structure() -> None:
     # Counts of one set twice are their mean, weighted by their precision.
     twice = [*measured, NoisyMarginal(("a",), counted(("a",)) + np.array([30.0, -30.0]), 1e-3)]
     assert fit_model(SIZES, twice).marginal("a") == pytest.approx(counted(("a",)) + np.array([30.0, -30.0]), rel=1e-3)
-
-
-def test_a_model_under_a_condition_is_that_of_the_rows_that_meet_it() -> None:
-    made = np.random.default_rng(9)
-    potentials = {tuple(c): made.normal(0, 1, tuple(SIZES[name] for name in c)) for c in ("ab", "bc", "cd", "ad")}
-    whole = 1000 * brute_force(potentials)
-    model = GraphicalModel(SIZES, potentials, 1000.0).given({"c": [1, 3], "a": [0]})
-    kept = whole[0][:, [1, 3]]
-    assert model.total == pytest.approx(kept.sum())
-    assert np.allclose(model.marginal("b"), kept.sum(axis=(1, 2)))
-    drawn = model.sample(500)
-    assert set(drawn["c"]) == {1, 3}
-    assert set(drawn["a"]) == {0}
-    with pytest.raises(InputError):
-        model.given({"z": [0]})
-    with pytest.raises(InputError, match="no row"):
-        model.given({"a": [1]})
-
-
-def test_impossible_combinations_are_in_no_fitted_model() -> None:
-    measured = [
-        NoisyMarginal(names, counts_of(CELLS, NAMES)(names) + 5.0, 3.0) for names in [("a", "b"), ("c",), ("d",)]
-    ]
-    never = np.zeros((3, 4), dtype=bool)
-    never[1, 2] = never[0] = True
-    model = fit_model(SIZES, measured, impossible={("b", "c"): never})
-    assert not model.marginal("bc")[never].any()
-    assert model.marginal("bc")[~never].all()
-    drawn = model.sample(4_000)
-    assert not never[drawn["b"], drawn["c"]].any()
 
 
 def test_the_size_of_a_model_is_that_of_its_tree() -> None:
@@ -386,26 +351,6 @@ def test_counts_have_an_interval_where_they_were_measured(published: tuple[Curat
     assert b"only where a marginal was measured" in note
 
 
-def test_a_model_is_kept_in_a_file_and_samples_under_conditions(
-    published: tuple[Curator, SyntheticTable], tmp_path: Path
-) -> None:
-    _, table = published
-    table.save_model(tmp_path / "people.model")
-    back = SyntheticTable.load_model(tmp_path / "people.model")
-    assert back.report() == table.report()
-    assert back.columns == table.columns
-    assert np.allclose(back.model.marginal(["sex", "age"]), table.model.marginal(["sex", "age"]))
-    women = back.sample(200, {"sex": "f", "AGE": [1, 2]})
-    assert set(women["sex"].to_pylist()) == {"f"}
-    assert set(women["age"].to_pylist()) <= {1, 2}
-    for wrong in ({"sex": "x"}, {"z": 1}):
-        with pytest.raises(InputError):
-            back.sample(5, wrong)
-    (tmp_path / "other").write_bytes(b"PK not a model")
-    with pytest.raises(InputError, match="not a model"):
-        SyntheticTable.load_model(tmp_path / "other")
-
-
 def test_a_crash_after_the_charge_is_resumed_under_it(monkeypatch: pytest.MonkeyPatch) -> None:
     curator = open_people()
 
@@ -425,29 +370,11 @@ def test_a_crash_after_the_charge_is_resumed_under_it(monkeypatch: pytest.Monkey
     assert len(curator.releases()) == 1
 
 
-def test_declared_impossible_combinations_are_in_no_row() -> None:
-    curator = open_people()
-    rules = [{"sex": "f", "ward": ["a", "b"]}, {"smoker": True, "ward": "c"}]
-    table = curator.synthesize("people", ["sex", "ward", "smoker"], rho="1", method="mst", impossible=rules, rows=500)
-    for row in table.to_arrow().to_pylist():
-        assert not (row["sex"] == "f" and row["ward"] in ("a", "b"))
-        assert not (row["smoker"] and row["ward"] == "c")
-    assert (
-        drawn_again(curator.context, curator.released("people_synthetic").receipt.position, 9).model.fixed.keys()
-        == table.model.fixed.keys()
-    )
-    # Without them it is another table, though the same counts would be measured.
-    assert not curator.synthesize("people", ["sex", "ward", "smoker"], rho="1", method="mst").charge.repeated
-    for wrong in ([{"sex": "x"}], [{"z": 1}], [{}], [{"sex": ["f", "m"]}]):
-        with pytest.raises(InputError, match="impossible"):
-            curator.synthesize("people", ["sex", "ward"], rho="1", impossible=wrong)
-
-
 def test_the_order_of_rows_and_columns_changes_nothing_that_is_charged() -> None:
     rows = people(200)
     texts = []
     for table, columns in ((rows, ["sex", "ward"]), (rows.take(np.arange(200)[::-1]), ["ward", "sex"])):
-        request = SynthesisRequest.of("people", columns, {"rho": "1"}, "mst")
+        request = SynthesisRequest.of("people", columns, "mst", {"rho": "1"})
         stages = SynthesisStages(open_people(table).context, request)
         ready = stages.stage(0, [])
         counted = ready.counts.count(open_people(table).context, [("sex", "ward")])["sex", "ward"]
@@ -459,7 +386,7 @@ def test_wide_integers_are_put_into_bins_by_a_public_rule() -> None:
     rows = pa.table({"person": [1, 2, 3, 4], "pay": [-5, 0, 994, 7000], "sex": ["f", "m", "m", "f"]})
     columns = {"person": {"type": "integer"}, "pay": {"type": "integer", "bounds": [-5, 994]}, "sex": COLUMNS["sex"]}
     curator = tacit.open(rows, table="t", unit="person", rho="5", delta="1e-3", columns=columns, max_rows=1)
-    ready = SynthesisStages(curator.context, SynthesisRequest.of("t", None, {"rho": "1"}, "independent")).stage(0, [])
+    ready = SynthesisStages(curator.context, SynthesisRequest.of("t", None, "independent", {"rho": "1"})).stage(0, [])
     assert list(ready.counts.sizes) == ["pay", "sex"]
     counted = ready.counts.count(curator.context, [("pay",)])["pay",]
     # The last row has a value beyond the bounds.
@@ -499,7 +426,7 @@ def test_a_transcript_is_empty_before_it_begins() -> None:
     assert Transcript().marginals == []
 
 
-# -- pools, parts and what is refused
+# -- pools, and what is refused
 
 
 def test_pools_are_sums_of_values_and_one_row_still_moves_one_count_by_one() -> None:
@@ -521,82 +448,7 @@ class Killed(BaseException):
     """The process dies here."""
 
 
-@pytest.mark.usefixtures("seeded", "quick")
-def test_a_run_that_died_goes_on_after_the_last_part_that_it_kept() -> None:
-    parts: list[Transcript] = []
-    told: list[str] = []
-
-    def keep(part: Transcript) -> None:
-        if len(parts) == 3:
-            raise Killed
-        parts.append(part)
-
-    plan, counted = PLANS["aim"], counts_of(CELLS, NAMES)
-    with pytest.raises(Killed):
-        measure_table(plan, counted, told.append, keep=keep)
-    # What was not kept is known to no person.
-    assert len(told) == sum(len(part.measured) for part in parts)
-    before = [each for part in parts for each in part.measured]
-    whole = measure_table(plan, counted, known=parts)
-    assert whole.measured[: len(before)] == before
-    assert len(whole.measured) > len(before)
-    cost = ZERO_CONCENTRATED.cost(whole.event(ADD_REMOVE), ADD_REMOVE)["rho"]
-    assert Fraction(99, 100) * plan.price < cost <= plan.price
-    # A run that had kept everything releases nothing more.
-    nothing = measure_table(plan, lambda _: pytest.fail("data was read"), known=[whole])
-    assert nothing.measured == whole.measured
-
-
-@pytest.mark.usefixtures("quick")
-def test_parts_of_a_run_are_in_the_ledger_and_are_not_measured_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    curator = open_people()
-    kept: list[Transcript] = []
-    keep = KeptParts.keep
-
-    def dying(self: KeptParts, part: Transcript) -> None:
-        if len(kept) == 2:
-            raise Killed
-        keep(self, part)
-        kept.append(part)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(KeptParts, "keep", dying)
-        with pytest.raises(Killed):
-            curator.synthesize("people", ["sex", "ward", "age"], rho="1", rows=10)
-    spent = curator.budget().spent
-    table = curator.synthesize("people", ["sex", "ward", "age"], rho="1", rows=10)
-    assert curator.budget().spent == spent
-    before = [each.marginal for part in kept for each in part.measured]
-    assert all(np.array_equal(a.counts, b.counts) for a, b in zip(before, table.measured, strict=False))
-    assert len(table.measured) > len(before)
-    assert curator.ledger.verify().ok
-    assert len(curator.releases()) == 1
-
-
-@pytest.mark.usefixtures("quick")
-def test_a_process_that_another_overtook_goes_on_with_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    curator = open_people()
-    keep, calls, theirs = KeptParts.keep, [0], []
-
-    def racing(self: KeptParts, part: Transcript) -> None:
-        calls[0] += 1
-        assert calls[0] < 60, "the same part is measured again and again"
-        if calls[0] == 1:
-            # The other process has measured the same counts, with noise of its own.
-            mine = part.measured[0]
-            other = Transcript([MeasuredMarginal(mine.measurement, mine.noisy + 3)], part.chosen)
-            theirs.append(other.marginals[0].counts)
-            keep(KeptParts(SimpleNamespace(ledger=self._ledger), self._plan, self._order, self._charge), other)  # type: ignore[arg-type]
-        keep(self, part)
-
-    monkeypatch.setattr(KeptParts, "keep", racing)
-    table = curator.synthesize("people", ["sex", "ward"], rho="1", rows=10)
-    assert np.array_equal(table.measured[0].counts, theirs[0])
-    assert [entry.amounts[0].amount for entry in curator.history() if entry.amounts] == [1]
-    assert curator.ledger.verify().ok
-
-
-def test_decimals_doubles_and_dates_are_put_into_bins_and_come_back_as_such(tmp_path: Path) -> None:
+def test_decimals_doubles_and_dates_are_put_into_bins_and_come_back_as_such() -> None:
     days = [
         datetime.date(2020, 1, 1),
         datetime.date(2022, 12, 31),
@@ -624,98 +476,25 @@ def test_decimals_doubles_and_dates_are_put_into_bins_and_come_back_as_such(tmp_
     # The fourth row is beyond two bounds, so that three rows count; at this price nearly all come back in their bins.
     for name, exact in (("cost", rows["cost"]), ("size", rows["size"]), ("day", rows["day"])):
         bins = table.bins[name]
-        real = {bins.place(value) for value in exact.to_pylist()[:3]}
-        assert sum(bins.place(value) in real for value in made[name].to_pylist()) > 285
-        assert bins.place(exact.to_pylist()[0]) == 0
-        assert bins.place("x") is bins.place(True) is None
-    assert table.bins["day"].place(days[3]) is None
+        real = {place_of(bins, value) for value in exact.to_pylist()[:3]}
+        assert sum(place_of(bins, value) in real for value in made[name].to_pylist()) > 285
+        assert place_of(bins, exact.to_pylist()[0]) == 0
     assert table.bins["cost"].label(1) == "156.26 to 312.51"
-    assert set(table.sample(20, {"day": days[2]})["day"].to_pylist()) <= set(
-        days_of(table.bins["day"].label(table.bins["day"].place(days[2]) or 0))
-    )
-    table.save_model(tmp_path / "m")
-    assert SyntheticTable.load_model(tmp_path / "m").bins == table.bins
     asked = curator.sql("SELECT MIN(day) AS first, MAX(cost) AS dear FROM t_synthetic")
     assert asked.is_public
 
 
-def days_of(label: str) -> list[datetime.date]:
-    """All days between the ends of a label."""
-    first, last = (datetime.date.fromisoformat(each) for each in label.split(" to "))
-    return [first + datetime.timedelta(days=place) for place in range((last - first).days + 1)]
-
-
 @pytest.mark.usefixtures("seeded", "quick")
-def test_choices_that_are_not_kept_are_told_to_no_person() -> None:
+def test_choices_that_are_not_stored_are_told_to_no_person() -> None:
     """A run that dies makes its choices again under the same charge, so that progress may not speak of them."""
-    for method, kept in (("mst", False), ("aim", True)):
+    for method in ("mst", "aim"):
         said: list[str] = []
         plan = SynthesisPlan(method, SIZES, Fraction(10))  # type: ignore[arg-type]
-        made = measure_table(plan, counts_of(CELLS, NAMES), said.append, keep=(lambda _: None) if kept else None)
+        made = measure_table(plan, counts_of(CELLS, NAMES), said.append)
         pairs = [", ".join(each.measurement.columns) for each in made.measured if len(each.measurement.columns) > 1]
         assert pairs
-        assert any(f"measured {pair}:" in line for line in said for pair in pairs) is kept
+        assert not any(f"measured {pair}:" in line for line in said for pair in pairs)
         assert len(said) == len(made.measured)
-
-
-def _rewritten(content: bytes, change: Callable[[dict[str, Any], list[np.ndarray]], None]) -> bytes:
-    with np.load(io.BytesIO(content)) as found:
-        text, *arrays = (found[f"arr_{at}"] for at in range(len(found.files)))
-    head = json.loads(text.tobytes())
-    change(head, arrays)
-    sent = io.BytesIO()
-    np.savez_compressed(sent, np.frombuffer(json.dumps(head).encode(), dtype=np.uint8), *arrays)
-    return sent.getvalue()
-
-
-def test_a_file_of_a_model_that_was_changed_is_refused(tmp_path: Path) -> None:
-    made = open_people().synthesize("people", rho="5", method="mst", rows=20)
-    content = made.model_bytes()
-    assert SyntheticTable.from_model_bytes(_rewritten(content, lambda *_: None)).rows == 20
-
-    def nan(_: Any, arrays: list[np.ndarray]) -> None:
-        arrays[0] = arrays[0] * np.nan
-
-    changes: list[Callable[[dict[str, Any], list[np.ndarray]], Any]] = [
-        lambda head, _: head.update(rows=10**12),
-        lambda head, _: head.update(rows="many"),
-        lambda head, _: head.update(total=float("nan")),
-        lambda head, _: head.update(total=-1),
-        lambda head, _: head.update(version=2),
-        lambda head, _: head["columns"].pop("sex"),
-        lambda head, _: head["columns"].update(sex=["f"]),
-        lambda head, _: head["measured"][0].update(stddev=float("inf")),
-        lambda head, _: head["measured"][0].update(noise="none"),
-        lambda head, _: head["measured"][0].update(columns=["unknown"]),
-        lambda head, _: head["potentials"].append(["sex"]),
-        lambda head, _: head["bins"].update(unknown={}),
-        lambda _, arrays: arrays.pop(),
-        lambda _, arrays: arrays.append(np.zeros(2)),
-        lambda _, arrays: arrays.__setitem__(-1, np.zeros((7, 7, 7))),
-        lambda _, arrays: arrays.__setitem__(0, arrays[0].astype(complex)),
-        nan,
-    ]
-    # Damage of compressed bytes, content that nests deeply, and a table that says that it is vast.
-    at = content.index(b"arr_0.npy") + 60
-    damaged = [content[: at + place] + bytes([1]) + content[at + place + 1 :] for place in range(0, 90, 9)]
-    deep, vast, header = io.BytesIO(), io.BytesIO(), io.BytesIO()
-    np.savez(deep, np.frombuffer(b"[" * 200_000, dtype=np.uint8))
-    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (2**60,)})
-    with zipfile.ZipFile(vast, "w") as packed:
-        packed.writestr("arr_0.npy", header.getvalue())
-    for wrong in (
-        *(_rewritten(content, change) for change in changes),
-        b"",
-        content[:-40],
-        content[:100],
-        b"PK" + bytes(50),
-        *damaged,
-        deep.getvalue(),
-        vast.getvalue(),
-    ):
-        (tmp_path / "model").write_bytes(wrong)
-        with pytest.raises(InputError, match="not a model"):
-            SyntheticTable.load_model(tmp_path / "model")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -235,23 +234,11 @@ def synth(
     max_rows: Annotated[
         int | None, typer.Option("--max-rows", help="The most rows of one person that count.", show_default=False)
     ] = None,
-    quantiles: Annotated[
-        list[str] | None,
-        typer.Option("--quantiles", help="A column whose bins begin at private quantiles.", show_default=False),
-    ] = None,
     nulls: Annotated[
         list[str] | None,
         typer.Option(
             "--null", help="A column with bounds whose NULLs are kept, as a value of its own.", show_default=False
         ),
-    ] = None,
-    rules: Annotated[
-        Path | None,
-        typer.Option("--rules", help="A JSON file with impossible, determined and only_if.", show_default=False),
-    ] = None,
-    model: Annotated[
-        Path | None,
-        typer.Option("--model", help="A file for the fitted model, to draw more rows from.", show_default=False),
     ] = None,
     analyst: AnalystOption = None,
     as_json: JsonFlag = False,
@@ -277,9 +264,8 @@ def synth(
         beside = output if len(source) == 1 else folder / "synthetic"
         report, receipt = beside.with_suffix(".report.txt"), beside.with_suffix(".receipt.json")
         # Files that cannot be written are found out before anything is charged.
-        for name, path in (("output", beside), ("output", report), ("output", receipt), ("model", model)):
-            if path is not None:
-                _prepare(name, path)
+        for path in (beside, report, receipt):
+            _prepare(path)
         screen = console()
         asked: Any = source[0] if len(source) == 1 else dict.fromkeys(source)
         make: Callable[..., SyntheticTable | SyntheticStar] = curator.synthesize
@@ -295,10 +281,8 @@ def synth(
             mu=mu,
             max_rows=max_rows,
             marginals=[[name.strip() for name in each.split(",") if name.strip()] for each in marginals or []] or None,
-            quantiles=quantiles or (),
             nulls=nulls or (),
             progress=None if as_json else lambda words: screen.print(words, markup=False, style="dim"),
-            **_rules(rules),
         )
         if len(source) == 2:
             written = list(map(str, table.save(folder) or ()))
@@ -314,18 +298,15 @@ def synth(
             "receipt": str(receipt),
             "charge": table.charge.text,
         } | ({"beside": written[1]} if len(written) > 1 else {})
-        if model is not None:
-            table.save_model(model)
-            told["model"] = str(model)
         if not as_json:
             screen.print(table.report(), markup=False, soft_wrap=True)
-            files = ", ".join([*written, *([] if model is None else [str(model)]), str(report)])
+            files = ", ".join([*written, str(report)])
             screen.print(f"{table.charge.text}. Wrote {files} and {receipt}.", markup=False, soft_wrap=True)
     if as_json:
         print_json(told)
 
 
-def _prepare(name: str, path: Path) -> None:
+def _prepare(path: Path) -> None:
     """Make the folder of a file, and refuse a path that cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -335,20 +316,7 @@ def _prepare(name: str, path: Path) -> None:
         if is_new:
             path.unlink()
     except OSError as problem:
-        raise InputError(name, f"{path} cannot be written: {problem.strerror}") from None
-
-
-def _rules(path: Path | None) -> Any:
-    if path is None:
-        return {}
-    try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        raise InputError("rules", f"{path} is not a file of JSON") from None
-    names = ("impossible", "determined", "only_if")
-    if not isinstance(told, dict) or not set(told) <= set(names):
-        raise InputError("rules", f"must be an object with {', '.join(names)}")
-    return told
+        raise InputError("output", f"{path} cannot be written: {problem.strerror}") from None
 
 
 @with_query_options

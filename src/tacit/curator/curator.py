@@ -439,7 +439,7 @@ class Curator(Asking, Closing):
     ) -> SyntheticTable | SyntheticStar:
         """Make a synthetic table with about the marginals of a protected table: one charge, free to use afterwards.
 
-        The same request again is free and draws another table from the same measurements.
+        The same request again is free; ``sample`` draws more rows from the same measurements.
         The account must be a zcdp or approx account.
 
         Args:
@@ -466,7 +466,7 @@ class Curator(Asking, Closing):
             BudgetError: the account does not allow the charge.
         """
         from tacit.releases.synthesis import synthesize
-        from tacit.synth.synthesis_request import request_of
+        from tacit.synth.synthesis_request import SynthesisRequest
 
         if (source is None) == (from_release is None):
             raise InputError("source", "state one: a source, or from_release")
@@ -476,7 +476,7 @@ class Curator(Asking, Closing):
             return from_counts(self.released(from_release) if isinstance(from_release, int) else from_release, rows)
         caller = Caller(analyst or self.analyst, idempotency_key)
         made_from = source if isinstance(source, Mapping) else query_text(source, "source")
-        request = request_of(made_from, columns, method, options)
+        request = SynthesisRequest.of(made_from, columns, method, options)
         return synthesize(self._context, request, caller, rows=rows, progress=progress)
 
     @takes_options

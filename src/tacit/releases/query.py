@@ -571,10 +571,11 @@ class _Reader(Closing):
         from tacit.releases.synthesis import drawn_again
 
         # Two tables that belong together are drawn together, so that their keys agree.
-        made = {place: drawn_again(context, place).repeatable_tables() for place in set(named.values())}
-        drawn = {
-            name: {each.lower(): rows for each, rows in made[place].items()}[name] for name, place in named.items()
+        made = {
+            place: {each.name.lower(): each for each in drawn_again(context, place).tables}
+            for place in set(named.values())
         }
+        drawn = {name: made[place][name].to_arrow() for name, place in named.items()}
         told = {
             # Columns with other signs in their names belong to a table where they are declared.
             name: {"source": "frame", "public": True, "columns": {each: {} for each in rows.column_names}}

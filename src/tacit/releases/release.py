@@ -127,10 +127,6 @@ class ReleaseKind(ABC, Generic[Ask, Result]):
         """Return for each released number its description, its value and the ends of its interval."""
         return ()
 
-    def progress(self, context: QueryContext, request: Ask) -> str:  # noqa: ARG002 - most kinds say nothing
-        """Return a text about the progress of a release that is being made; empty where it is unknown."""
-        return ""
-
 
 Kinds = Mapping[str, ReleaseKind[Any, Any]]
 

@@ -2,14 +2,13 @@
 
 The life of a synthetic table: resolve the rows → price → reserve → count in the engine → select and measure → commit →
 fit → sample. Only counting and measuring touch data; what comes after is post-processing of what the ledger holds, so a
-repeated request is free and draws another table from the same measurements.
+repeated request is free.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Annotated, Any, ClassVar, Final, Literal
@@ -20,11 +19,11 @@ from pydantic import Field
 from tacit.accounting.currencies import currency_of
 from tacit.core.canonical import canonical, digest_of
 from tacit.core.errors import InputError, InternalError
-from tacit.core.events import ComposedEvent, ExponentialEvent, NoEvent
+from tacit.core.events import ComposedEvent, ExponentialEvent
 from tacit.core.extras import load_arrow
 from tacit.core.names import is_name
 from tacit.core.numbers import format_up
-from tacit.ledger import Order, Outcome, Reservation
+from tacit.ledger import Outcome, Reservation
 from tacit.query.planning.plan import Plan
 from tacit.query.planning.pricing import check_charge
 from tacit.releases.accounts import Entry, typed_epsilon
@@ -39,14 +38,12 @@ from tacit.releases.synthetic_table import (
     BANNER,
     MOST_ROWS,
     NOT_MADE,
-    StarLayout,
     SyntheticStar,
     SyntheticTable,
     checked_rows,
 )
 from tacit.releases.workload import WorkloadAnswer, about_measurements, stated_options
-from tacit.synth.count_measurement import CountSource
-from tacit.synth.synthesis_request import SynthesisRequest, request_of
+from tacit.synth.synthesis_request import SynthesisRequest
 from tacit.synth.synthesis_stages import FittedStage, SynthesisStages
 from tacit.synth.table_synthesis import (
     ChosenMarginal,
@@ -93,22 +90,17 @@ def synthesize(
         before = quoted([*selections, *about_mechanism(stages, whole, label, released="")["mechanisms"]])
         version = context.version(stages.tables())
         relation = stages.relation
-        part = Order(
-            stages.population, NoEvent(relation=relation), analyst=caller.analyst, project=context.project, sql=label,
-            plan=about["plan"],
-        )  # fmt: skip
 
-        def run(charge: Reservation) -> tuple[list[str], list[FittedStage]]:
+        def run(_: Reservation) -> tuple[list[str], list[FittedStage]]:
             done: list[FittedStage] = []
-            selected = _selected(context, stages, part, charge, kept=request.method == "aim")
+            selected = [released_to_text(run_query(context, plan)) for plan in stages.selections.values()]
             planned = _with_values(context, stages, selected)
             for number in range(len(planned)):
                 stage = planned.stage(number, done)
                 raw = stage.counts.count(context, stage.plan.candidates)
                 if context.version(stages.tables()) != version:
                     raise InternalError("the tables changed while they were counted")
-                made = _measured(context, stage.plan, raw.__getitem__, part, charge, progress, number, request.method)
-                done.append(FittedStage(stage, made))
+                done.append(FittedStage(stage, measure_table(stage.plan, raw.__getitem__, progress)))
             events = [event for each in done for event in each.transcript.event(relation).events]
             events += [event for plan in stages.selections.values() for event in exact_events(plan)]
             check_charge(ComposedEvent(tuple(events), relation=relation), stages.guarantee)
@@ -136,31 +128,6 @@ def synthesize(
         return _drawn(context, stages, paid.outcome, charge, rows)
 
 
-def _measured(
-    context: QueryContext,
-    plan: SynthesisPlan,
-    source: CountSource,
-    order: Order,
-    charge: Reservation,
-    progress: Callable[[str], None] | None,
-    stage: int,
-    method: str,
-) -> Transcript:
-    """Return all measurements of a stage; with AIM, parts are stored in the ledger and continued by the next run.
-
-    With AIM, the stages before are stored as well, because later measurements depend on them.
-    """
-    if method != "aim":
-        return measure_table(plan, source, progress)
-    while True:
-        parts = KeptParts(context, plan, order, charge, stage)
-        try:
-            return measure_table(plan, source, progress, known=parts.found(), keep=parts.keep)
-        except OvertakenError:
-            # Another process under the same charge was faster; its parts are the release.
-            charge = replace(charge, resumed=True)
-
-
 def _selection_lines(selections: Mapping[str, Plan]) -> list[dict[str, Any]]:
     """Return the receipt's lines about the queries that find values of text columns."""
     return [
@@ -168,26 +135,6 @@ def _selection_lines(selections: Mapping[str, Plan]) -> list[dict[str, Any]]:
         for name, plan in selections.items()
         for line in mechanisms_of(plan)
     ]
-
-
-def _selected(
-    context: QueryContext, stages: SynthesisStages, part: Order, charge: Reservation, *, kept: bool
-) -> list[str]:
-    """Return the stored texts of releases of values; with ``kept``, a run that continues reads the same texts again."""
-    if not stages.selections:
-        return []
-
-    def released() -> list[str]:
-        return [released_to_text(run_query(context, plan)) for plan in stages.selections.values()]
-
-    if not kept:
-        return released()
-    name = digest_of(canonical([_FORMAT, "values", charge.seq, charge.hash]))
-    quote = {"paid by": charge.seq, "part": "values"}
-    held = context.ledger.reserve(replace(part, sql=f"values of the {part.sql}", quote=quote, repeat_key=name))
-    if isinstance(held, Reservation):
-        held = context.ledger.commit(held, canonical(released()).encode())
-    return list(json.loads(held.result))
 
 
 def _with_values(context: QueryContext, stages: SynthesisStages, selected: Sequence[str]) -> SynthesisStages:
@@ -273,7 +220,7 @@ def _drawn(
     tables = _made(persons, size), _made(others, _rows(others, None))
     for number, table in enumerate(tables):
         table.left_out = stages.left_out(number)
-    both = SyntheticStar(*tables, StarLayout.of(star, tables[0].columns))
+    both = SyntheticStar(*tables, star)
     both.sign(charge, receipt)
     return both
 
@@ -287,18 +234,6 @@ def _made(done: FittedStage, rows: int) -> SyntheticTable:
     return SyntheticTable(
         _name(done.stage.name), done.transcript.marginals, done.model, done.columns, done.stage.bins, rows
     )
-
-
-def kept_parts(context: QueryContext, request: SynthesisRequest) -> int:
-    """Return the number of stored parts of a synthetic table that is being made. Free; reads no data."""
-    label, parts = _label(request), 0
-    with hide_internal_errors():
-        for population in context.catalog.populations:
-            for record in context.ledger.history(population=population.name):
-                if record.sql == label:
-                    parts = 0
-                parts += record.sql.endswith(f" of the {label}") and record.answered
-    return parts
 
 
 def _label(request: SynthesisRequest) -> str:
@@ -339,55 +274,6 @@ def _from_text(context: QueryContext, text: str, stages: SynthesisStages) -> tup
 _VERSION: Final = 1
 
 
-class OvertakenError(Exception):
-    """Another process has stored a part of the same run."""
-
-
-class KeptParts:
-    """Parts of a run stored in the ledger, in order: they are free, because the run's charge has paid for them."""
-
-    def __init__(
-        self, context: QueryContext, plan: SynthesisPlan, order: Order, charge: Reservation, stage: int = 0
-    ) -> None:
-        self._ledger = context.ledger
-        self._plan = plan
-        self._order = order
-        self._charge = charge
-        self._stage = stage
-        self._number = 0
-        self._next: Reservation | None = None
-
-    def _reserve(self) -> Reservation | Outcome:
-        number, paid = self._number, self._charge.seq
-        later = [self._stage] if self._stage else []
-        name = digest_of(canonical([_FORMAT, "part", paid, self._charge.hash, number, *later]))
-        sql = f"part {number + 1} of the {self._order.sql}"
-        return self._ledger.reserve(
-            replace(self._order, sql=sql, quote={"paid by": paid, "part": number}, repeat_key=name)
-        )
-
-    def found(self) -> list[Transcript]:
-        parts: list[Transcript] = []
-        while self._charge.resumed:
-            held = self._reserve()
-            if isinstance(held, Reservation):
-                self._next = held
-                break
-            parts.append(transcript_from_text(held.result.decode(), self._plan))
-            self._number += 1
-        return parts
-
-    def keep(self, part: Transcript) -> None:
-        held = self._next or self._reserve()
-        text = transcripts_to_text([part]).encode()
-        kept = held if isinstance(held, Outcome) else self._ledger.commit(held, text)
-        self._charge = replace(self._charge, resumed=True)
-        if kept.result != text:
-            raise OvertakenError
-        self._next = None
-        self._number += 1
-
-
 def transcripts_to_text(made: Sequence[Transcript], selected: Sequence[str] = ()) -> str:
     """Return the text of all stages' releases that the ledger stores, with the releases of values of text columns."""
     values = {"values": list(selected)} if selected else {}
@@ -425,15 +311,6 @@ def _to_plain(transcript: Transcript) -> dict[str, Any]:
     return {"measured": measured, "chosen": chosen}
 
 
-def transcript_from_text(text: str, plan: SynthesisPlan) -> Transcript:
-    """Read the transcript of a single stage that :func:`transcripts_to_text` wrote.
-
-    Raises:
-        InternalError: the text has another format.
-    """
-    return transcript_from_plain(transcripts_of(text, 1)[0], plan)
-
-
 def transcript_from_plain(content: Mapping[str, Any], plan: SynthesisPlan) -> Transcript:
     transcript = Transcript()
     for each in content["measured"]:
@@ -462,16 +339,6 @@ class SyntheticTableRequest(RequestModel):
     method: Method = maybe()
     marginals: list[Names] = maybe(description="sets of columns to measure, or whose error matters")
     minutes: Count = maybe(description="that fits may take; says how large the model may grow")
-    impossible: list[dict[str, Any]] = maybe(
-        description="combinations of values that no row has, by public knowledge", max_length=200
-    )
-    determined: dict[str, Any] = maybe(
-        description='columns that follow from another, such as {"region": {"zip": {"1000": "north"}}}', max_length=200
-    )
-    only_if: dict[str, Any] = maybe(
-        description='columns that are NULL but under a condition, such as {"pregnant": {"sex": "f"}}', max_length=200
-    )
-    quantiles: Names = maybe(description="columns whose bins begin at private quantiles")
     nulls: Names = maybe(description="columns with bounds of which NULL is a value")
     epsilon: Amount = maybe()
     delta: Amount = maybe()
@@ -488,7 +355,7 @@ class SyntheticTableRequest(RequestModel):
         """
         stated = {name: value for name, value in self.stated.items() if name not in ("kind", "rows")}
         source, columns, method = (stated.pop(name, None) for name in ("source", "columns", "method"))
-        return request_of(source, columns, method or "aim", stated)
+        return SynthesisRequest.of(source, columns, method or "aim", stated)
 
 
 class MarginalResponse(ResponseModel):
@@ -570,10 +437,6 @@ class SynthesisKind(ReleaseKind[SyntheticTableRequest, SyntheticTable | Syntheti
 
     def files(self, made: SyntheticTable | SyntheticStar) -> Files:
         return {f"{each.name}.{form}": partial(each.to_bytes, form) for each in made.tables for form in TABLE_FORMS}
-
-    def progress(self, context: QueryContext, request: SyntheticTableRequest) -> str:
-        parts = kept_parts(context, request.asked) if request.asked.method == "aim" else 0
-        return f"{parts} {'part is' if parts == 1 else 'parts are'} measured and kept." if parts else ""
 
 
 def _sources(kept: Mapping[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Synthetic tables as people use them: rows to draw, a model to ask and to keep, a report of what was measured.
+"""Synthetic tables as people use them: rows to draw, a model to ask, a report of what was measured.
 
 For two tables that belong together (:class:`SyntheticStar`), persons are drawn from their model, each with a number of
 rows; then that number of rows for each person, from the model of the second table given the columns of the person.
@@ -7,14 +7,8 @@ All of it is post-processing of released counts, and free.
 
 from __future__ import annotations
 
-import datetime
-import io
-import json
 import math
-import zipfile
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -25,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.core.errors import InputError, InternalError
+from tacit.core.errors import InputError
 from tacit.core.extras import load_arrow
 from tacit.core.numbers import with_noun
 from tacit.core.text_files import table_bytes
@@ -34,15 +28,13 @@ from tacit.query.parsing.sql_text import Query, query_text
 from tacit.query.types import Kind
 from tacit.releases.accounts import Entry
 from tacit.releases.receipt import Receipt
-from tacit.synth.column_bins import ColumnBins, bins_from_plain, bins_to_plain, decimal_of
-from tacit.synth.count_measurement import COUNT_NOISES
+from tacit.synth.column_bins import ColumnBins, decimal_of
 from tacit.synth.graphical_model import (
     ExpandedShares,
     GraphicalModel,
     NoisyMarginal,
     Shares,
     fit_model,
-    model_cells,
     uniform,
 )
 from tacit.synth.strategy import pool
@@ -50,19 +42,10 @@ from tacit.synth.synthesis_stages import StarNames
 from tacit.synth.workload_answer import count_chart
 
 MOST_ROWS: Final = 10_000_000
-_FORMAT: Final = "tacit-synthetic-table"
-#: Largest number of bytes of all arrays in a model's file, and of cells of its tables.
-_MOST_BYTES: Final = 2**31
-_MOST_CELLS: Final = 20_000_000
 #: Share of rows moved by noise from which on counts carry almost no information.
 _HIDDEN: Final = 0.5
 #: Ratio of the distance from independent columns to that expected by chance, from which on pairs carry information.
 _TELLING: Final = 1.2
-#: Exceptions raised by a file that is damaged, encrypted, too deeply nested, or states a wrong size.
-_NO_MODEL: Final = (
-    KeyError, TypeError, ValueError, AttributeError, StopIteration, OSError, EOFError, RuntimeError, MemoryError,
-    OverflowError, zipfile.BadZipFile, zlib.error,
-)  # fmt: skip
 #: Note shown with counts that have no interval.
 BANNER: Final = (
     "Counts of a synthetic table: noise has an interval only where a marginal was measured. table.marginal(columns) "
@@ -129,8 +112,8 @@ class SyntheticTable:
         self.left_out: tuple[str, ...] = ()
         #: Values of text columns found privately, by column; empty where no value is frequent enough.
         self.found: Mapping[str, tuple[str, ...]] = {}
-        self._draw: Callable[[], Any] = lambda: self.sample(self._rows)
-        self._is_counted = False
+        #: Draws the rows together with another table.
+        self.draw: Callable[[], Any] | None = None
         self.charge: Entry
         self.receipt: Receipt
 
@@ -170,10 +153,6 @@ class SyntheticTable:
         drawn = rows if rows is not None else min(max(1, round(model.total)), MOST_ROWS)
         return cls(name, measured, model, columns, {}, checked_rows(drawn))
 
-    def draw_as(self, draw: Callable[[], Any], *, counted: bool) -> None:
-        """Set the function that draws the rows together with another table, which sets their number if ``counted``."""
-        self._draw, self._is_counted = draw, counted
-
     @property
     def tables(self) -> tuple[SyntheticTable, ...]:
         """This table alone; a :class:`.SyntheticStar` has two tables."""
@@ -182,40 +161,24 @@ class SyntheticTable:
     @property
     def rows(self) -> int:
         """Number of rows of :meth:`to_arrow`."""
-        return int(self.to_arrow().num_rows) if self._is_counted else self._rows
+        return self._rows if self.draw is None else int(self.to_arrow().num_rows)
 
     # -- rows
 
     def to_arrow(self) -> Any:
-        """Return the synthetic table, which is drawn once."""
+        """Return the synthetic table, drawn once with a seed from the receipt: the same rows in every process."""
         return self._table
 
     @cached_property
     def _table(self) -> Any:
-        return self._draw()
+        return self._drawn(self._rows, seed_of(self)) if self.draw is None else self.draw()
 
-    def sample(self, rows: int, given: Mapping[str, Any] | None = None) -> Any:
-        """Draw another Arrow table from the model; free.
+    def sample(self, rows: int) -> Any:
+        """Draw another Arrow table from the model; free."""
+        return self._drawn(rows, None)
 
-        Args:
-            rows: number of rows.
-            given: values by column that all rows have; a list stands for any one of its values.
-        """
-        return self._drawn(rows, given, None)
-
-    def repeatable_rows(self) -> Any:
-        """Return an Arrow table drawn with a seed from the receipt: the same rows in every process.
-
-        Free queries about a synthetic table are answered from it.
-        """
-        return self._drawn(self.rows, None, ExpandedShares(self.receipt.signature))
-
-    def repeatable_tables(self) -> dict[str, Any]:
-        return {self.name: self.repeatable_rows()}
-
-    def _drawn(self, rows: int, given: Mapping[str, Any] | None, shares: Shares | None) -> Any:
-        model = self.model if not given else self.model.given(self._places(given))
-        return self.shown(model.sample(checked_rows(rows), shares), list(self.columns), shares)
+    def _drawn(self, rows: int, shares: Shares | None) -> Any:
+        return self.shown(self.model.sample(checked_rows(rows), shares), list(self.columns), shares)
 
     def shown(self, drawn: Mapping[str, NDArray[np.int64]], names: Sequence[str], shares: Shares | None) -> Any:
         """Convert value indices of drawn rows to an Arrow table of some columns, with values of the columns' types."""
@@ -327,25 +290,6 @@ class SyntheticTable:
         value = self.columns[name][place]
         return float(value) if isinstance(value, Fraction) else value
 
-    def _places(self, given: Mapping[str, Any]) -> dict[str, list[int]]:
-        found = {}
-        for name, wanted in given.items():
-            values = self.columns.get(name.lower())
-            if values is None:
-                raise InputError("given", f"{name[:63]!r} is not a column of {self.name}")
-            listed = wanted if isinstance(wanted, list) else [wanted]
-            if name.lower() in self.bins:
-                bins = self.bins[name.lower()]
-                places = [bins.place(each) for each in listed]
-                if any(place is None for place in places):
-                    raise InputError("given", f"{name} has values from {bins.label(0)} up to its declared bound")
-                found[name.lower()] = sorted({place for place in places if place is not None})
-            elif not all(each in values for each in listed):
-                raise InputError("given", f"{name} has other values: {', '.join(map(str, values[:6]))}")
-            else:
-                found[name.lower()] = sorted({values.index(each) for each in listed})
-        return found
-
     # -- quality
 
     def quality(self) -> tuple[MarginalQuality, ...]:
@@ -441,124 +385,8 @@ class SyntheticTable:
             return f"{words}: the table is worth no more than independent columns"
         return words
 
-    # -- files of models
-
-    def save_model(self, path: str | Path) -> None:
-        """Write the model and the noisy marginals to a file, for :meth:`load_model`: numbers and texts, no code."""
-        Path(path).write_bytes(self.model_bytes())
-
-    def model_bytes(self) -> bytes:
-        """Return the content of the file that :meth:`save_model` writes."""
-        head = {
-            "format": _FORMAT,
-            "version": 1,
-            "name": self.name,
-            "rows": self._rows,
-            "total": self.model.total,
-            "columns": {name: [_to_plain(value) for value in values] for name, values in self.columns.items()},
-            "bins": {name: bins_to_plain(bins) for name, bins in self.bins.items()},
-            "measured": [
-                {"columns": list(each.columns), "stddev": each.stddev, "pools": each.pools, "noise": each.noise.name}
-                for each in self.measured
-            ],
-            "potentials": [list(names) for names in self.model.potentials],
-            "fixed": [list(names) for names in self.model.fixed],
-        }
-        arrays = [each.counts for each in self.measured]
-        arrays += [*self.model.potentials.values(), *self.model.fixed.values()]
-        text = np.frombuffer(json.dumps(head).encode(), dtype=np.uint8)
-        sent = io.BytesIO()
-        np.savez_compressed(sent, text, *arrays)
-        return sent.getvalue()
-
-    @classmethod
-    def load_model(cls, path: str | Path) -> SyntheticTable:
-        """Read the table that :meth:`save_model` wrote; it has no charge and no receipt.
-
-        Raises:
-            InputError: the file is no model of a synthetic table, or is incomplete.
-        """
-        with reading_model():
-            return cls.from_model_bytes(Path(path).read_bytes())
-
-    @classmethod
-    def from_model_bytes(cls, content: bytes) -> SyntheticTable:
-        """Parse the content of a model file; all of it is validated, because it may come from an untrusted source.
-
-        Raises:
-            ValueError, KeyError, TypeError: the content has another format.
-        """
-        text, *arrays = arrays_of(content)
-        head = json.loads(text.tobytes())
-        if head["format"] != _FORMAT or head["version"] != 1:
-            raise ValueError
-        columns = {name: [_from_plain(value) for value in values] for name, values in head["columns"].items()}
-        sizes = {name: len(values) for name, values in columns.items()}
-        rest = iter(arrays)
-        measured = [
-            NoisyMarginal(
-                tuple(m["columns"]), _checked(next(rest)), _positive(m["stddev"]),
-                tuple(p if p is None else tuple(p) for p in m.get("pools", ())), COUNT_NOISES[m.get("noise", "rho")],
-            )
-            for m in head["measured"]
-        ]  # fmt: skip
-        for each in measured:
-            pools = each.pools or (None,) * len(each.columns)
-            groups = [range(sizes[n]) if p is None else p for n, p in zip(each.columns, pools, strict=True)]
-            if each.counts.shape != tuple(max(group) + 1 for group in groups) or any(
-                len(group) != sizes[name] or min(group) < 0 for name, group in zip(each.columns, groups, strict=True)
-            ):
-                raise ValueError
-        parts = []
-        for part in ("potentials", "fixed"):
-            parts.append({tuple(names): _checked(next(rest), least=-math.inf) for names in head[part]})
-            for names, table in parts[-1].items():
-                if table.shape != tuple(sizes[name] for name in names) or len(set(names)) != len(names):
-                    raise ValueError
-        if next(rest, None) is not None or model_cells(sizes, [*parts[0], *parts[1]]) > _MOST_CELLS:
-            raise ValueError
-        bins = {name: bins_from_plain(each) for name, each in head["bins"].items() if sizes[name]}
-        model = GraphicalModel(sizes, parts[0], _positive(head["total"]), parts[1])
-        return cls(str(head["name"]), measured, model, columns, bins, checked_rows(head["rows"]))
-
     def __repr__(self) -> str:
         return f"<SyntheticTable {self.name}: {self.rows:,} rows, {len(self.columns)} columns>"
-
-
-@contextmanager
-def reading_model() -> Iterator[None]:
-    """Turn errors of parsing a model file into an InputError that says the file is no model."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise
-    except _NO_MODEL:
-        raise InputError("path", "is not a model of a synthetic table, or not the whole of one") from None
-
-
-def arrays_of(content: bytes) -> list[NDArray[Any]]:
-    """Return the arrays of an ``.npz`` file, in order; refuse to unpack more bytes than a model can have."""
-    with zipfile.ZipFile(io.BytesIO(content)) as packed:
-        if sum(each.file_size for each in packed.infolist()) > _MOST_BYTES:
-            raise ValueError
-    with np.load(io.BytesIO(content), allow_pickle=False) as found:
-        return [found[f"arr_{place}"] for place in range(len(found.files))]
-
-
-def _checked(table: NDArray[Any], least: float = -1e300) -> NDArray[np.float64]:
-    """Return an array as doubles; refuse NaN, +∞ and values below ``least`` (-∞ where log-potentials may be -∞)."""
-    if table.dtype.kind not in "fiu":
-        raise ValueError
-    values = np.asarray(table, dtype=np.float64)
-    if not values.size or np.isnan(values).any() or values.max() > 1e300 or values.min() < least:
-        raise ValueError
-    return values
-
-
-def _positive(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e300:
-        raise ValueError
-    return float(value)
 
 
 def _percent(share: float) -> str:
@@ -576,55 +404,10 @@ def checked_rows(rows: object) -> int:
     return rows
 
 
-def _to_plain(value: Any) -> Any:
-    if value is None or isinstance(value, str | int | bool):
-        return value
-    if isinstance(value, Fraction):
-        return {"fraction": str(value)}
-    if isinstance(value, datetime.datetime):
-        return {"datetime": value.isoformat()}
-    if isinstance(value, datetime.date):
-        return {"date": value.isoformat()}
-    raise InternalError(f"a column of a synthetic table has a value of the kind {type(value).__name__}")
-
-
-def _from_plain(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    ((kind, text),) = value.items()
-    if kind == "fraction":
-        return Fraction(text)
-    return (datetime.datetime if kind == "datetime" else datetime.date).fromisoformat(text)
-
-
-_STAR_FORMAT: Final = "tacit-synthetic-star"
-Places = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class StarLayout:
-    """Keys and columns that join two synthetic tables.
-
-    Args:
-        number: column of persons that holds their number of rows in the second table.
-        outer: names in the second table's model of the columns of persons, by column.
-        most: largest number of rows of one person.
-        keys: join column of each table.
-        whole: whether the values of each join column are integers; else they are texts.
-    """
-
-    number: str
-    outer: Mapping[str, str]
-    most: int
-    keys: tuple[str, str]
-    whole: tuple[bool, bool]
-
-    @classmethod
-    def of(cls, names: StarNames, columns: Iterable[str]) -> StarLayout:
-        found = [table.find(key) for table, key in ((names.persons, names.person), (names.rows, names.owner))]
-        first, second = (key is not None and key.type.kind is Kind.INTEGER for key in found)
-        outer = {name: names.outer(name) for name in columns if name != names.number}
-        return cls(names.number, outer, names.most, (names.person, names.owner), (first, second))
+def seed_of(made: SyntheticTable | SyntheticStar) -> Shares | None:
+    """Return the shares with which rows are drawn, from the receipt; None, for random ones, where there is none."""
+    receipt = getattr(made, "receipt", None)
+    return None if receipt is None else ExpandedShares(receipt.signature)
 
 
 class SyntheticStar:
@@ -633,24 +416,21 @@ class SyntheticStar:
     Args:
         persons: model and measurements of the table with one row per person, with each person's number of rows.
         others: model and measurements of the second table, joined with the columns of persons.
-        layout: keys and columns that join the tables.
+        star: the two tables and the columns that join them.
     """
 
     charge: Entry
     receipt: Receipt
 
-    def __init__(self, persons: SyntheticTable, others: SyntheticTable, layout: StarLayout) -> None:
+    def __init__(self, persons: SyntheticTable, others: SyntheticTable, star: StarNames) -> None:
         self.persons = persons
         self.others = others
         self.rows = persons.rows
-        self._layout = layout
-        outer = {layout.number, *layout.outer.values()}
-        others.outer = frozenset(outer & set(others.columns))
-        for table in (persons, others):
-            table.draw_as(self._member(table.name), counted=table is others)
-
-    def _member(self, name: str) -> Callable[[], Any]:
-        return lambda: self.to_arrow()[name]
+        self._star = star
+        #: Names in the second table's model of the columns of persons, by column.
+        self._outer = {name: star.outer(name) for name in persons.columns if name != star.number}
+        others.outer = frozenset({star.number, *self._outer.values()} & set(others.columns))
+        persons.draw, others.draw = (lambda: self.to_arrow()[persons.name]), (lambda: self.to_arrow()[others.name])
 
     def sign(self, charge: Entry, receipt: Receipt) -> None:
         for each in (self, self.persons, self.others):
@@ -674,30 +454,24 @@ class SyntheticStar:
 
     @cached_property
     def _tables(self) -> dict[str, Any]:
-        # A model from a file has no receipt; then the seed is random.
-        receipt = getattr(self, "receipt", None)
-        return self._drawn(self.rows, None if receipt is None else ExpandedShares(receipt.signature))
+        return self._drawn(self.rows, seed_of(self))
 
     def sample(self, rows: int) -> dict[str, Any]:
         """Draw two more Arrow tables from the models, with ``rows`` persons; free."""
         return self._drawn(rows, None)
 
-    def repeatable_tables(self) -> dict[str, Any]:
-        return self.to_arrow()
-
     def _drawn(self, rows: int, shares: Shares | None) -> dict[str, Any]:
-        layout, number = self._layout, self._layout.number
-        if checked_rows(rows) * layout.most > MOST_ROWS:
-            raise InputError("rows", f"must be at most {MOST_ROWS // layout.most:,}, of {layout.most} rows each")
+        star, number = self._star, self._star.number
+        if checked_rows(rows) * star.most > MOST_ROWS:
+            raise InputError("rows", f"must be at most {MOST_ROWS // star.most:,}, of {star.most} rows each")
         drawn = self.persons.model.sample(rows, shares)
         times = drawn[number]
         owner = np.repeat(np.arange(rows), times)
-        known = {number: times}
+        known = {number: times} | {outer: drawn[name] for name, outer in self._outer.items()}
         model = self.others.model
-        known |= {outer: drawn[name] for name, outer in layout.outer.items()}
         beside = {name: places for name, places in known.items() if name in model.sizes}
         found, able = model.sample_beside({name: places[owner] for name, places in beside.items()}, shares)
-        # A rule may make all rows of some person impossible; these rows are left out.
+        # A person with values of probability 0 in the second model has no rows.
         owner, found = owner[able], {name: places[able] for name, places in found.items()}
         told = [name for name in self.persons.columns if name != number]
         own = [name for name in self.others.columns if name not in known]
@@ -708,8 +482,11 @@ class SyntheticStar:
         }
         # Keys are numbers in random order, so that the position of a row is independent of its values.
         mixed = np.argsort(draw(rows), kind="stable") + 1
-        for name, column, whole, keys in zip(self.names, layout.keys, layout.whole, (mixed, mixed[owner]), strict=True):
-            made[name] = made[name].add_column(0, column, [_keys(keys, whole=whole)])
+        joined = ((self.persons, star.persons, star.person, mixed), (self.others, star.rows, star.owner, mixed[owner]))
+        for synthetic, table, key, keys in joined:
+            column = table.find(key)
+            whole = column is not None and column.type.kind is Kind.INTEGER
+            made[synthetic.name] = made[synthetic.name].add_column(0, key, [_keys(keys, whole=whole)])
         return made
 
     def save(self, folder: str | Path, form: str = "parquet") -> list[Path]:
@@ -723,46 +500,6 @@ class SyntheticStar:
             written.append(target / f"{name}.{form}")
             written[-1].write_bytes(self.to_bytes(form, name))
         return written
-
-    def save_model(self, path: str | Path) -> None:
-        """Write both models and the noisy marginals to a file, for :meth:`load_model`: numbers and texts, no code."""
-        layout = self._layout
-        head = {
-            "format": _STAR_FORMAT, "version": 1, "number": layout.number, "outer": dict(layout.outer),
-            "most": layout.most, "keys": list(layout.keys), "whole": list(layout.whole),
-        }  # fmt: skip
-        parts = [json.dumps(head).encode(), self.persons.model_bytes(), self.others.model_bytes()]
-        with Path(path).open("wb") as file:
-            np.savez(file, *(np.frombuffer(part, dtype=np.uint8) for part in parts))
-
-    @classmethod
-    def load_model(cls, path: str | Path) -> SyntheticStar:
-        """Read the tables that :meth:`save_model` wrote; they have no charge and no receipt.
-
-        Raises:
-            InputError: the file is no model of two synthetic tables.
-        """
-        with reading_model():
-            head, persons, others = (part.tobytes() for part in arrays_of(Path(path).read_bytes()))
-            told = json.loads(head)
-            if told["format"] != _STAR_FORMAT or told["version"] != 1:
-                raise ValueError
-            (first, second), (one, other) = told["keys"], told["whole"]
-            outer = {str(name): str(each) for name, each in told["outer"].items()}
-            layout = StarLayout(str(told["number"]), outer, int(told["most"]), (first, second), (one, other))
-            tables = SyntheticTable.from_model_bytes(persons), SyntheticTable.from_model_bytes(others)
-            if len(tables[0].columns.get(layout.number, ())) != layout.most + 1 or not 1 <= layout.most <= MOST_ROWS:
-                raise ValueError
-            # The persons' columns have the same values in both models; keys are columns of neither model.
-            beside = {layout.number: layout.number, **outer}
-            widths = [{name: len(values) for name, values in table.columns.items()} for table in tables]
-            if any(widths[1].get(other, widths[0][name]) != widths[0][name] for name, other in beside.items()):
-                raise ValueError
-            if {type(each) for each in layout.whole} != {bool} or any(
-                type(key) is not str or key in table.columns for key, table in zip(layout.keys, tables, strict=True)
-            ):
-                raise ValueError
-            return cls(*tables, layout)
 
     def to_bytes(self, form: str, table: str) -> bytes:
         """Return one of the tables as the content of a ``"parquet"`` or ``"csv"`` file."""

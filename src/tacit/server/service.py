@@ -156,10 +156,6 @@ class CuratorService:
         self._keep(made.receipt.position, made)
         return made
 
-    def release_progress(self, access: Access, request: RequestModel) -> str:
-        """Return the progress of a release in text, for people who may make it; empty if unknown."""
-        return self._kind(access, request).progress(self._for(access).context, request)
-
     def releases(self, access: Access, kind: str | None = None) -> tuple[Release, ...]:
         """Return the releases of all populations that the person may see; reading them is free."""
         return released(self._for(access).context, KINDS, kind)

@@ -1,23 +1,16 @@
-"""Bins of bounded columns: equal by a public rule, or by quantiles that were measured; NULL may be a value of its own.
+"""Bins of bounded columns, equal by a public rule, and values of texts found privately; NULL may be a value of its own.
 
 A bin is represented by its first value, in steps of the column: 1 for integers, days for dates, the column's own step
 for decimals and doubles. A place is the index of a value in the model: 0 for NULL where NULL counts, then the bins.
-
-*Edges by private quantiles.* The counts of a grid are measured with sums over runs of 4, 16, 64, … cells, so that
-cumulative counts have little noise. Edges are computed from the noisy cumulative counts: post-processing.
-
-Proof: ``bin_edges.proof.md``.
 """
 
 from __future__ import annotations
 
 import datetime
 import math
-import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Final
@@ -29,16 +22,12 @@ from tacit.core.errors import InputError
 from tacit.core.extras import load_arrow
 from tacit.query.catalog import Column
 from tacit.query.types import Kind
-from tacit.synth.strategy import DenseStrategy, tree_strategy
 
 #: Columns with more values than the first number are put into the second number of bins.
 _MOST_VALUES: Final = 64
 _BINS: Final = 32
-#: Number of cells of the grid on which quantiles are measured.
-_GRID: Final = 1_024
 #: Largest number of digits of a number in an SQL statement.
 _LONGEST: Final = 60
-_DIGITS: Final = re.compile(r"-?[0-9]{1,400}(\.[0-9]{1,1100})?")
 _EPOCH: Final = datetime.date(1970, 1, 1).toordinal()
 
 
@@ -78,18 +67,11 @@ class ColumnBins(ABC):
         """All numbers that :meth:`expression` returns for values that count."""
         return range(-1 if self.nulls else 0, len(self.starts))
 
-    @property
-    def single(self) -> bool:
-        """Whether every bin holds a single value."""
-        starts = self.starts
-        return len(starts) == self.high - self.low + 1
-
     def drawn(self, places: NDArray[np.int64], shares: NDArray[np.float64]) -> Any:
         """Return values drawn uniformly within bins, as an Arrow array of the column's type."""
         pa = load_arrow()
 
-        # A model read from a file may have more places than bins.
-        starts, at = self.starts, np.clip(places - self.nulls, 0, len(self.starts) - 1)
+        starts, at = self.starts, np.maximum(places - self.nulls, 0)
         ends = [*starts[1:].tolist(), self.high + 1]
         wide = np.array([end - begin for begin, end in zip(starts.tolist(), ends, strict=True)])[at]
         # The product may be rounded up to the next bin.
@@ -112,35 +94,6 @@ class ColumnBins(ABC):
             [Decimal(decimal_of(int(each) * step)) for each in distinct], pa.decimal128(min(digits, 38), scale)
         )
         return listed.take(pa.array(back, mask=missing))
-
-    def place(self, value: Any) -> int | None:
-        """Return the place of a value; None if it is outside the bounds or of another type."""
-        if value is None:
-            return 0 if self.nulls else None
-        value = self._read(value)
-        dated = isinstance(value, datetime.date) and not isinstance(value, datetime.datetime)
-        if dated != (self.kind == Kind.DATE.value) or isinstance(value, bool) != (self.kind == Kind.BOOLEAN.value):
-            return None
-        if not dated and (not isinstance(value, int | float | Decimal | Fraction) or not math.isfinite(value)):
-            return None
-        # A double stands for its shortest decimal text, as the bounds do.
-        exact = Fraction(value.toordinal()) if dated else _written(value) / Fraction(self.step)
-        steps = math.floor(exact)
-        if steps != exact and self.kind != Kind.DOUBLE.value:
-            return None
-        if not self.low <= exact <= self.high:
-            return None
-        return int(np.searchsorted(self.starts, steps, side="right")) - 1 + self.nulls
-
-    def _read(self, value: Any) -> Any:
-        """Parse a date or a decimal number from text, as JSON and the ledger store them."""
-        if isinstance(value, str) and self.kind == Kind.DATE.value:
-            with suppress(ValueError):
-                return datetime.date.fromisoformat(value)
-        # Digits alone: an exponent could ask for any number of them.
-        if isinstance(value, str) and self.kind in (Kind.DECIMAL.value, Kind.DOUBLE.value) and _DIGITS.fullmatch(value):
-            return Fraction(value)
-        return value
 
     def label(self, place: int) -> str:
         """Return the text of a place: a value, or the first and last value of a bin."""
@@ -219,14 +172,6 @@ class EqualBins(ColumnBins):
             return None
         return cls(low, high, 1 if few else -(-(high - low + 1) // _BINS), kind.value, str(step), nulls)
 
-    @classmethod
-    def grid_of(cls, column: Column) -> EqualBins | None:
-        """Return the fine bins on which a column's quantiles are measured; None where each bin holds one value."""
-        found = cls.of(column)
-        if found is None or found.width == 1:
-            return None
-        return replace(found, width=-(-(found.high - found.low + 1) // _GRID))
-
     @property
     def starts(self) -> NDArray[np.int64]:
         return np.array(range(self.low, self.high + 1, self.width), dtype=np.int64)
@@ -242,43 +187,6 @@ class EqualBins(ColumnBins):
         inside = [f"{name} >= {self._text(self.low)}"] * self.nulls
         inside += [f"{name} <= {self._text(self.high)}"] * bool(beyond)
         return f"CASE WHEN {' AND '.join(inside)} THEN {number} END" if inside else number
-
-
-@dataclass(frozen=True)
-class QuantileBins(ColumnBins):
-    """Bins between measured quantiles, with about equal numbers of rows.
-
-    Args:
-        low: first value, in steps.
-        high: last value, in steps.
-        begin: first value of each bin, in steps; computed from released numbers.
-        kind: kind of the column's type.
-        step: unit of values, a fraction as text.
-        nulls: whether NULL counts as a value.
-    """
-
-    begin: tuple[int, ...]
-    kind: str = Kind.INTEGER.value
-    step: str = "1"
-    nulls: bool = False
-
-    @classmethod
-    def on(cls, grid: EqualBins, cells: tuple[int, ...], *, nulls: bool) -> QuantileBins:
-        """Return bins that begin at the given cells of a grid; the first cell is 0."""
-        begin = tuple(int(each) for each in grid.starts[list(cells)])
-        return cls(grid.low, grid.high, begin, grid.kind, grid.step, nulls)
-
-    @property
-    def starts(self) -> NDArray[np.int64]:
-        return np.array(self.begin, dtype=np.int64)
-
-    def _numbered(self, name: str) -> str:
-        # Values outside the bounds have no number, and their rows do not count.
-        inside = f"{name} >= {self._text(self.low)} AND {name} <= {self._text(self.high)}"
-        parts = [f"WHEN {name} < {self._text(at)} THEN {number}" for number, at in enumerate(self.begin[1:])]
-        last = len(self.begin) - 1
-        chosen = f"CASE {' '.join(parts)} ELSE {last} END" if parts else str(last)
-        return f"CASE WHEN {inside} THEN {chosen} END"
 
 
 @dataclass(frozen=True)
@@ -312,29 +220,10 @@ class FoundValues(ColumnBins):
 
     def drawn(self, places: NDArray[np.int64], shares: NDArray[np.float64]) -> Any:  # noqa: ARG002 - one value each
         pa = load_arrow()
-        return pa.array([None, *self.texts], pa.string()).take(pa.array(np.clip(places, 0, len(self.texts))))
-
-    def place(self, value: Any) -> int | None:
-        if value is None:
-            return 0
-        return self.texts.index(value) + 1 if value in self.texts else None
+        return pa.array([None, *self.texts], pa.string()).take(pa.array(places))
 
     def label(self, place: int) -> str:
         return self.texts[place - 1] if 0 < place <= len(self.texts) else "NULL or another"
-
-
-def bins_to_plain(bins: ColumnBins) -> dict[str, Any]:
-    """Return bins as JSON."""
-    return {name: list(each) if isinstance(each, tuple) else each for name, each in asdict(bins).items()}
-
-
-def bins_from_plain(told: Mapping[str, Any]) -> ColumnBins:
-    """Read the bins that :func:`bins_to_plain` wrote."""
-    if "texts" in told:
-        return FoundValues(**{**told, "texts": tuple(map(str, told["texts"]))})
-    if "begin" in told:
-        return QuantileBins(**{**told, "begin": tuple(told["begin"])})
-    return EqualBins(**told)
 
 
 def decimal_of(value: Fraction) -> str:
@@ -363,40 +252,3 @@ def _step_of(low: Fraction, high: Fraction) -> Fraction:
         if step.denominator > 10**_LONGEST:
             break
     return step
-
-
-#: Largest number of quantile bins of a column.
-BINS: Final = 32
-_BRANCHES: Final = 4
-
-
-def grid_strategy(size: int) -> DenseStrategy:
-    """Return the strategy of all cells and sums over runs of 4, 16, 64, … cells up to the whole."""
-    return tree_strategy(size, _BRANCHES)
-
-
-def edges_of(counts: NDArray[np.float64], bins: int = BINS) -> tuple[int, ...]:
-    """Return the cells at which bins with about equal counts begin, the first of them 0.
-
-    A cell with more than its share is a bin alone, and cells without counts are no bins. There are at most ``bins``
-    bins: a cell that both begins and ends a bin contains at least two quantiles.
-
-    >>> edges_of(np.array([0.0, 90, 0, 0, 5, 5]), 4)
-    (0, 1, 2)
-    """
-    sums = np.cumsum(counts)
-    # Noise makes cumulative counts non-monotone: take the mean of the closest monotone curves above and below.
-    rising = (np.maximum.accumulate(sums) + np.minimum.accumulate(sums[::-1])[::-1]) / 2
-    total = float(rising[-1])
-    if not total > 0:
-        even = np.arange(bins) * len(counts) // bins
-        return tuple(dict.fromkeys(int(each) for each in even))
-    wanted = np.arange(1, bins) * total / bins
-    ends = np.searchsorted(rising, wanted, side="left")
-    found = {0}
-    for end, times in zip(*np.unique(ends, return_counts=True), strict=True):
-        # The quantile lies in this cell, so that a bin ends with it. A cell with several quantiles is a bin alone.
-        if times > 1:
-            found.add(int(end))
-        found.add(int(end) + 1)
-    return tuple(sorted(each for each in found if each < len(counts)))

@@ -1,4 +1,4 @@
-"""Graphical models of a table: fitted to noisy marginals, queried, conditioned and sampled.
+"""Graphical models of a table: fitted to noisy marginals, queried and sampled.
 
 Fitting, sampling and queries are post-processing of released numbers, with numpy alone. A fit is mirror descent on the
 weighted squared distance, with momentum and a line search: at a thousand iterations it is closer to the optimum than
@@ -15,14 +15,14 @@ import hashlib
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.core.errors import InputError, InternalError
+from tacit.core.errors import InternalError
 from tacit.core.numbers import Number
 from tacit.noise import entropy
 from tacit.synth.count_measurement import DISCRETE_GAUSSIAN, CountNoise
@@ -69,21 +69,20 @@ class JunctionTree:
             self._homes[names] = found
         return self._homes[names]
 
-    def probabilities(self, *potentials: Mapping[Columns, Floats]) -> dict[Columns, Floats]:
+    def probabilities(self, potentials: Mapping[Columns, Floats]) -> dict[Columns, Floats]:
         """Return the probability table of each node, by messages to the root in logarithms, then marginals from it.
 
         Args:
-            potentials: log-factors by columns; the model is their product. Minus infinity means probability 0.
+            potentials: log-factors by columns; the model is their product.
         """
         parts: dict[Columns, list[tuple[Columns, Floats]]] = {node: [] for node in self.nodes}
-        for clique, values in itertools.chain.from_iterable(part.items() for part in potentials):
+        for clique, values in potentials.items():
             parts[self._home(clique)].append((clique, values))
         tables: dict[Columns, Floats] = {}
         sums: dict[Columns, Floats] = {}
         for node, parent in reversed(self.order):
             table = tables[node] = self._steps[node].added(parts[node])
-            largest = float(table.max())
-            table -= largest if math.isfinite(largest) else 0.0
+            table -= table.max()
             np.exp(table, out=table)
             if parent is not None and self.shared[node]:
                 sums[node] = self._steps[node].sums(table, [self.shared[node]])[self.shared[node]]
@@ -255,8 +254,6 @@ def _from_the_roots(
     return order
 
 
-#: Combinations of values with probability 0, by columns: True where a cell is impossible.
-Impossible = Mapping[Columns, NDArray[np.bool_]]
 #: Function that returns the given number of uniform numbers in [0, 1).
 Shares = Callable[[int], Floats]
 #: Number of iterations without improvement after which a fit ends.
@@ -307,23 +304,21 @@ class GraphicalModel:
         sizes: number of values of each column.
         potentials: log-potentials by clique.
         total: estimated number of rows.
-        fixed: log-potentials that no fit changes: 0 where a combination is possible, else minus infinity.
     """
 
     sizes: Mapping[str, int]
     potentials: Mapping[Columns, Floats]
     total: float
-    fixed: Mapping[Columns, Floats] = field(default_factory=dict)
 
     @cached_property
     def _junction(self) -> JunctionTree:
-        return JunctionTree(self.sizes, [*self.potentials, *self.fixed])
+        return JunctionTree(self.sizes, list(self.potentials))
 
     @cached_property
     def _tree(self) -> list[tuple[Columns, Columns, Floats]]:
         """Nodes from the root down: columns, columns shared with the parent, and probability table."""
         tree = self._junction
-        tables = tree.probabilities(self.potentials, self.fixed)
+        tables = tree.probabilities(self.potentials)
         return [(node, tree.shared[node], tables[node]) for node, _ in tree.order]
 
     def sample(self, rows: int, shares: Shares | None = None) -> dict[str, NDArray[np.int64]]:
@@ -451,32 +446,11 @@ class GraphicalModel:
     def marginal(self, names: Sequence[str]) -> Floats:
         """Return expected counts by some columns: exact, or from a sample where the exact table is too large."""
         wanted = tuple(names)
-        grown = JunctionTree(self.sizes, [*self.potentials, *self.fixed, wanted])
+        grown = JunctionTree(self.sizes, [*self.potentials, wanted])
         home = grown.home(wanted)
         if home is None or grown.cells > _EXACT:
             return self.marginals([wanted])[wanted]
-        return self.total * project(grown.probabilities(self.potentials, self.fixed)[home], home, wanted)
-
-    def given(self, chosen: Mapping[str, Sequence[int]]) -> GraphicalModel:
-        """Return the model conditioned on columns taking one of the given values.
-
-        Args:
-            chosen: indices of the allowed values by column.
-
-        Raises:
-            InputError: a column or an index is unknown, or the condition has probability 0.
-        """
-        fixed = dict(self.fixed)
-        for name, places in chosen.items():
-            if name not in self.sizes or not all(0 <= place < self.sizes[name] for place in places):
-                raise InputError(name, "is no column of the model, or a value is none of its values")
-            only = np.full(self.sizes[name], -np.inf)
-            only[list(places)] = 0.0
-            fixed[name,] = fixed.get((name,), np.zeros(self.sizes[name])) + only
-        share = self.marginal(tuple(chosen))[np.ix_(*(sorted(set(places)) for places in chosen.values()))].sum()
-        if not share > 0:
-            raise InputError("given", "no row of the model is like that")
-        return GraphicalModel(self.sizes, self.potentials, float(share), fixed)
+        return self.total * project(grown.probabilities(self.potentials)[home], home, wanted)
 
     def marginals(self, sets: Sequence[Columns], shares: Shares | None = None) -> dict[Columns, Floats]:
         """Return expected counts by sets of columns; sets outside all cliques from one sample drawn with ``shares``."""
@@ -505,7 +479,6 @@ def fit_model(
     iterations: int = 1_000,
     close: float = 1e-6,
     start: GraphicalModel | None = None,
-    impossible: Impossible | None = None,
 ) -> GraphicalModel:
     """Fit the maximum-entropy model that minimises the squared distance to noisy marginals, weighted by 1/variance.
 
@@ -515,10 +488,9 @@ def fit_model(
         iterations: largest number of steps, a public number.
         close: relative improvement of the distance over some steps below which the fit ends.
         start: a model of fewer marginals, the starting point of the fit.
-        impossible: combinations of values with probability 0.
     """
-    fit = _Fit(sizes, measured, impossible or {})
-    return GraphicalModel(dict(sizes), fit.run(fit.beginning(start), iterations, close), fit.total, fit.fixed)
+    fit = _Fit(sizes, measured)
+    return GraphicalModel(dict(sizes), fit.run(fit.beginning(start), iterations, close), fit.total)
 
 
 @dataclass(frozen=True)
@@ -534,14 +506,13 @@ class _Point:
 class _Fit:
     """One fit: the squared distance of a model from noisy marginals, and its minimisation."""
 
-    def __init__(self, sizes: Mapping[str, int], measured: Sequence[NoisyMarginal], impossible: Impossible) -> None:
+    def __init__(self, sizes: Mapping[str, int], measured: Sequence[NoisyMarginal]) -> None:
         self.sizes = sizes
         self.total = estimated_total(measured)
         self.measured = _merged(measured)
-        self.fixed = {names: np.where(cells, -np.inf, 0.0) for names, cells in impossible.items()}
         names = [noisy.columns for noisy in self.measured]
         self.cliques = [e for e in dict.fromkeys(names) if not any(set(e) < set(other) for other in names)]
-        self.tree = JunctionTree(sizes, [*self.cliques, *self.fixed])
+        self.tree = JunctionTree(sizes, self.cliques)
         self.homes = [next(each for each in self.cliques if set(one) <= set(each)) for one in names]
 
     def beginning(self, start: GraphicalModel | None) -> dict[Columns, Floats]:
@@ -554,7 +525,7 @@ class _Fit:
 
     def evaluate(self, at: dict[Columns, Floats]) -> _Point:
         """Return loss, gradient and expected counts at a point."""
-        tables = self.tree.probabilities(at, self.fixed)
+        tables = self.tree.probabilities(at)
         counts = {names: self.total * t for names, t in self.tree.marginals(tables, self.cliques).items()}
         slopes = {clique: np.zeros_like(values) for clique, values in counts.items()}
         loss = 0.0

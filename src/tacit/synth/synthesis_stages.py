@@ -1,9 +1,8 @@
 """Stages of a synthetic table: which rows are counted in which bins, what is measured of them, and in which order.
 
-A single table is one stage. Quantile bins are measured in a stage before it. Two tables, one with a row for each person
-(patients) and one with several rows per person (visits), are two stages: the table of persons with each person's number
-of rows in the second table, then the second table joined with the columns of the row's person. A later stage depends on
-earlier stages through their releases alone.
+A single table is one stage. Two tables, one with a row for each person (patients) and one with several rows per person
+(visits), are two stages: the table of persons with each person's number of rows in the second table, then the second
+table joined with the columns of the row's person. The second stage depends on the first through its release alone.
 
 Rows of two tables are read by SQL that our own parser resolves and that never reaches an engine.
 """
@@ -12,7 +11,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Final
@@ -29,12 +28,12 @@ from tacit.query.refusal import Refusal
 from tacit.query.request import Account, Request
 from tacit.query.resolve import resolve
 from tacit.query.types import Kind
-from tacit.synth.column_bins import ColumnBins, EqualBins, FoundValues, QuantileBins, decimal_of, edges_of
-from tacit.synth.count_measurement import count_price, divide, settled, value_delta
-from tacit.synth.graphical_model import ExpandedShares, GraphicalModel, Impossible, NoisyMarginal, model_cells
+from tacit.synth.column_bins import ColumnBins, EqualBins, FoundValues, decimal_of
+from tacit.synth.count_measurement import count_price, settled, value_delta
+from tacit.synth.graphical_model import ExpandedShares, GraphicalModel, NoisyMarginal, model_cells
 from tacit.synth.marginal_counts import CountingContext, MarginalCounts, PublicColumn, countable_rows
-from tacit.synth.synthesis_request import DeterminedColumn, SynthesisRequest
-from tacit.synth.table_synthesis import QUANTILES, Method, SynthesisPlan, Transcript, fitted
+from tacit.synth.synthesis_request import SynthesisRequest
+from tacit.synth.table_synthesis import Method, SynthesisPlan, Transcript, fitted
 
 #: Columns to count, each as a pair of its name and the SQL expression that maps its values to bin numbers.
 Listed = Sequence[tuple[str, str]]
@@ -143,8 +142,6 @@ def _constant(value: Any) -> str:
 
 
 _HEEDED: Final = ("epsilon", "delta", "rho", "mu", "max_rows")
-#: Share of the cost spent on the edges of quantile bins, where columns have them.
-QUANTILE_SHARE: Final = Fraction(1, 10)
 #: Share of the cost that finds the values of text columns without declared categories.
 VALUE_SHARE: Final = Fraction(1, 10)
 #: Largest number of values found for one text column (the most frequent), and for all text columns together; longer
@@ -152,7 +149,7 @@ VALUE_SHARE: Final = Fraction(1, 10)
 _MOST_VALUES: Final = 63
 _ALL_VALUES: Final = 480
 _LONGEST_VALUE: Final = 60
-#: Share of the remaining cost for the table of persons; in the second table, several rows of a person count.
+#: Share of the cost for the table of persons; in the second table, several rows of a person count.
 _PERSONS_SHARE: Final = Fraction(1, 3)
 #: Largest bound on the rows of one person in the second of two tables; their number is a column.
 _MOST_CHILDREN: Final = 200
@@ -165,22 +162,16 @@ class SynthesisStage:
     """One table that is counted and measured.
 
     Args:
-        name: name of the source, or ``bins of`` the table.
+        name: name of the source.
         counts: exact counts of the table's rows.
         plan: method, columns and cost of the measurements.
         bins: bins of the columns that have them, by column.
-        impossible: combinations of values that have probability 0 in the model.
-        determined: columns that are functions of other columns and are not measured.
-        star: the two tables, where this stage is the second of them; else None.
     """
 
     name: str
     counts: MarginalCounts
     plan: SynthesisPlan
     bins: Mapping[str, ColumnBins]
-    impossible: Impossible = field(default_factory=dict)
-    determined: tuple[DeterminedColumn, ...] = ()
-    star: StarNames | None = None
 
 
 @dataclass(frozen=True)
@@ -191,27 +182,18 @@ class FittedStage:
     transcript: Transcript
 
     @cached_property
-    def measured_model(self) -> GraphicalModel:
-        """Graphical model of the measured columns."""
-        return fitted(self.stage.plan, self.transcript, self.stage.impossible)
-
-    @cached_property
     def model(self) -> GraphicalModel:
-        """Graphical model of the measured columns and of those determined by them."""
-        model = self.measured_model
-        for each in self.stage.determined:
-            model = each.added_to(model)
-        return model
+        """Graphical model of the measured columns."""
+        return fitted(self.stage.plan, self.transcript)
 
     @property
     def columns(self) -> dict[str, tuple[Any, ...]]:
         """Values of each column of the model."""
-        found = {name: tuple(column.values) for name, column in self.stage.counts.columns.items()}
-        return found | {each.name: each.values for each in self.stage.determined}
+        return {name: tuple(column.values) for name, column in self.stage.counts.columns.items()}
 
 
 class SynthesisStages:
-    """All stages of a request; a stage after the first is made from the releases of those before it.
+    """The stages of a request; the second is made from the release of the first.
 
     Args:
         context: metadata and engine.
@@ -228,11 +210,11 @@ class SynthesisStages:
         #: Queries that find the values of text columns without declared categories, by column.
         self.selections: dict[str, Plan] = {}
         self._tables = [_known_table(context, name) for name, _ in request.tables if is_name(name)]
-        if len(self._tables) < len(request.tables) and (request.quantiles or request.nulls or request.rules.determined):
-            raise InputError("source", "must be the name of a table where bins, NULLs or dependencies are stated")
+        if request.nulls and not self._tables:
+            raise InputError("source", "must be the name of a table where columns with NULLs are stated")
         self.star = _star(context, request) if request.is_star else None
         self._open = self._open_texts()
-        probe = self._counts(0, {}) if self.star is None else self._rows_alone({})
+        probe = self._counts(0) if self.star is None else self._rows_alone()
         self.population = probe.population
         self.relation: Relation = context.catalog.population(self.population).relation
         self.terms = settled(context, self.population, request.options, _HEEDED)
@@ -244,21 +226,20 @@ class SynthesisStages:
         self.selection_cost = part, own
         for name in self._open:
             self.selections[name] = self._selection(name, part / len(self._open), own / len(self._open), probe.rows)
-        self._grids = [self._quantiles_of(number) for number in range(len(request.tables))]
-        for kind in ("quantiles", "nulls"):
-            self._check_listed(kind)
-        self._kinds = [("bins", number) for number, grid in enumerate(self._grids) if grid]
-        self._kinds += [("table", number) for number in range(len(request.tables))]
-        # Refusals occur here, before the charge: the bins of later stages are at most as many as these.
-        self._first = [self._stage(place, None) for place in range(len(self._kinds))]
-        whole = [s for (kind, _), s in zip(self._kinds, self._first, strict=True) if kind == "table"]
-        request.rules.check([list(s.counts.sizes) for s in whole], [d.name for s in whole for d in s.determined])
+        able = {c.name.lower() for number in range(len(self._tables)) for c in self._wanted(number)}
+        able &= {name for number in range(len(self._tables)) for name in self._bins(number)}
+        for name in request.nulls:
+            if name not in able:
+                words = "is no column with bounds that is synthesised; for a text, declare null_category"
+                raise InputError("nulls", f"{name[:63]!r} {words}")
+        # Refusals occur here, before the charge.
+        self._first = [self._stage(number, None) for number in range(len(request.tables))]
         for stage in self._first:
             stage.plan.check_price()
             stage.counts.check(context, stage.plan.candidates)
 
     def __len__(self) -> int:
-        return len(self._kinds)
+        return len(self._first)
 
     def stage(self, number: int, before: Sequence[FittedStage]) -> SynthesisStage:
         """Return the stage with this number, given the fitted stages before it."""
@@ -267,15 +248,14 @@ class SynthesisStages:
     @property
     def columns(self) -> list[str]:
         """Counted columns of all tables."""
-        return [name for (kind, _), stage in zip(self._kinds, self._first, strict=True) if kind == "table"
-                for name in stage.plan.own]  # fmt: skip
+        return [name for stage in self._first for name in stage.plan.own]
 
     @property
     def bounding(self) -> str:
         """Description of the contribution bounds of one unit."""
         if self.star is None:
             return self._first[-1].counts.bounding
-        persons, rows = (stage.counts.bounding for stage in self._first[-2:])
+        persons, rows = (stage.counts.bounding for stage in self._first)
         return f"{self.star.persons.name}: {persons}; {self.star.rows.name}: {rows}"
 
     def tables(self) -> tuple[str, ...]:
@@ -285,10 +265,7 @@ class SynthesisStages:
     def text(self) -> str:
         """Canonical text of the counted rows and of the measurements, which identifies a repeat."""
         told = [self._told(stage) for stage in self._first]
-        rules = self.request.rules
-        # Selections and the model depend on the rules too, so that other rules make another table.
-        stated = [rules.to_plain()] if rules.impossible or rules.determined or rules.only_if else []
-        return canonical([*told[0], *stated] if len(told) == 1 else [*told, *stated])
+        return canonical(told[0] if len(told) == 1 else told)
 
     @staticmethod
     def _told(stage: SynthesisStage) -> list[Any]:
@@ -298,46 +275,23 @@ class SynthesisStages:
 
     # -- one stage
 
-    def _stage(self, place: int, before: Sequence[FittedStage] | None) -> SynthesisStage:
-        """Return a stage; before the charge (``before`` is None) with the largest possible number of bins."""
-        kind, number = self._kinds[place]
-        if kind == "bins":
-            grids = self._grids[number]
-            counts = self._grid_counts(number, grids)
-            plan = SynthesisPlan(
-                QUANTILES, counts.sizes, self._price(place), counts.rows, self.relation, noise=self.noise
-            )
-            return SynthesisStage(f"bins of {self._tables[number].name}", counts, plan, grids)
-        found = self._most_bins() if before is None else self._found_bins(before)
-        counts = self._counts(number, found)
-        bins = {name: each for name, each in self._bins(number, found).items() if name in counts.columns}
+    def _stage(self, number: int, before: Sequence[FittedStage] | None) -> SynthesisStage:
+        counts = self._counts(number)
+        bins = {name: each for name, each in self._bins(number).items() if name in counts.columns}
         outer, given = self._outer(counts, before) if number else ((), ())
         sets = self._sets(counts, others=bool(self.star))
         # Where no set is listed for one of two tables, its columns are measured individually.
         method: Method = self.request.method
         if self.star and method == "marginals" and not sets:
             method = "independent"
-        rules = self.request.rules
-        table = self._tables[number] if self._tables else None
-        impossible = rules.cells(counts, bins, skip=bool(self.star))
+        share = Fraction(1)
+        if self.star is not None:
+            share = 1 - _PERSONS_SHARE if number else _PERSONS_SHARE
         plan = SynthesisPlan(
-            method, counts.sizes, self._price(place), counts.rows, self.relation, sets, self.request.minutes,
-            outer, given, tuple(impossible), self.noise,
+            method, counts.sizes, share * self.price, counts.rows, self.relation, sets, self.request.minutes,
+            outer, given, self.noise,
         )  # fmt: skip
-        determined = () if table is None else rules.columns(table, counts, bins)
-        star = self.star if number else None
-        return SynthesisStage(self.request.tables[number][0], counts, plan, bins, impossible, determined, star)
-
-    def _price(self, place: int) -> Fraction:
-        """Return the cost of a stage, computed from public numbers alone."""
-        counted = [len(self._grids[number]) for kind, number in self._kinds if kind == "bins"]
-        spent = QUANTILE_SHARE * self.price if counted else Fraction(0)
-        if place < len(counted):
-            return divide(spent, [float(each) for each in counted])[place]
-        left = self.price - spent
-        if self.star is None:
-            return left
-        return left * (_PERSONS_SHARE if place == len(counted) else 1 - _PERSONS_SHARE)
+        return SynthesisStage(self.request.tables[number][0], counts, plan, bins)
 
     def _sets(self, counts: MarginalCounts, *, others: bool) -> tuple[tuple[str, ...], ...]:
         sets = tuple(tuple(dict.fromkeys(name.lower() for name in names)) for names in self.request.marginals or ())
@@ -354,7 +308,7 @@ class SynthesisStages:
     @cached_property
     def _all_names(self) -> tuple[set[str], set[str]]:
         """Columns counted of the persons' table, and columns counted of the second table joined with it."""
-        persons, rows = self._counts(0, {}), self._counts(1, {})
+        persons, rows = self._counts(0), self._counts(1)
         return set(persons.sizes), set(rows.sizes)
 
     @cached_property
@@ -362,7 +316,7 @@ class SynthesisStages:
         star = self.star
         if star is None:
             return set()
-        return {star.number, *(star.outer(name) for name in self._counts(0, {}).sizes if name != star.number)}
+        return {star.number, *(star.outer(name) for name in self._counts(0).sizes if name != star.number)}
 
     # -- text columns without declared categories
 
@@ -381,12 +335,11 @@ class SynthesisStages:
             if each.type.kind is Kind.TEXT and each.categories is None and each.name != table.unit
             and not any(key.column.lower() == each.name.lower() for key in table.foreign_keys)
         ]  # fmt: skip
-        skipped = set(self.request.rules.determined)
         others = wanted if wanted is not None else {each.name.lower() for each in _countable(table, ())}
-        if not value_delta(terms) or not others - {*names, *skipped}:
+        if not value_delta(terms) or not others - set(names):
             # If all columns are texts, possibly no value is found, and the charge would buy an empty table.
             return ()
-        return tuple(name for name in names if name not in skipped and (wanted is None or name in wanted))
+        return tuple(name for name in names if wanted is None or name in wanted)
 
     def _selection(self, name: str, rho: Fraction, delta: Fraction, rows: int) -> Plan:
         """Return the query for the most frequent values of a text column; up to ``rows`` rows of a unit count."""
@@ -427,65 +380,53 @@ class SynthesisStages:
 
     # -- rows
 
-    def _counts(self, number: int, found: Mapping[tuple[int, str], ColumnBins]) -> MarginalCounts:
+    def _counts(self, number: int) -> MarginalCounts:
         """Return the counts of a table's rows, with its columns in bins."""
         source, columns = self.request.tables[number]
         stated = Request.of("", self.request.options).stated_rows
         star = self.star
         if star is not None:
-            return self._persons(star, found) if number == 0 else self._rows_of_persons(star, found)
+            return self._persons(star) if number == 0 else self._rows_of_persons(star)
         if not is_name(source):
             return countable_rows(self._context, source, columns, max_rows=stated)
-        listed = [f'{read} AS "{name}"' for name, read in self._listed(0, found)]
+        listed = [f'{read} AS "{name}"' for name, read in self._listed(0)]
         # The text is resolved by our own parser and never reaches an engine.
         text = f'SELECT {", ".join(listed)} FROM "{source}"'  # noqa: S608
-        return countable_rows(self._context, text, max_rows=stated, numbers=self._numbers_of(0, found))
+        return countable_rows(self._context, text, max_rows=stated, numbers=self._numbers_of(0))
 
-    def _persons(self, star: StarNames, found: Mapping[tuple[int, str], ColumnBins]) -> MarginalCounts:
-        text = persons_sql(star, self._listed(0, found, "p."), self._numbers(star, found))
-        return countable_rows(self._context, text, max_rows=1, numbers=self._numbers_of(0, found))
+    def _persons(self, star: StarNames) -> MarginalCounts:
+        text = persons_sql(star, self._listed(0, "p."), self._numbers(star))
+        return countable_rows(self._context, text, max_rows=1, numbers=self._numbers_of(0))
 
-    def _rows_of_persons(self, star: StarNames, found: Mapping[tuple[int, str], ColumnBins]) -> MarginalCounts:
-        persons, rows = self._listed(0, found), self._listed(1, found)
-        text = rows_sql(star, persons, rows, self._numbers(star, found))
-        numbers = {star.outer(name): each for name, each in self._numbers_of(0, found).items()}
-        numbers |= self._numbers_of(1, found)
+    def _rows_of_persons(self, star: StarNames) -> MarginalCounts:
+        persons, rows = self._listed(0), self._listed(1)
+        text = rows_sql(star, persons, rows, self._numbers(star))
+        numbers = {star.outer(name): each for name, each in self._numbers_of(0).items()}
+        numbers |= self._numbers_of(1)
         return countable_rows(self._context, text, max_rows=star.most, numbers=numbers)
 
-    def _numbers(self, star: StarNames, found: Mapping[tuple[int, str], ColumnBins]) -> str:
-        return numbers_sql(star, self._listed(1, found), self._rows_alone(found).columns)
+    def _numbers(self, star: StarNames) -> str:
+        return numbers_sql(star, self._listed(1), self._rows_alone().columns)
 
-    def _rows_alone(self, found: Mapping[tuple[int, str], ColumnBins]) -> MarginalCounts:
+    def _rows_alone(self) -> MarginalCounts:
         """Return the counts of the second of two tables, without the columns of the persons' table."""
         source = self.request.tables[1][0]
-        listed = [f'{read} AS "{name}"' for name, read in self._listed(1, found)]
+        listed = [f'{read} AS "{name}"' for name, read in self._listed(1)]
         most = None if self.star is None else self.star.most
         text = f'SELECT {", ".join(listed)} FROM "{source}"'  # noqa: S608
-        return countable_rows(self._context, text, max_rows=most, numbers=self._numbers_of(1, found))
+        return countable_rows(self._context, text, max_rows=most, numbers=self._numbers_of(1))
 
-    def _grid_counts(self, number: int, grids: Mapping[str, EqualBins]) -> MarginalCounts:
-        """Return the counts of a table by the columns whose quantiles are measured, on fine grids."""
-        table = self._tables[number]
-        names = {column.name.lower(): column.name for column in table.columns}
-        listed = [f'{grid.expression(_quoted(names[key]))} AS "{key}"' for key, grid in grids.items()]
-        most = Request.of("", self.request.options).stated_rows if self.star is None else (1, self.star.most)[number]
-        text = f'SELECT {", ".join(listed)} FROM "{table.name}"'  # noqa: S608
-        numbers = {key: grid.numbers for key, grid in grids.items()}
-        return countable_rows(self._context, text, max_rows=most, numbers=numbers)
-
-    def _listed(
-        self, number: int, found: Mapping[tuple[int, str], ColumnBins], prefix: str = ""
-    ) -> list[tuple[str, str]]:
+    def _listed(self, number: int, prefix: str = "") -> list[tuple[str, str]]:
         """Return the counted columns of a table, each with the SQL expression for its bin numbers."""
-        made, bins = [], self._bins(number, found)
+        made, bins = [], self._bins(number)
         for column in self._wanted(number):
             own, read = bins.get(column.name.lower()), f"{prefix}{_quoted(column.name)}"
             made.append((column.name.lower(), read if own is None else own.expression(read)))
         return made
 
-    def _numbers_of(self, number: int, found: Mapping[tuple[int, str], ColumnBins]) -> dict[str, range]:
+    def _numbers_of(self, number: int) -> dict[str, range]:
         """Return the bin numbers of each column in bins."""
-        return {name: bins.numbers for name, bins in self._bins(number, found).items()}
+        return {name: bins.numbers for name, bins in self._bins(number).items()}
 
     def _wanted(self, number: int) -> list[Column]:
         """Return the counted columns of a table, or refuse unknown names."""
@@ -497,9 +438,8 @@ class SynthesisStages:
         unknown = [name for name in wanted if name.lower() not in known]
         if unknown:
             raise Refusal("unknown_column", f"There is no column {unknown[0][:63]!r} in {source}.")
-        determined = self.request.rules.determined
         empty = {name for name in self._open if not self._values(name)}
-        left = [known[name.lower()] for name in wanted if name.lower() not in {*determined, *empty}]
+        left = [known[name.lower()] for name in wanted if name.lower() not in empty]
         if not left:
             raise InputError("columns", f"{source} has no column with declared categories or bounds; declare some")
         return left
@@ -509,13 +449,13 @@ class SynthesisStages:
         if number >= len(self._tables) or self.request.tables[number][1] is not None:
             return ()
         table = self._tables[number]
-        made = {each.name for each in self._wanted(number)} | {*self.request.rules.determined, table.unit}
+        made = {each.name for each in self._wanted(number)} | {table.unit}
         keys = set() if self.star is None else {self.star.person, self.star.owner}
         sought = {*made, *self._open}
         return tuple(c.name for c in table.columns if c.name not in made | keys and c.name.lower() not in sought)
 
-    def _bins(self, number: int, found: Mapping[tuple[int, str], ColumnBins]) -> dict[str, ColumnBins]:
-        """Return the bins of a table's columns: those measured as quantiles, else equal bins."""
+    def _bins(self, number: int) -> dict[str, ColumnBins]:
+        """Return the bins of a table's columns."""
         if number >= len(self._tables):
             return {}
         made: dict[str, ColumnBins] = {}
@@ -524,53 +464,10 @@ class SynthesisStages:
             if key in self._open:
                 made[key] = FoundValues.of(self._values(key))
                 continue
-            own = found.get((number, key)) or EqualBins.of(column, nulls=key in self.request.nulls)
+            own = EqualBins.of(column, nulls=key in self.request.nulls)
             if own is not None:
                 made[key] = own
         return made
-
-    # -- quantiles
-
-    def _quantiles_of(self, number: int) -> dict[str, EqualBins]:
-        if number >= len(self._tables):
-            return {}
-        grids = {}
-        for column in self._wanted(number):
-            if column.name.lower() in self.request.quantiles:
-                grid = EqualBins.grid_of(column)
-                if grid is None:
-                    raise InputError("quantiles", f"{column.name} has few values, each with a bin of its own; leave it")
-                grids[column.name.lower()] = grid
-        return grids
-
-    def _check_listed(self, kind: str) -> None:
-        able = {c.name.lower() for number in range(len(self._tables)) for c in self._wanted(number)}
-        if kind == "nulls":
-            binned = [self._bins(number, {}) for number in range(len(self._tables))]
-            able = {name for name in able if any(name in each for each in binned)}
-        for name in getattr(self.request, kind):
-            if name not in able:
-                hint = "; for a text, declare null_category" if kind == "nulls" else ""
-                raise InputError(kind, f"{name[:63]!r} is no column with bounds that is synthesised{hint}")
-
-    def _most_bins(self) -> dict[tuple[int, str], ColumnBins]:
-        """Return the most quantile bins possible, so that work and refusals are known before the charge."""
-        return {
-            (number, name): QuantileBins.on(grid, edges_of(np.ones(len(grid.starts))), nulls=name in self.request.nulls)
-            for number, grids in enumerate(self._grids)
-            for name, grid in grids.items()
-        }
-
-    def _found_bins(self, before: Sequence[FittedStage]) -> dict[tuple[int, str], ColumnBins]:
-        """Return quantile bins from the noisy counts released in earlier stages."""
-        found: dict[tuple[int, str], ColumnBins] = {}
-        for (kind, number), done in zip(self._kinds, before, strict=False):
-            for each in done.transcript.measured if kind == "bins" else ():
-                (name,) = each.measurement.columns
-                grid = self._grids[number][name]
-                cells = [c for c in edges_of(each.measurement.solve(each.noisy)) if c < len(grid.starts)]
-                found[number, name] = QuantileBins.on(grid, tuple(cells), nulls=name in self.request.nulls)
-        return found
 
     # -- rows joined with their persons
 
@@ -587,7 +484,7 @@ class SynthesisStages:
 
 def _seen_by_rows(persons: FittedStage, star: StarNames, sizes: Mapping[str, int]) -> list[NoisyMarginal]:
     """Return marginals of persons weighted by their number of rows, from the model of persons and so at no cost."""
-    model = persons.measured_model
+    model = persons.model
     times, number = np.arange(star.most + 1.0), star.number
     names = [name for name in persons.stage.plan.sizes if name != number]
     measured = [each for each in persons.transcript.measured if len(each.measurement.columns) == 2]

@@ -7,7 +7,6 @@ independent   each column individually
 marginals     each column individually, and the sets of columns that the request lists
 mst           each column, then the pairs of a maximum spanning tree, chosen privately by distance from independence
 aim           each column, then round by round the marginal with the largest error under the model, chosen privately
-quantiles     each column individually on a fine grid, for the edges of quantile bins
 ============= ====================================================================================================
 
 Selections are by the exponential mechanism on integer scores, measurements by Gaussian or Laplace noise on integer
@@ -35,11 +34,9 @@ from tacit.core.errors import InputError, InternalError
 from tacit.core.events import ComposedEvent, Event
 from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.mechanisms.exponential import Exponential
-from tacit.synth.column_bins import grid_strategy
 from tacit.synth.count_measurement import DISCRETE_GAUSSIAN, CountMeasurement, CountNoise, CountSource, divide
 from tacit.synth.graphical_model import (
     GraphicalModel,
-    Impossible,
     NoisyMarginal,
     estimated_total,
     fit_model,
@@ -49,8 +46,6 @@ from tacit.synth.strategy import IdentityStrategy, IntegerStrategy, PooledStrate
 
 Method = Literal["aim", "mst", "independent", "marginals"]
 METHODS: Final = ("aim", "mst", "independent", "marginals")
-#: The method of the stage before a table's own, which measures the edges of quantile bins.
-QUANTILES: Final = "quantiles"
 Columns = tuple[str, ...]
 #: Scores are integers in units of 1/16 of a row.
 _STEPS: Final = 16
@@ -77,8 +72,6 @@ _MUCH: Final = 0.2
 _PARTS: Final = 128
 #: Share of the cost that may remain unspent because of rounding.
 _ROUNDING: Final = Fraction(1, 10**6)
-#: Share of the cost after which the releases so far are stored, in case the process dies.
-_PART: Final = Fraction(1, 10)
 #: Values with an expected count below this number of standard deviations of the noise are counted together.
 _RARE: Final = 2
 #: Least share of the cost spent on single columns.
@@ -99,11 +92,10 @@ class SynthesisPlan:
         minutes: for ``aim``, bound on the size of the model, stated as the time that fits of that size take.
         outer: columns of the persons' table, which are measured only in marginals with columns of this table.
         given: noisy marginals of the outer columns, computed from releases about the persons' table.
-        tied: sets of columns in one declared rule; each becomes a clique of the model, like the measured sets.
         noise: the kind of noise.
     """
 
-    method: Method | Literal["quantiles"]
+    method: Method
     sizes: Mapping[str, int]
     price: Fraction
     rows: int = 1
@@ -112,11 +104,10 @@ class SynthesisPlan:
     minutes: int = MINUTES
     outer: tuple[str, ...] = ()
     given: tuple[NoisyMarginal, ...] = field(default=(), repr=False, compare=False)
-    tied: tuple[Columns, ...] = field(default=(), repr=False, compare=False)
     noise: CountNoise = DISCRETE_GAUSSIAN
 
     def __post_init__(self) -> None:
-        if self.method not in (*METHODS, QUANTILES):
+        if self.method not in METHODS:
             raise InputError("method", f"must be one of {', '.join(METHODS)}, got {self.method!r}")
         if not self.own:
             raise InputError("columns", "must name at least one column")
@@ -128,9 +119,9 @@ class SynthesisPlan:
         if unknown:
             raise InputError("marginals", f"names {unknown[0]!r}, which is not among the columns")
         measured = self.sets if self.method == "marginals" else ()
-        if (cells := model_cells(self.sizes, [*measured, *self.tied])) > LARGEST_MODEL:
+        if (cells := model_cells(self.sizes, measured)) > LARGEST_MODEL:
             raise InputError(
-                "marginals" if measured else "impossible",
+                "marginals",
                 f"tie columns together with {cells:,} combinations in one model, more than {LARGEST_MODEL:,}; leave "
                 "some out",
             )
@@ -150,7 +141,7 @@ class SynthesisPlan:
     def candidates(self) -> tuple[Columns, ...]:
         """Marginals that may be measured: exact counts of all of them are computed, whichever are chosen."""
         singles = [(name,) for name in self.own]
-        if self.method in ("independent", QUANTILES):
+        if self.method == "independent":
             return tuple(singles)
         if self.method == "marginals":
             return tuple(dict.fromkeys([*singles, *self.sets]))
@@ -235,76 +226,33 @@ class Transcript:
 
 
 def measure_table(
-    plan: SynthesisPlan,
-    source: CountSource,
-    progress: Callable[[str], None] | None = None,
-    *,
-    known: Sequence[Transcript] = (),
-    keep: Callable[[Transcript], None] | None = None,
+    plan: SynthesisPlan, source: CountSource, progress: Callable[[str], None] | None = None
 ) -> Transcript:
     """Select and measure marginals within the budget of a plan; the only function here that sees exact counts.
 
     Args:
         plan: method, columns and cost.
         source: returns the exact counts of a marginal.
-        progress: called with a sentence about each release; without ``keep``, chosen columns are not named.
-        known: transcripts that an earlier run under the same charge stored: they are not released again.
-        keep: stores a transcript durably. If the process dies, releases after the last stored one were seen by nobody.
+        progress: called with a sentence about each measurement, which does not name chosen columns: nothing is stored
+            before the last measurement, and if the process dies, another run makes all choices anew.
     """
-    run = _Run(plan, source, progress or (lambda _: None), keep)
-    run.replay(known)
+    run = _Run(plan, source, progress or (lambda _: None))
     methods = {
         "independent": run.independent, "marginals": run.listed, "mst": run.spanning_tree, "aim": run.adaptive,
-        QUANTILES: run.independent,
     }  # fmt: skip
     methods[plan.method]()
-    run.keep()
     return run.transcript
 
 
 class _Run:
     """One run of a method under a budget, which no sequence of releases can exceed."""
 
-    def __init__(
-        self,
-        plan: SynthesisPlan,
-        source: CountSource,
-        progress: Callable[[str], None],
-        keep: Callable[[Transcript], None] | None,
-    ) -> None:
+    def __init__(self, plan: SynthesisPlan, source: CountSource, progress: Callable[[str], None]) -> None:
         self._plan = plan
         self._source = source
         self._progress = progress
-        self._keep = keep
-        self._left = self._kept = plan.price
-        self._open = Transcript()
+        self._left = plan.price
         self.transcript = Transcript()
-
-    # -- transcripts that are stored
-
-    def replay(self, parts: Sequence[Transcript]) -> None:
-        """Continue after the last transcript that an earlier run stored, with its cost counted as spent."""
-        for part in parts:
-            for chosen in part.chosen:
-                self._spend(self._plan.noise.selection_price(chosen.epsilon))
-            for measured in part.measured:
-                self._spend(measured.measurement.price)
-            self.transcript.chosen += part.chosen
-            self.transcript.measured += part.measured
-        self._kept = self._left
-
-    def keep(self) -> None:
-        """Store the releases since the last stored transcript, and report them to ``progress``."""
-        if self._open.measured:
-            if self._keep is not None:
-                self._keep(self._open)
-            spent = f"{float(1 - self._left / self._plan.price):.0%} of the cost is spent"
-            for each in self._open.measured:
-                names = each.measurement.columns
-                # A choice that is not stored is drawn again if this process dies; two draws must not be seen.
-                shown = self._keep is not None or not self.transcript.chosen or len(names) == 1
-                self._progress(f"measured {', '.join(names) if shown else f'{len(names)} columns'}: {spent}")
-            self._open, self._kept = Transcript(), self._left
 
     # -- releases
 
@@ -318,9 +266,8 @@ class _Run:
         measurement = counted(self._plan, names, price, pools)
         made = MeasuredMarginal(measurement, measurement.release(self._source))
         self.transcript.measured.append(made)
-        self._open.measured.append(made)
-        if self._kept - self._left >= _PART * self._plan.price:
-            self.keep()
+        shown = f"{len(names)} columns" if self.transcript.chosen and len(names) > 1 else ", ".join(names)
+        self._progress(f"measured {shown}: {float(1 - self._left / self._plan.price):.0%} of the cost is spent")
         return made
 
     def _choose(self, scores: Mapping[Columns, int], moved: int, price: Fraction) -> Columns:
@@ -330,9 +277,7 @@ class _Run:
         mechanism = Exponential(epsilon=epsilon, sensitivity=moved, relation=self._plan.relation)
         listed = list(scores)
         found = listed[choose(mechanism, [scores[names] for names in listed])]
-        made = ChosenMarginal(len(listed), epsilon, found)
-        self.transcript.chosen.append(made)
-        self._open.chosen.append(made)
+        self.transcript.chosen.append(ChosenMarginal(len(listed), epsilon, found))
         return found
 
     def _distance(self, names: Columns, expected: NDArray[np.float64], pools: Pools = ()) -> int:
@@ -367,11 +312,9 @@ class _Run:
 
     def independent(self) -> None:
         """Measure each column individually, at equal cost."""
-        names = [(name,) for name in self._plan.own]
-        done = {each.measurement.columns for each in self.transcript.measured}
-        for each, price in zip(names, divide(self._plan.price, np.ones(len(names))), strict=True):
-            if each not in done:
-                self._measure(each, price)
+        own = self._plan.own
+        for name, price in zip(own, divide(self._plan.price, np.ones(len(own))), strict=True):
+            self._measure((name,), price)
 
     def listed(self) -> None:
         """Measure each column and the listed sets, a set at the cost of three columns."""
@@ -399,9 +342,9 @@ class _Run:
         groups = {name: outer[0] if name in outer else name for name in sizes}
         share = whole / 3 / edges
         pairs: list[Columns] = []
-        cliques = [*(each.columns for each in self._plan.given), *self._plan.tied]
+        cliques = [each.columns for each in self._plan.given]
         for _ in range(edges):
-            # A tree alone is small; with rules and columns of another table the model may be large.
+            # A tree alone is small; with columns of another table the model may be large.
             open_pairs = {
                 pair: score
                 for pair, score in scores.items()
@@ -426,17 +369,11 @@ class _Run:
             self.independent()
             return
         share = _SELECTION[plan.noise.power]
-        done = {each.measurement.columns for each in self.transcript.measured}
         for name in plan.own:
-            if (name,) not in done:
-                self._measure((name,), _FIRST * whole / len(plan.own))
+            self._measure((name,), _FIRST * whole / len(plan.own))
         rounds = math.ceil((_ROUNDS * len(plan.sizes)) ** (1 / plan.noise.power))
         measure, select = ((part * (1 - _FIRST) * whole / rounds) for part in (1 - share, share))
-        if self.transcript.chosen:
-            measure = self.transcript.measured[-1].measurement.price
-            select = plan.noise.selection_price(self.transcript.chosen[-1].epsilon)
-        else:
-            self._more_of_columns()
+        self._more_of_columns()
         open_sets = {names: self._weight(names) for names in plan.candidates}
         heaviest = max(open_sets.values())
         model = self._rough()
@@ -484,12 +421,6 @@ class _Run:
             whether the budget is spent.
         """
         own = self._plan.own
-        again = self.transcript.measured[len(own) :]
-        if again:
-            # An earlier run under the same charge has begun these measurements.
-            for name in own[len(again) :]:
-                self._measure((name,), again[0].measurement.price)
-            return self._left <= self._plan.price * _ROUNDING
         apart = self._apart()
         hundredths = round(100 * min(max((apart - _LITTLE) / (_MUCH - _LITTLE), 0.0), 1.0))
         if whole:
@@ -511,7 +442,7 @@ class _Run:
     def _small_enough(self, open_sets: Mapping[Columns, int]) -> dict[Columns, int]:
         """Return the candidates that keep the model within its size limit, which grows with the budget spent."""
         most = self._plan.largest_model * (1 - self._left / self._plan.price)
-        cliques = [*(each.columns for each in self._known), *self._plan.tied]
+        cliques = [each.columns for each in self._known]
         allowed = {
             names: weight
             for names, weight in open_sets.items()
@@ -525,10 +456,7 @@ class _Run:
 
 def counted(plan: SynthesisPlan, names: Columns, price: Fraction, pools: Pools = ()) -> CountMeasurement:
     """Return the mechanism that measures a marginal at a cost."""
-    strategies = _strategies(plan, names, pools)
-    if plan.method == QUANTILES:
-        strategies = tuple(grid_strategy(plan.sizes[name]) for name in names)
-    return CountMeasurement(names, strategies, price, plan.rows, plan.relation, plan.noise)
+    return CountMeasurement(names, _strategies(plan, names, pools), price, plan.rows, plan.relation, plan.noise)
 
 
 def _strategies(plan: SynthesisPlan, names: Columns, pools: Pools) -> tuple[IntegerStrategy, ...]:
@@ -569,10 +497,9 @@ def model_total(model: Mapping[str, NDArray[np.float64]]) -> float:
     return max(1.0, float(next(iter(model.values())).sum()))
 
 
-def fitted(plan: SynthesisPlan, transcript: Transcript, impossible: Impossible | None = None) -> GraphicalModel:
-    """Fit the graphical model to all measured marginals; combinations declared impossible have probability 0."""
-    known = [*plan.given, *transcript.marginals]
-    return fit_model(plan.sizes, known, iterations=_LAST_STEPS, impossible=impossible)
+def fitted(plan: SynthesisPlan, transcript: Transcript) -> GraphicalModel:
+    """Fit the graphical model to all measured marginals."""
+    return fit_model(plan.sizes, [*plan.given, *transcript.marginals], iterations=_LAST_STEPS)
 
 
 def _combinations(names: Columns, size: int) -> list[Columns]:

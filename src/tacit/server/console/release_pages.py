@@ -18,7 +18,6 @@ import numpy as np
 from starlette.responses import Response
 
 from tacit.core.errors import InputError, TacitError
-from tacit.query.request import Request
 from tacit.releases.kinds import KINDS
 from tacit.releases.model import MODEL, Fitted
 from tacit.releases.notebook import tables_notebook
@@ -28,7 +27,7 @@ from tacit.releases.synthesis import SYNTHESIS
 from tacit.releases.synthetic_table import SyntheticStar, SyntheticTable
 from tacit.releases.workload import WORKLOAD, WorkloadAnswer
 from tacit.server.api.jobs import put_job
-from tacit.server.api.request import job_back, release_of
+from tacit.server.api.request import release_of
 from tacit.server.console.charts import MOST_BARS, NUMBER, Chart, Drawing, Panel, Point, Series, draw_panels
 from tacit.server.console.page_request import PageProblem, PageRequest, problem_of
 from tacit.server.errors import Unknown
@@ -80,9 +79,6 @@ def _job_of(visit: PageRequest, identity: str) -> dict[str, Any] | None:
         return None
     outcome = json.loads(found.outcome) if found.state in ("done", "failed") else None
     message = "" if outcome is None else outcome.get("message", "")
-    request, _ = job_back(found.request)
-    if outcome is None and not isinstance(request, Request):
-        message = visit.service.release_progress(visit.user, request)
     position = None if outcome is None else outcome.get("position")
     return {"state": found.state, "message": message, "open": outcome is None, "position": position}
 
