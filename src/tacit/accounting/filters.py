@@ -41,6 +41,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from fractions import Fraction
+from functools import lru_cache
 from typing import ClassVar, NamedTuple, NoReturn, SupportsIndex
 
 from tacit.accounting.prices import Charge, Spend, approx_price, gdp_price, pure_price, renyi_price, zcdp_price
@@ -251,7 +252,7 @@ class ZCDPFilter(Filter):
         if conversion == "basic":
             rho = _basic_rho_down(target.epsilon, target.delta - own)
         elif conversion == "tight":
-            rho = _largest(lambda r: ZCDP(r, delta=own).to_approx(target.delta).epsilon <= target.epsilon)
+            rho = _tight_rho(target, own)
         else:
             raise InputError("conversion", f"must be 'tight' or 'basic', got {conversion!r}")
         return cls(rho=rho, delta=own, relation=relation)
@@ -417,6 +418,12 @@ def _largest(holds: Callable[[Fraction], bool]) -> Fraction:
         low, high = (middle, high) if holds(middle) else (low, middle)
     rounded = round_down(low, 12)
     return rounded if holds(rounded) else low
+
+
+@lru_cache(maxsize=64)
+def _tight_rho(target: ApproxDP, own_delta: Fraction) -> Fraction:
+    """Return the largest ρ whose tight conversion is within the target, to 12 digits, rounded down."""
+    return _largest(lambda r: ZCDP(r, delta=own_delta).to_approx(target.delta).epsilon <= target.epsilon)
 
 
 def _basic_rho_down(epsilon: Fraction, delta: Fraction) -> Fraction:
