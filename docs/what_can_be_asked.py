@@ -94,15 +94,15 @@ CLAUSES: tuple[tuple[str, str, str], ...] = (
     ("GROUP BY ROLLUP, CUBE, GROUPING SETS", "totals beside the groups", "SELECT ward, urgent, COUNT(*) FROM visits GROUP BY ROLLUP (ward, urgent)"),
     ("HAVING", "on released numbers, free", "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward HAVING n > 10"),
     ("FILTER", "some rows of an aggregate", "SELECT COUNT(*) FILTER (WHERE urgent) FROM visits"),
-    ("ORDER BY, LIMIT, OFFSET, FETCH FIRST, TOP", "on released rows", "SELECT TOP 2 ward, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY n DESC"),
-    ('"name", `name`, [name]', "names with spaces, dots or any letters, as they are declared", 'SELECT `ward`, COUNT(*) AS "how many" FROM [visits] GROUP BY `ward`'),
+    ("ORDER BY, LIMIT, OFFSET, FETCH FIRST", "on released rows", "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY n DESC LIMIT 2"),
+    ('"name", `name`', "names with spaces, dots or any letters, as they are declared", 'SELECT `ward`, COUNT(*) AS "how many" FROM visits GROUP BY `ward`'),
     ("AT TIME ZONE", "in pairs, from one clock to another", "SELECT EXTRACT(HOUR FROM seen AT TIME ZONE 'Europe/Berlin' AT TIME ZONE 'UTC') AS h, COUNT(*) FROM visits GROUP BY h"),
     ("SELECT DISTINCT", "the keys that there are", "SELECT DISTINCT ward FROM visits"),
     ("WITH", "parts by name", "WITH dear AS (SELECT * FROM visits WHERE cost > 100) SELECT COUNT(*) FROM dear"),
     ("JOIN of protected tables", "on equal units, or on a declared foreign key", "SELECT sex, AVG(cost) FROM visits v JOIN patients p ON p.id = v.patient_id GROUP BY sex"),
     ("JOIN with public tables", "on anything", "SELECT floor, COUNT(*) FROM visits JOIN wards USING (ward) GROUP BY floor"),
     ("commas in FROM", "joined by the equalities of WHERE", "SELECT COUNT(*) FROM visits v, patients p WHERE p.id = v.patient_id"),
-    ("NATURAL, SEMI and ANTI JOIN", "", "SELECT COUNT(*) FROM patients p ANTI JOIN visits v ON v.patient_id = p.id"),
+    ("SEMI and ANTI JOIN", "", "SELECT COUNT(*) FROM patients p ANTI JOIN visits v ON v.patient_id = p.id"),
     ("IN, EXISTS", "over public rows, or rows of the same person", "SELECT COUNT(*) FROM prescriptions WHERE visit_id IN (SELECT visit_id FROM visits WHERE urgent)"),
     ("UNION ALL", "rows of the same persons", "SELECT COUNT(*) FROM (SELECT patient_id FROM visits UNION ALL SELECT id FROM patients)"),
     ("UNION, INTERSECT, EXCEPT", "with the unit among the columns", "SELECT COUNT(*) FROM (SELECT id FROM patients EXCEPT SELECT patient_id FROM visits WHERE urgent)"),
@@ -136,7 +136,7 @@ SHORT = 80
 #: Windows inside a person, with their arguments.
 WINDOWS = (
     "ROW_NUMBER()", "RANK()", "DENSE_RANK()", "LAG(nights, 1, 0)", "LEAD(nights, 2)", "FIRST_VALUE(nights)",
-    "LAST_VALUE(nights)", "NTH_VALUE(nights, 2)", "SUM(nights)", "COUNT(*)", "MIN(nights)", "MAX(nights)",
+    "LAST_VALUE(nights)", "SUM(nights)", "COUNT(*)", "MIN(nights)", "MAX(nights)",
 )  # fmt: skip
 
 

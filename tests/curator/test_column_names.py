@@ -63,7 +63,6 @@ def curator(tmp_path_factory: pytest.TempPathFactory) -> Curator:
         'SELECT "a.b", AVG("visit cost") AS m FROM visits WHERE "Größe (cm), gemessen" > 0 GROUP BY "a.b"',
         'SELECT v."A.B", AVG(v."Visit Cost") AS m FROM visits v WHERE v."GRÖßE (cm), gemessen" > 0 GROUP BY 1',
         "SELECT `a.b`, AVG(`visit cost`) AS m FROM `main.visits` GROUP BY `a.b`",
-        "SELECT [a.b], AVG(v.[visit cost]) AS m FROM [dbo].[visits] AS v GROUP BY [a.b]",
         'SELECT w AS "a.b", AVG("Cost") AS m FROM (SELECT "a.b" AS w, "visit cost" AS "Cost" FROM visits) GROUP BY w',
     ],
 )

@@ -11,7 +11,7 @@ from engines.edges import EDGES, ref
 from tacit.query.refusal import Refusal
 from tacit.query.relational.expressions import Expression, Reference, literal
 from tacit.query.relational.functions import REGISTRY, call
-from tacit.query.types import DATE, INTEGER, TEXT, TIMESTAMP, Domain, Range, SqlType, Value
+from tacit.query.types import DATE, TEXT, TIMESTAMP, Domain, Range, SqlType, Value
 
 TYPES = list(EDGES)
 
@@ -50,7 +50,7 @@ ONE = [
     for name in REGISTRY
     if name
     not in (
-        "date_trunc", "date_diff", "make_date", "like", "ilike", "clamp", "round", "trunc", "strftime", "time_bucket",
+        "date_trunc", "date_diff", "make_date", "like", "ilike", "clamp", "round", "trunc", "strftime",
         "regexp", "regexp_extract", "regexp_replace", "concat_ws",
         "repeat",
     )
@@ -82,26 +82,19 @@ TEXT_CALLS = [
 #: Functions of times with constants before or behind them.
 FORMATS = (
     "%Y-%m-%d %H:%M:%S.%f",
-    "%y/%j %G-W%V-%u %w%q",
-    "%I %p, %A %a; %B %b 100%%",
-    "%-d.%-m.%-H:%-I",
+    "%j %G-W%V-%u %w",
+    "%A %a; %B %b 100%%",
+    "%-d.%-m.%-H:%-M",
     "",
     "it's $x",
 )
-BUCKETS = ((1, 0), (7, 10_959), (30, -5), (1_000_000, 3))
 
 
 def time_calls() -> Iterator[tuple[Expression, SqlType]]:
-    """STRFTIME and buckets of dates and timestamps."""
+    """STRFTIME of dates and timestamps."""
     for kind in (DATE, TIMESTAMP):
         for pattern in FORMATS:
             yield call("strftime", ref(0, kind), literal(pattern, TEXT)), kind
-        for width, origin in BUCKETS:
-            size = 1 if kind == DATE else 3_600_000_000
-            yield (
-                call("time_bucket", literal(width * size, INTEGER), literal(origin * size, INTEGER), ref(0, kind)),
-                kind,
-            )
 
 
 #: Patterns and a text over which a matcher that goes back takes longer than anyone can wait.

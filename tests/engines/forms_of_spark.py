@@ -96,7 +96,7 @@ NODES = {
     *(str(WindowFrame[name]) for name in ("PARTITION", "RUNNING", "PEERS")),
     *("count_rows", "count", "count_distinct", "sum", "avg", "min", "max", "quantile"),
     *("var_samp", "var_pop", "stddev_samp", "stddev_pop", "bool_and", "bool_or"),
-    *("row_number", "rank", "dense_rank", "lag", "lead", "first_value", "last_value", "nth_value"),
+    *("row_number", "rank", "dense_rank", "lag", "lead", "first_value", "last_value"),
 }
 
 

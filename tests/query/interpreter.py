@@ -227,11 +227,10 @@ def _at(call: WindowCall, rows: list[Row], place: int) -> Value | None:
         assert call.argument is not None
         wanted = place + (call.offset or 0) * (-1 if call.function == "lag" else 1)
         return evaluate(call.argument, rows[wanted]) if 0 <= wanted < len(rows) else None
-    if call.function in ("first_value", "last_value", "nth_value"):
+    if call.function in ("first_value", "last_value"):
         assert call.argument is not None
         seen = rows[: place + 1] if call.frame is WindowFrame.RUNNING else rows
-        wanted = {"first_value": 0, "last_value": len(seen) - 1}.get(call.function, (call.offset or 1) - 1)
-        return evaluate(call.argument, seen[wanted]) if wanted < len(seen) else None
+        return evaluate(call.argument, seen[0 if call.function == "first_value" else -1])
     frame = rows
     if call.frame is WindowFrame.RUNNING:
         frame = rows[: place + 1]

@@ -70,7 +70,6 @@ _RESPELLED = [
         (r"\bQUANTILE\(", "total_quantile("),
         (r"\bMODE\(\) WITHIN GROUP \(ORDER BY (\w+)\)", r"MODE(\1)"),
         (r"\bMODE\((\w+)\)", r"least_mode(\1)"),
-        (r"\bGROUP BY (\w+) WITH ROLLUP", r"GROUP BY ROLLUP (\1)"),
     )
 ]
 #: A grouping by one of these is inside persons.

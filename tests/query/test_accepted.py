@@ -76,9 +76,9 @@ def test_a_shared_count_is_measured_once() -> None:
 
 
 def test_several_quantiles_share_one_measurement() -> None:
-    query = resolve("SELECT QUANTILE(cost, [0.1, 0.5]), MIN(cost), MAX(cost), MEDIAN(cost) FROM visits", CATALOG)
+    query = resolve("SELECT QUANTILE(cost, 0.1), MIN(cost), MAX(cost), MEDIAN(cost) FROM visits", CATALOG)
     assert [measure.kind for measure in query.final.measures] == [MeasureKind.PLACES, MeasureKind.LEAVES]
-    assert [column.name for column in query.columns] == ["quantile_1", "quantile_2", "min", "max", "median"]
+    assert [column.name for column in query.columns] == ["quantile", "min", "max", "median"]
 
 
 def test_one_aggregate_written_twice_is_one() -> None:

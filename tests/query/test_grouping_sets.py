@@ -76,7 +76,6 @@ def sets(grouping: str) -> tuple[tuple[int, ...], ...] | None:
         ("ROLLUP (ward), ROLLUP (site)", ((0, 1), (0,), (1,), ())),
         ("ROLLUP ((ward, site), cost)", ((0, 1, 2), (0, 1), ())),
         ("GROUPING SETS (ROLLUP (ward), CUBE (site), ())", ((0,), (), (1,), (), ())),
-        ("ward, site WITH CUBE", ((0, 1), (0,), (1,), ())),
         ("ROLLUP (ward, ward)", ((0,), (0,), ())),
         ("GROUPING SETS ((ward, site))", None),
         ("(ward, site)", None),

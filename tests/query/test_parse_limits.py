@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from sqlglot.tokenizer_core import Token
 
 from query.corpus.clinic import CATALOG
 from tacit.query import limits
-from tacit.query.parsing import spellings
 from tacit.query.parsing.parse import _Dialect, _usable, parse
 from tacit.query.refusal import Refusal
 from tacit.query.resolve import resolve
@@ -33,24 +29,6 @@ def test_tokens() -> None:
     fits = "SELECT COUNT(*) FROM visits WHERE nights IN (" + ", ".join(map(str, range(2_900))) + ")"
     assert _reason(fits) is None
     assert _reason(fits.replace(")", ", 1" * 300 + ")", 2)) in ("too_long", "syntax")
-
-
-def test_many_brackets_are_read_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each bracket looks no further than to the next one; looking to the end of the text takes minutes."""
-    looked = 0
-
-    class Watched(list[Token]):
-        def __getitem__(self, place: Any) -> Any:
-            nonlocal looked
-            looked += 1
-            return super().__getitem__(place)
-
-    real = spellings.named_tokens
-    monkeypatch.setattr("tacit.query.parsing.parse.named_tokens", lambda tokens, sql: real(Watched(tokens), sql))
-    for text in ("[" * 3_000, "SELECT " + "[a " * 1_000, "SELECT " + "[ a b " * 1_000):
-        looked = 0
-        assert _reason(text) is not None
-        assert looked < 6 * limits.MAX_TOKENS
 
 
 def test_nesting_of_parentheses() -> None:

@@ -154,17 +154,6 @@ def test_public_values_miss_no_key(tree: Expression, rows: list[tuple[Any, ...]]
             assert value is None or value in found
 
 
-@settings(max_examples=100, derandomize=True, deadline=None)
-@given(width=st.integers(1, 400), origin=st.integers(-(10**5), 10**5), day=st.integers(0, 1000))
-def test_buckets_of_declared_days_are_public(width: int, origin: int, day: int) -> None:
-    days = Reference(DATE, Domain(Range(Fraction(18_000), Fraction(19_000))), 0, "day")
-    tree = call("time_bucket", literal(width, INTEGER), literal(origin, INTEGER), days)
-    found, row = public_values(tree, EnumerationBudget()), (from_ordinal(Fraction(18_000 + day), DATE),)
-    assert found is not None
-    assert evaluate(tree, row) in found
-    _check(tree, row)
-
-
 def _samples(column: Reference) -> list[Any]:
     """A few values of a column: its ends, some between, and NULL where it may be."""
     if column.values is not None:
@@ -214,7 +203,6 @@ def test_what_is_presumed_of_every_function_of_columns_and_constants(name: str) 
         "replace",
         "left",
         "right",
-        "time_bucket",
         "regexp",
         "regexp_extract",
         "regexp_replace",

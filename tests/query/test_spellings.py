@@ -92,11 +92,9 @@ def test_the_unit_that_an_option_names_is_checked_and_decides_nothing() -> None:
 @pytest.mark.parametrize(
     "sql",
     [
-        "SELECT TOP 2 PERCENT ward, COUNT(*) FROM visits GROUP BY ward",
         "SELECT ward, COUNT(*) FROM visits GROUP BY ward FETCH FIRST 2 ROWS WITH TIES",
         "SELECT ward, COUNT(*) FROM visits GROUP BY ward FETCH FIRST 50 PERCENT ROWS ONLY",
         "SELECT * EXCLUDE (missing) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)",
-        "SELECT COUNT(*) FROM visits NATURAL JOIN patients",
         "SELECT COUNT(*) FROM visits JOIN (patients p CROSS JOIN wards) ON cost > 1",
     ],
 )

@@ -28,7 +28,7 @@ _NUMBERS = (
 _KEYS = (
     "ward", "urgent", "EXTRACT(year FROM admitted)", "EXTRACT(quarter FROM admitted)",
     "date_trunc('year', admitted)", "CASE WHEN nights > 3 THEN 'long' ELSE 'short' END", "WIDTH_BUCKET(nights, 0, 60, 4)",
-    "TIME_BUCKET(INTERVAL '1' YEAR, admitted)", "UPPER(LEFT(ward, 3))",
+    "UPPER(LEFT(ward, 3))",
     "EXTRACT(dow FROM seen AT TIME ZONE 'UTC' AT TIME ZONE 'Asia/Tokyo')",     "EXTRACT(dow FROM seen AT TIME ZONE 'America/New_York' AT TIME ZONE 'Asia/Tokyo')", "urgent AND nights = '2'",
 )  # fmt: skip
 _CHOSEN_KEYS = (
@@ -183,7 +183,7 @@ class _Composer:
                 f"WITH s AS (SELECT ward, {one} AS n FROM visits GROUP BY ward) SELECT ward, n - (SELECT AVG(n) FROM s) AS d FROM s",
                 f"SELECT y, n, AVG(n) OVER (ORDER BY y ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS m FROM (SELECT EXTRACT(year FROM "
                 f"admitted) AS y, {one} AS n FROM visits{self.where()} GROUP BY 1) s ORDER BY y",
-                f"SELECT m, SUM(n) OVER (ORDER BY m RANGE BETWEEN {self.one(('2 PRECEDING', 'UNBOUNDED PRECEDING'))} AND CURRENT ROW) AS s FROM "
+                f"SELECT m, SUM(n) OVER (ORDER BY m {self.one(('ROWS BETWEEN 2 PRECEDING', 'RANGE BETWEEN UNBOUNDED PRECEDING'))} AND CURRENT ROW) AS s FROM "
                 f"(SELECT EXTRACT(month FROM admitted) AS m, {one} AS n FROM visits GROUP BY 1) s ORDER BY m",
                 f"WITH s AS (SELECT doctor, {one} AS n FROM visits{self.where()} GROUP BY doctor HAVING COUNT(*) > 2) SELECT COUNT(*) AS d, MAX(n) AS x FROM s",
             )

@@ -26,7 +26,6 @@ SELECT sex, ward, COUNT(*) FROM visits JOIN patients ON id = patient_id GROUP BY
 SELECT ward, GROUPING(ward), COUNT(*) FROM visits GROUP BY ward
 SELECT ward, urgent, n / SUM(n) OVER () AS share FROM (SELECT ward, urgent, COUNT(*) AS n FROM visits GROUP BY ROLLUP (ward, urgent)) WHERE urgent IS NULL
 SELECT ward, urgent, nights // 30 AS month, COUNT(*) FROM visits GROUP BY GROUPING SETS (ROLLUP (ward, urgent), CUBE (month))
-SELECT ward, COUNT(*) FROM visits GROUP BY ward WITH ROLLUP
 SELECT MODE(ward), urgent FROM visits GROUP BY ROLLUP (urgent)
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, max_groups_contributed = 1) sex, COUNT(DISTINCT patient_id) AS people FROM visits JOIN patients ON id = patient_id GROUP BY ROLLUP (sex)
 SELECT SUM(cost) FROM visits
@@ -44,7 +43,6 @@ SELECT MEDIAN(cost) FROM visits
 SELECT MEDIAN(seen) FROM visits
 SELECT QUANTILE(cost, 0.5) FROM visits
 SELECT QUANTILE_CONT(cost, 0.25) q1, QUANTILE_CONT(cost, 0.75) q3 FROM visits
-SELECT QUANTILE(nights, [0.1, 0.5, 0.9]) FROM visits
 SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY cost) FROM visits
 SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY nights) FILTER (WHERE urgent) FROM visits
 SELECT MODE(ward) FROM visits

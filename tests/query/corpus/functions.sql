@@ -4,11 +4,8 @@ SELECT STRFTIME(admitted, '%Y-%m') AS month, COUNT(*), AVG(cost) FROM visits GRO
 SELECT STRFTIME(seen, '%H') AS hour, COUNT(*) FROM visits GROUP BY hour
 SELECT MONTHNAME(admitted) AS month, SUM(nights) FROM visits GROUP BY month
 SELECT DAYNAME(admitted) AS day, COUNT(*) FROM visits GROUP BY day
-SELECT TIME_BUCKET(INTERVAL '2 weeks', admitted) AS start, COUNT(*) FROM visits GROUP BY start ORDER BY start
-SELECT TIME_BUCKET(INTERVAL '30' DAY, seen, TIMESTAMP '2020-01-01 00:00:00') AS start, AVG(cost) FROM visits GROUP BY start
 SELECT COUNT(*) FROM visits WHERE seen - CAST(admitted AS TIMESTAMP) > INTERVAL '3 days'
 SELECT COUNT(*) FROM visits WHERE seen - CAST(admitted AS TIMESTAMP) BETWEEN INTERVAL '0 days' AND INTERVAL '36 hours'
-SELECT EXTRACT(DECADE FROM birth) AS decade, COUNT(*) FROM patients GROUP BY decade
 SELECT EXTRACT(ISOYEAR FROM admitted) AS y, EXTRACT(WEEK FROM admitted) AS w, COUNT(*) FROM visits GROUP BY y, w
 SELECT AVG(EXTRACT(YEAR FROM AGE(TIMESTAMP '2024-12-31 00:00:00', CAST(birth AS TIMESTAMP)))) AS age FROM patients
 SELECT EXTRACT(YEAR FROM AGE(TIMESTAMP '2024-12-31 00:00:00', CAST(birth AS TIMESTAMP))) // 10 AS decade, COUNT(*) FROM patients GROUP BY decade
@@ -40,14 +37,11 @@ SELECT COUNT(*) FROM visits WHERE REPEAT(note, 2) = 'abab'
 SELECT COUNT(*) FROM visits WHERE nights = '5'
 SELECT month, AVG(n) OVER (ORDER BY month ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS moving FROM (SELECT DATE_TRUNC('month', admitted) AS month, COUNT(*) AS n FROM visits GROUP BY month) ORDER BY month
 SELECT month, SUM(n) OVER (ORDER BY month ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS around, COUNT(*) OVER (ORDER BY month ROWS 3 PRECEDING) AS rows FROM (SELECT DATE_TRUNC('month', admitted) AS month, SUM(nights) AS n FROM visits GROUP BY month)
-SELECT nights, SUM(n) OVER (ORDER BY nights RANGE BETWEEN 2 PRECEDING AND 1.5 FOLLOWING) AS near FROM (SELECT nights, COUNT(*) AS n FROM visits GROUP BY nights)
-SELECT month, MAX(n) OVER (ORDER BY month DESC RANGE BETWEEN INTERVAL '31' DAY PRECEDING AND CURRENT ROW) AS best FROM (SELECT DATE_TRUNC('month', admitted) AS month, COUNT(*) AS n FROM visits GROUP BY month)
 SELECT ward, urgent, SUM(n) OVER (PARTITION BY ward ORDER BY urgent ROWS BETWEEN 3 PRECEDING AND 1 PRECEDING) AS before, COUNT(n) OVER (PARTITION BY ward ORDER BY urgent ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS after FROM (SELECT ward, urgent, COUNT(*) AS n FROM visits GROUP BY ward, urgent)
 SELECT DATE_TRUNC('year', admitted) AS y, COUNT(*) AS n, AVG(COUNT(*)) OVER (ORDER BY DATE_TRUNC('year', admitted) ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS two FROM visits GROUP BY y
 SELECT t.n, COUNT(*) FROM visits v JOIN generate_series(0, 10, 2) AS t(n) ON v.nights = t.n GROUP BY t.n
 SELECT d.month, COUNT(*), AVG(v.cost) FROM visits v JOIN generate_series(DATE '2023-01-01', DATE '2023-12-01', INTERVAL '1' MONTH) AS d(month) ON DATE_TRUNC('month', v.admitted) = d.month GROUP BY d.month
 SELECT COUNT(*) FROM visits v JOIN range(3) AS t(n) ON v.nights = t.n
-SELECT month, SUM(n) OVER (ORDER BY month RANGE BETWEEN INTERVAL '2' MONTH PRECEDING AND CURRENT ROW) AS quarter FROM (SELECT DATE_TRUNC('month', admitted) AS month, COUNT(*) AS n FROM visits GROUP BY month)
-SELECT day, AVG(n) OVER (ORDER BY day DESC RANGE BETWEEN INTERVAL '1' YEAR PRECEDING AND INTERVAL '1' MONTH FOLLOWING) AS near FROM (SELECT TIME_BUCKET(INTERVAL '30' DAY, seen) AS day, COUNT(*) AS n FROM visits GROUP BY day)
 WITH t AS (SELECT MONTHNAME(admitted) AS month, cost FROM visits WHERE urgent) SELECT month, AVG(cost) AS a FROM t GROUP BY month
 SELECT y, sex, AVG(n) FROM (SELECT patient_id, STRFTIME(admitted, '%Y') AS y, COUNT(*) AS n FROM visits GROUP BY 1, 2) v JOIN patients p ON p.id = v.patient_id GROUP BY y, sex
+SELECT ward, APPROX_QUANTILES(cost, 4)[OFFSET(3)] AS q3 FROM visits GROUP BY ward

@@ -5,13 +5,10 @@ SELECT COUNT(*), AVG(cost) FROM visits v ANTI JOIN patients p ON p.id = v.patien
 SELECT sex, COUNT(*) FROM patients p ANTI JOIN visits v ON v.patient_id = p.id GROUP BY sex
 SELECT p.sex, w.floor, COUNT(*), SUM(v.cost) FROM patients p, wards w, visits v WHERE p.id = v.patient_id AND w.ward = v.ward AND v.cost > 10 GROUP BY p.sex, w.floor
 SELECT COUNT(*) FROM visits v, wards w WHERE (w.ward = v.ward AND w.floor > 3) OR (v.urgent AND w.ward = v.ward)
-SELECT COUNT(*) FROM visits NATURAL LEFT JOIN wards WHERE floor IS NULL
 SELECT ward, SUM(nights) AS nights FROM visits GROUP BY ward HAVING nights > 3
 SELECT AVG(c) FROM (SELECT patient_id, FIRST_VALUE(cost) OVER (PARTITION BY patient_id ORDER BY admitted, visit_id) AS c FROM visits)
 SELECT w, COUNT(*) FROM (SELECT patient_id, LAST_VALUE(ward) OVER (PARTITION BY patient_id ORDER BY visit_id ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS w FROM visits) GROUP BY w
 SELECT d, COUNT(*) FROM (SELECT patient_id, LAST_VALUE(visit_id) OVER (PARTITION BY patient_id ORDER BY visit_id) = visit_id AS d FROM visits) GROUP BY d
-SELECT n, COUNT(*) FROM (SELECT patient_id, NTH_VALUE(nights, 2) OVER (PARTITION BY patient_id ORDER BY visit_id) AS n FROM visits) GROUP BY n
-SELECT n, COUNT(*) FROM (SELECT patient_id, NTH_VALUE(note, 2) OVER (PARTITION BY patient_id ORDER BY visit_id ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS n FROM visits) GROUP BY n
 SELECT AVG(c) FROM (SELECT patient_id, ARG_MAX(cost, admitted) AS c FROM visits GROUP BY patient_id)
 SELECT w, COUNT(*) FROM (SELECT patient_id, MAX_BY(ward, visit_id) AS w, MIN_BY(cost, visit_id) FILTER (WHERE urgent) AS c FROM visits GROUP BY patient_id) GROUP BY w
 SELECT k, COUNT(*) FROM (SELECT patient_id, MAX_BY(urgent, visit_id) AS k FROM visits GROUP BY patient_id) GROUP BY k

@@ -64,7 +64,7 @@ SELECT ROUND(AVG(beds), 1) AS mean FROM wards
 ! SELECT ward, floor FROM wards ORDER BY 1 NULLS FIRST, 2
 ! SELECT n FROM GENERATE_SERIES(10, 1, -3) t(n) ORDER BY n DESC
 ! WITH w AS (SELECT * FROM wards WHERE ward IS NOT NULL) SELECT ward, beds FROM w ORDER BY beds FETCH FIRST 2 ROWS ONLY
-! SELECT TOP 2 floor FROM wards ORDER BY floor DESC
+! SELECT floor FROM wards ORDER BY floor DESC FETCH FIRST 2 ROWS ONLY
 """
 _LINES = [line for line in _TEXT.splitlines() if line]
 #: Those whose order is stated; the others come sorted by their columns.

@@ -2,8 +2,6 @@ SELECT c, COUNT(*) FROM (SELECT patient_id, FIRST_VALUE(cost) OVER (PARTITION BY
 SELECT c, COUNT(*) FROM (SELECT patient_id, FIRST_VALUE(note) OVER (PARTITION BY patient_id ORDER BY ward DESC NULLS FIRST) AS c FROM visits) GROUP BY c
 SELECT c, COUNT(*) FROM (SELECT patient_id, LAST_VALUE(note) OVER (PARTITION BY patient_id ORDER BY urgent) AS c FROM visits) GROUP BY c
 SELECT c, COUNT(*) FROM (SELECT patient_id, LAST_VALUE(score) OVER (PARTITION BY patient_id ORDER BY urgent NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) > 0 AS c FROM visits) GROUP BY c
-SELECT c, COUNT(*) FROM (SELECT patient_id, NTH_VALUE(note, 2) OVER (PARTITION BY patient_id ORDER BY urgent DESC) AS c FROM visits) GROUP BY c
-SELECT c, COUNT(*) FROM (SELECT patient_id, NTH_VALUE(points, 3) OVER (PARTITION BY patient_id ORDER BY ward ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS c FROM visits) GROUP BY c
 SELECT c, d, COUNT(*) FROM (SELECT patient_id, ARG_MAX(note, urgent) AS c, ARG_MIN(points, ward) AS d FROM visits GROUP BY patient_id) GROUP BY c, d
 SELECT c, d, COUNT(*) FROM (SELECT patient_id, FIRST(note ORDER BY urgent NULLS FIRST) AS c, LAST(points ORDER BY ward DESC) AS d FROM visits GROUP BY patient_id) GROUP BY c, d
 SELECT c, d, COUNT(*) FROM (SELECT patient_id, ANY_VALUE(note) AS c, ANY_VALUE(admitted) FILTER (WHERE urgent) AS d FROM visits GROUP BY patient_id) GROUP BY c, d

@@ -171,7 +171,7 @@ def _of_list(d: Dialect, call: UnitCall, values: str, mean: str) -> str:
 
 
 _RANKS = ("rank", "dense_rank")
-_PLACES = ("row_number", "lag", "lead", "first_value", "last_value", "nth_value")
+_PLACES = ("row_number", "lag", "lead", "first_value", "last_value")
 _ALL = "BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
 _SO_FAR = "BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
 
@@ -245,10 +245,9 @@ def _over(d: Dialect, call: WindowCall, node: UnitWindow) -> str:
     total = _ordered([*given, *ties])
     if call.function == "row_number":
         return f"CAST(row_number() OVER ({partition}{total}) AS BIGINT)"
-    if call.function in ("first_value", "last_value", "nth_value") and call.argument is not None:
-        place = "" if call.offset is None else f", {call.offset}"
+    if call.function in ("first_value", "last_value") and call.argument is not None:
         rows = _ALL if call.frame is WindowFrame.PARTITION else _SO_FAR
-        return f"{call.function}({scalar_sql(d, call.argument)}{place}) OVER ({partition}{total} ROWS {rows})"
+        return f"{call.function}({scalar_sql(d, call.argument)}) OVER ({partition}{total} ROWS {rows})"
     if call.function in _PLACES and call.argument is not None:
         return f"{call.function}({scalar_sql(d, call.argument)}, {call.offset}) OVER ({partition}{total})"
     if call.frame is WindowFrame.PARTITION:

@@ -634,17 +634,6 @@ def _epoch(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
     return d.microseconds(args[0])
 
 
-def _bucket(d: Dialect, node: Call, args: Args) -> str:
-    width, origin = whole_argument(node, 0), whole_argument(node, 1)
-    on_days = node.type == DATE
-    first = _DAYS[0] if on_days else FIRST_MICROSECOND
-    # Relative to a time before the year 1 no number is negative, and integer division is a floor.
-    begin = origin + (first - origin) // width * width
-    since = f"({d.days(args[2]) if on_days else d.microseconds(args[2])} - ({begin}))"
-    start = f"{d.divided(since, str(width), wide=False)} * {width} + ({begin})"
-    return from_days(d, start) if on_days else from_microseconds(d, start)
-
-
 def _formatted(d: Dialect, node: Call, args: Args) -> str:
     kind, parts = node.args[0].type, format_parts(text_argument(node, 1))
 
@@ -662,15 +651,8 @@ def _piece(d: Dialect, part: FormatPart, value: str, kind: SqlType) -> str:
         shown = (word if part.sign in "BA" else word[:3] for word in names)
         arms = " ".join(f"WHEN {number} THEN {d.text(word)}" for number, word in enumerate(shown, 1))
         return f"CASE {d.part(name, value, kind)} {arms} END"
-    if part.sign == "p":
-        return f"CASE WHEN {d.part('hour', value, kind)} < 12 THEN {d.text('AM')} ELSE {d.text('PM')} END"
     name, digits = NUMBERS[part.sign]
-    number = d.part(name, value, kind)
-    if part.sign == "y":
-        number = f"({number} % 100)"
-    elif part.sign == "I":
-        number = f"(({number} + 11) % 12 + 1)"
-    shown_number = d.show(number, INTEGER)
+    shown_number = d.show(d.part(name, value, kind), INTEGER)
     return f"lpad({shown_number}, {digits}, {d.text('0')})" if part.padded and digits > 1 else shown_number
 
 
@@ -683,7 +665,6 @@ _TIMES: dict[str, Lowering] = {
     "add_days": _add_days,
     "add_seconds": _add_seconds,
     "add_months": lambda d, node, args: d.months_later(args[0], _near(d, args[1], _FAR_MONTHS), node.type),
-    "time_bucket": _bucket,
     "epoch": _epoch,
     "seconds_between": lambda d, _, args: f"({d.microseconds(args[0])} - {d.microseconds(args[1])})",
     "epoch_us": _epoch,

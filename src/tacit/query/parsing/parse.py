@@ -29,7 +29,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from tacit.core.errors import InputError
 from tacit.query import limits
 from tacit.query.contribution import AUTO, ContributionNumber
-from tacit.query.parsing.spellings import named_tokens, respelled_tokens, respelled_tree, split_paths
+from tacit.query.parsing.spellings import respelled_tree, split_paths
 from tacit.query.refusal import Refusal
 from tacit.query.request import OPTIONS, OptionKind, QueryOption
 
@@ -277,7 +277,7 @@ _SPECIAL_WORDS: Final = frozenset(word for key in _DIALECT.tokenizer_class.KEYWO
 _QUERY_STARTS = {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN, TokenType.VALUES}
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
 #: Without any of these symbols and words, nothing is spelled in another database's way.
-_RESPELLED = re.compile(r"[\[`]|top|fetch|distinct|lag|lead|pivot|over|unnest", re.IGNORECASE)
+_RESPELLED = re.compile(r"\[|fetch|distinct|lag|lead|pivot|over|unnest", re.IGNORECASE)
 _NUMBER_AND_UNIT = re.compile(r"\s*[+-]?[0-9]+(?:\.[0-9]+)?\s*[a-zA-Z]+\s*")
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
 _STRANGE = {
@@ -314,9 +314,8 @@ def parse(sql: str) -> Parsed:
     tokens = _tokens(sql)
     clauses = OPTION_CLAUSE in sql.upper()
     options, rest = take_options(tokens) if clauses else (Options(), tokens)
-    respelled = _RESPELLED.search(sql) is not None
-    tree = _tree(respelled_tokens(rest) if respelled else rest, sql)
-    if respelled:
+    tree = _tree(rest, sql)
+    if _RESPELLED.search(sql) is not None:
         respelled_tree(tree)
     _check(tree)
     return Parsed(tree, options)
@@ -329,7 +328,6 @@ def _tokens(sql: str) -> list[Token]:
         tokens = _DIALECT.tokenize(sql)
     except Exception:  # a third-party reader of hostile text: whatever it raises, the text is unreadable
         raise Refusal("syntax", "The text cannot be read as SQL; check quotes and comments.") from None
-    tokens = named_tokens(tokens, sql) if _RESPELLED.search(sql) else tokens
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
         tokens.pop()
     if not tokens:
@@ -454,7 +452,7 @@ _ALLOWED: Final[dict[type[exp.Expr], frozenset[str]]] = {
         exp.Where: ("this",),
         exp.Having: ("this",),
         exp.Qualify: ("this",),
-        exp.Group: ("expressions", "all", "rollup", "cube"),
+        exp.Group: ("expressions", "all"),
         exp.Rollup: ("expressions",),
         exp.Cube: ("expressions",),
         exp.GroupingSets: ("expressions",),
@@ -524,10 +522,12 @@ _SENTENCES: Final[dict[tuple[str, str], tuple[str, str]]] = {
         "unsupported",
         "PIVOT groups by all other columns, also the person's: write FROM (SELECT sex, ward, cost FROM t) PIVOT (…).",
     ),
-    ("Limit", "limit_options"): ("unsupported", "TOP and LIMIT take a number of rows, without PERCENT and WITH TIES."),
+    ("Limit", "limit_options"): ("unsupported", "LIMIT takes a number of rows, without PERCENT and WITH TIES."),
     ("Subquery", "limit"): ("limit_below", "Put LIMIT inside the outermost SELECT."),
     ("Subquery", "order"): ("limit_below", "Put ORDER BY inside the outermost SELECT."),
     ("Group", "grouping_sets"): ("grouping_sets", "Write a comma before GROUPING SETS, or GROUPING SETS alone."),
+    ("Group", "rollup"): ("grouping_sets", "Write GROUP BY ROLLUP (a, b) instead of GROUP BY a, b WITH ROLLUP."),
+    ("Group", "cube"): ("grouping_sets", "Write GROUP BY CUBE (a, b) instead of GROUP BY a, b WITH CUBE."),
     ("Group", "totals"): ("grouping_sets", "WITH TOTALS is not supported; write GROUP BY GROUPING SETS ((a, b), ())."),
     ("Star", "replace"): ("unsupported", "List the columns instead of * REPLACE."),
     ("Star", "rename"): ("unsupported", "List the columns instead of * RENAME."),
@@ -566,7 +566,7 @@ def read_tree(sql: str) -> exp.Query:
         Refusal: the text cannot be read.
     """
     limits.check_text(sql)
-    return _tree(respelled_tokens(take_options(_tokens(sql))[1]), sql)
+    return _tree(take_options(_tokens(sql))[1], sql)
 
 
 def text_of_tree(tree: exp.Expr) -> str:

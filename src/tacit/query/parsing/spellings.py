@@ -3,9 +3,8 @@
 ========================================== ================================================================
 written                                    read as
 ========================================== ================================================================
-`visit cost`, [visit cost]                 "visit cost"
+`visit cost`                               "visit cost"
 FROM `hospital.visits`                     FROM hospital.visits
-SELECT TOP 5 …, SELECT TOP (5) …           LIMIT 5
 FETCH FIRST 5 ROWS ONLY, FETCH NEXT …      LIMIT 5
 DISTINCT ON (a, b) … ORDER BY c            QUALIFY ROW_NUMBER() OVER (PARTITION BY a, b ORDER BY c) = 1
 APPROX_QUANTILES(x, 4)[OFFSET(1)]          APPROX_QUANTILE(x, 0.25)
@@ -23,12 +22,10 @@ Nothing is allowed here: tokens and nodes written here are checked against the a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Set
 from typing import Final
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import Token, TokenType
 
 from tacit.query.refusal import Refusal
 
@@ -37,61 +34,6 @@ DISTINCT_ON: Final = "distinct_on"
 
 #: Most digits of the number of quantiles, and of a position among them.
 _LONGEST_NUMBER: Final = 9
-_AFTER_SELECT: Final = (TokenType.SELECT, TokenType.DISTINCT, TokenType.ALL)
-
-
-#: Text between brackets that is a name; neither a list of constants nor one of its texts matches.
-_BRACKETED: Final = re.compile(r"[^\W\d][^\[\]\"'`,;]*")
-#: Token types after which brackets hold a position in a list.
-_OPERANDS: Final = frozenset(
-    (TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.R_PAREN, TokenType.R_BRACKET)
-)
-_BRACKETS: Final = (TokenType.L_BRACKET, TokenType.R_BRACKET)
-
-
-def named_tokens(tokens: list[Token], sql: str) -> list[Token]:
-    """Return the tokens with each name between brackets as one token."""
-    found: list[Token] = []
-    place = 0
-    while place < len(tokens):
-        token = tokens[place]
-        closing = _bracketed_name(tokens, place, sql)
-        if closing is None:
-            found.append(token)
-            place += 1
-            continue
-        name = sql[token.end + 1 : tokens[closing].start].strip()
-        found.append(Token(TokenType.IDENTIFIER, name, token.line, token.col, token.start, tokens[closing].end))
-        place = closing + 1
-    return found
-
-
-def _bracketed_name(tokens: list[Token], place: int, sql: str) -> int | None:
-    """Return the index of the bracket that closes a name beginning at ``place``; None where no name begins."""
-    if tokens[place].token_type is not TokenType.L_BRACKET:
-        return None
-    if place and tokens[place - 1].token_type in _OPERANDS:
-        return None
-    # Search no further than the next bracket, which no name holds: hostile text has many of them.
-    closing = next((i for i in range(place + 1, len(tokens)) if tokens[i].token_type in _BRACKETS), None)
-    if closing is None or not _BRACKETED.fullmatch(sql[tokens[place].end + 1 : tokens[closing].start].strip()):
-        return None
-    return closing
-
-
-def respelled_tokens(tokens: list[Token]) -> list[Token]:
-    """Return the tokens with TOP as the token that the parser knows."""
-    for place in range(1, len(tokens) - 1):
-        here = tokens[place]
-        if (
-            here.token_type is TokenType.VAR
-            and here.text.upper() == "TOP"
-            and tokens[place - 1].token_type in _AFTER_SELECT
-            and [t.token_type for t in tokens[place + 1 : place + 4] if t.token_type is not TokenType.L_PAREN][:1]
-            == [TokenType.NUMBER]
-        ):
-            tokens[place] = Token(TokenType.TOP, "TOP", here.line, here.col, here.start, here.end)
-    return tokens
 
 
 def split_paths(tree: exp.Expr, names: Set[str]) -> None:
@@ -198,7 +140,7 @@ def _group_windows(select: exp.Select) -> None:
 #: Windows whose value differs from row to row of a partition.
 _ROW_BY_ROW: Final = frozenset(
     ("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead", "first_value",
-     "last_value", "nth_value", "first", "last", "")
+     "last_value", "")
 )  # fmt: skip
 
 

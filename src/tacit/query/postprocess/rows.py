@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -48,7 +47,7 @@ from tacit.query.postprocess.cells import (
 )
 from tacit.query.query import Combine, Match
 from tacit.query.refusal import Refusal
-from tacit.query.relational.algebra import FrameEnd, JoinKind, MonthsAway, SortKey, WindowCall, WindowFrame
+from tacit.query.relational.algebra import JoinKind, SortKey, WindowCall, WindowFrame
 from tacit.query.relational.expressions import (
     TRUE,
     Call,
@@ -565,7 +564,7 @@ def _root(value: Fraction) -> tuple[Fraction, Fraction]:
 
 
 _RANKS = ("row_number", "rank", "dense_rank")
-Around = tuple[FrameEnd, FrameEnd]
+Around = tuple[int | None, int | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -625,8 +624,10 @@ def _partition(call: WindowCall, rows: list[Row], ends: EndOf | None) -> list[Ce
     if call.function in ("lag", "lead"):
         shift = (call.offset if call.offset is not None else 1) * (-1 if call.function == "lag" else 1)
         return [_at(arguments, index + shift, call.type) for index in range(len(rows))]
-    if call.function in ("first_value", "last_value", "nth_value"):
-        return [_of_frame(call, arguments, index) for index in range(len(rows))]
+    if call.function == "first_value":
+        return [arguments[0]] * len(rows)
+    if call.function == "last_value":
+        return arguments if call.frame is WindowFrame.RUNNING else [arguments[-1]] * len(rows)
     if call.frame is WindowFrame.RUNNING:
         _check_running(len(rows))
         return [pool(call.function, arguments[: end + 1], None, call.type) for end in range(len(rows))]
@@ -635,7 +636,14 @@ def _partition(call: WindowCall, rows: list[Row], ends: EndOf | None) -> list[Ce
 
 def _around(call: WindowCall, around: Around, rows: list[Row], ends: EndOf | None) -> list[Cell]:
     """Return a moving aggregate: each cell aggregates the rows of its frame; empty frames as in SQL."""
-    spans = _spans(call, around, rows, ends)
+    count, (first, last) = len(rows), around
+    spans = [
+        (
+            0 if first is None else min(max(i + first, 0), count),
+            count if last is None else min(max(i + last + 1, 0), count),
+        )
+        for i in range(count)
+    ]
     if sum(end - begin for begin, end in spans) > limits.MAX_PAIRS:
         raise Refusal(
             "too_large",
@@ -651,50 +659,6 @@ def _around(call: WindowCall, around: Around, rows: list[Row], ends: EndOf | Non
     ]
 
 
-def _spans(call: WindowCall, around: Around, rows: list[Row], ends: EndOf | None) -> list[tuple[int, int]]:
-    """Return the begin and end index of each row's frame."""
-    count, (begin, end) = len(rows), around
-    if call.frame is WindowFrame.ROWS_AROUND:
-        first, last = (int(offset) if isinstance(offset, Fraction) else None for offset in (begin, end))
-        return [
-            (
-                0 if first is None else min(max(i + first, 0), count),
-                count if last is None else min(max(i + last + 1, 0), count),
-            )
-            for i in range(count)
-        ]
-    (key,) = call.order
-    values = [derive(key.expression, row, ends).value for row in rows]
-    known = [i for i, value in enumerate(values) if value is not None]
-    # Rows whose key is NULL are adjacent at one end and form a separate frame.
-    missing = [i for i, value in enumerate(values) if value is None]
-    places = [ordinal(value, key.expression.type) for value in values if value is not None]
-    places = [-place for place in places] if key.descending else places
-    own = [value for value in values if value is not None]
-    offset = known[0] if known else 0
-    apart = (missing[0], missing[-1] + 1) if missing else (0, 0)
-    found = []
-    for i, value in enumerate(values):
-        if value is None:
-            found.append((0 if begin is None else apart[0], count if end is None else apart[1]))
-            continue
-        place, written = places[i - offset], own[i - offset]
-        low = 0 if begin is None else offset + bisect_left(places, _end_place(key, written, place, begin))
-        high = count if end is None else offset + bisect_right(places, _end_place(key, written, place, end))
-        found.append((low, max(low, high)))
-    return found
-
-
-def _end_place(key: SortKey, value: Value, place: Fraction, end: Fraction | MonthsAway) -> Fraction | float:
-    """Return the place of one end of a row's frame in the order of its key."""
-    if isinstance(end, Fraction):
-        return place + end
-    sign = -1 if key.descending else 1
-    moved = REGISTRY["add_months"].evaluate(value, sign * end.count)
-    # The end is beyond the calendar, so that every row lies on one side of it.
-    return math.copysign(math.inf, end.count) if moved is None else sign * ordinal(moved, key.expression.type)
-
-
 def _check_running(count: int) -> None:
     """Refuse too long running aggregates: the interval of each cell needs all rows so far."""
     if count * (count + 1) // 2 > limits.MAX_PAIRS:
@@ -704,13 +668,6 @@ def _check_running(count: int) -> None:
             f"A running aggregate of released rows takes at most {most} rows of a partition; add a PARTITION BY, or "
             "group more coarsely before it. What was released is kept, so asking again with another window is free.",
         )
-
-
-def _of_frame(call: WindowCall, cells: list[Cell], index: int) -> Cell:
-    """Return the first, last or n-th cell of the frame of a row."""
-    end = index + 1 if call.frame is WindowFrame.RUNNING else len(cells)
-    place = {"first_value": 0, "last_value": end - 1}.get(call.function, (call.offset or 1) - 1)
-    return _at(cells[:end], place, call.type)
 
 
 def _at(cells: list[Cell], index: int, kind: SqlType) -> Cell:

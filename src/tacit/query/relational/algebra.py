@@ -35,7 +35,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from fractions import Fraction
 
 from tacit.query.catalog import TABLE_ROWS, TEXT_LENGTH, UNIT_ROWS, ForeignKey
 from tacit.query.contribution import ContributionNumber
@@ -72,18 +71,6 @@ class WindowFrame(Enum):
     RUNNING = "rows from the first to the current"
     PEERS = "rows from the first to the current and those that sort equal to it"
     ROWS_AROUND = "rows from so many before to so many after the current"
-    VALUES_AROUND = "rows whose key is from so much below to so much above that of the current"
-
-
-@dataclass(frozen=True, slots=True)
-class MonthsAway:
-    """An end of a frame, ``count`` months after the date of the current row, or before it where negative."""
-
-    count: int
-
-
-#: An end of a frame around the current row, as a distance from it; None for an unbounded end.
-FrameEnd = Fraction | MonthsAway | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +79,16 @@ class WindowCall(Holder):
 
     Args:
         function: a :class:`~.algebra.UnitCall` function, or ``row_number``, ``rank``, ``dense_rank``, ``lag``,
-            ``lead``, ``first_value``, ``last_value``, ``nth_value``.
+            ``lead``, ``first_value``, ``last_value``.
         argument: the expression that it reads; None for ``count_rows``, ``row_number``, ``rank``, ``dense_rank``.
-        offset: distance in rows for ``lag`` and ``lead``; position in the frame, from 1, for ``nth_value``.
+        offset: distance in rows for ``lag`` and ``lead``.
         partition: expressions, among them the unit where the source is owned.
         order: the sort keys. An engine completes them with all columns of the source (except for ``rank``,
             ``dense_rank`` and PEERS frames, which treat ties alike), so that equal rows are the only ties left.
         frame: the rows that it reads.
         type: the SQL type of the result.
-        around: both ends of a frame around the current row: the number of rows after it (before it, where negative),
-            or ordinals or months after it in the order of the one key; None for an unbounded end.
+        around: both ends of a frame around the current row: the number of rows after it (before it, where negative);
+            None for an unbounded end.
     """
 
     function: str
@@ -111,7 +98,7 @@ class WindowCall(Holder):
     order: tuple[SortKey, ...]
     frame: WindowFrame
     type: SqlType
-    around: tuple[FrameEnd, FrameEnd] | None = None
+    around: tuple[int | None, int | None] | None = None
 
 
 def window_text(call: WindowCall) -> str:

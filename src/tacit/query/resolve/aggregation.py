@@ -32,10 +32,8 @@ from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import (
     ExistsColumn,
     FilterRows,
-    FrameEnd,
     Join,
     JoinKind,
-    MonthsAway,
     ProjectColumns,
     RelationNode,
     Scan,
@@ -65,15 +63,12 @@ from tacit.query.relational.functions.registry import REGISTRY, applied, cast_va
 from tacit.query.relational.narrowing import is_derived, narrowed_keys, true_of_all
 from tacit.query.resolve.scalars import Scalars, auto_clamped, function_name, is_aggregate, is_auto, is_pick
 from tacit.query.resolve.sql_functions import PICKS
-from tacit.query.resolve.times import interval_of
 from tacit.query.types import (
     BOOLEAN,
-    DATE,
     DOUBLE,
     INTEGER,
     MAX_VALUES,
     TEXT,
-    TIMESTAMP,
     Domain,
     Kind,
     Range,
@@ -204,8 +199,8 @@ def _of_parts(expression: Expression, work: EnumerationBudget) -> Values | None:
 def _call(expression: Call, work: EnumerationBudget) -> Values | None:
     if expression.type == BOOLEAN:
         return (False, True)
-    if expression.function in ("date_trunc", "time_bucket"):
-        found = (_truncations if expression.function == "date_trunc" else _buckets)(expression, work)
+    if expression.function == "date_trunc":
+        found = _truncations(expression, work)
         if found is not None:
             return found
     if len(expression.args) == 1 and expression.args[0].type.is_temporal:
@@ -262,16 +257,6 @@ def _truncations(expression: Call, work: EnumerationBudget) -> Values | None:
         found.append(step)
         step = next_truncated(unit.value.lower(), step)
     return tuple(found) if work.allows(len(found)) else None
-
-
-def _buckets(expression: Call, work: EnumerationBudget) -> Values | None:
-    width, ends = expression.args[0].range.low, expression.range.ends
-    if width is None or ends is None:
-        return None
-    count = int((ends[1] - ends[0]) / width) + 1
-    if count > MAX_VALUES or not work.allows(count):
-        return None
-    return tuple(from_ordinal(ends[0] + i * width, expression.type) for i in range(count))
 
 
 # -- aggregation
@@ -389,7 +374,7 @@ def _plain(
     if how.function == "count" and isinstance(argument, Literal) and argument.value is not None:
         return AggregateCall("count_rows", None, where, None, groups, rows)
     if how.parameter == "parts":
-        raise Refusal("aggregate", f"{name.upper()} stands alone in the SELECT list and gives several columns.")
+        raise Refusal("quantile", "APPROX_QUANTILES gives a list; write QUANTILE(x, 0.5), or take [OFFSET(1)] of it.")
     parameter, argument = _parameter(how, args, scalars), _checked(how.function, name, argument)
     discrete = how.parameter == "discrete" and argument.type != DOUBLE
     return AggregateCall(how.function, argument, where, parameter, groups, rows, discrete=discrete)
@@ -658,15 +643,11 @@ class FinalBuilder:
 
 # -- windows
 
-Around = tuple[FrameEnd, FrameEnd]
+Around = tuple[int | None, int | None]
 _NUMBERED = ("row_number", "rank", "dense_rank")
 _SHIFTED = ("lag", "lead")
-#: Windows that read the value of one row of the frame, by SQL name; FIRST and LAST are DuckDB's names.
-_PLACED = {
-    **{name: name for name in ("first_value", "last_value", "nth_value")},
-    "first": "first_value",
-    "last": "last_value",
-}
+#: Windows that read the value of one row of the frame.
+_PLACED = ("first_value", "last_value")
 
 
 def named_windows(select: exp.Select) -> dict[str, exp.Window]:
@@ -713,7 +694,7 @@ def read_window(
     if name in _PLACED:
         if over.around is not None:
             raise Refusal("window", f"{name.upper()} takes frames from UNBOUNDED PRECEDING on; use LAG or LEAD.")
-        return _placed(_PLACED[name], called.expressions, scalars, over)
+        return _placed(name, called.expressions, scalars, over)
     if not is_aggregate(called) or is_pick(called):
         raise Refusal("window", f"{name.upper() or 'This function'} is not supported as a window.")
     made, domain = unit_call(read_aggregate(called, scalars), rows_inside(source))
@@ -747,24 +728,20 @@ def _shifted(name: str, args: list[exp.Expr], scalars: Scalars, over: _Over) -> 
 
 
 def _placed(name: str, args: list[exp.Expr], scalars: Scalars, over: _Over) -> tuple[WindowCall, Domain]:
-    """Resolve FIRST_VALUE, LAST_VALUE and NTH_VALUE: one row of the frame; all columns complete its order."""
-    shown, (partition, order, frame, _) = name.upper(), over
-    if len(args) != (2 if name == "nth_value" else 1):
-        raise Refusal("arguments", f"{shown} takes {'a value and a place' if name == 'nth_value' else 'one value'}.")
+    """Resolve FIRST_VALUE and LAST_VALUE: one row of the frame; all columns complete its order."""
+    partition, order, frame, _ = over
+    if len(args) != 1:
+        raise Refusal("arguments", f"{name.upper()} takes one value.")
     if not order:
-        raise Refusal("window", f"{shown} needs ORDER BY in its window.")
+        raise Refusal("window", f"{name.upper()} needs ORDER BY in its window.")
     value = scalars(args[0])
-    place = constant_int(shown, scalars(args[1]), 1, 1000, "the place") if name == "nth_value" else None
     if name == "first_value":
         # All frames begin with the first row of the partition.
         frame = WindowFrame.PARTITION
-    elif name == "last_value" and frame is WindowFrame.PEERS:
+    elif frame is WindowFrame.PEERS:
         # LAST_VALUE is the last of the tied rows: these form a partition.
         partition, order, frame = (*partition, *(key.expression for key in order)), (), WindowFrame.PARTITION
-    # A position beyond the last row gives NULL, which is a group like any other computed value.
-    keyed = value.domain.null_is_key or name == "nth_value"
-    domain = replace(value.domain, nullable=value.nullable or name == "nth_value", null_is_key=keyed)
-    return WindowCall(name, value, place, partition, order, frame, value.type), domain
+    return WindowCall(name, value, None, partition, order, frame, value.type), value.domain
 
 
 def _window_frame(spec: exp.Expr | None, terms: tuple[SortKey, ...]) -> tuple[WindowFrame, Around | None]:
@@ -772,65 +749,39 @@ def _window_frame(spec: exp.Expr | None, terms: tuple[SortKey, ...]) -> tuple[Wi
     if spec is None:
         return (WindowFrame.PEERS if terms else WindowFrame.PARTITION), None
     kind = str(spec.args.get("kind") or "").upper()
-    if kind not in ("ROWS", "RANGE"):
-        raise Refusal("window", "Frames are ROWS or RANGE BETWEEN … PRECEDING AND … FOLLOWING.")
-    key = None if kind == "ROWS" else terms
-    begin = _frame_end(spec.args.get("start"), spec.args.get("start_side"), key, first=True)
-    end = _frame_end(spec.args.get("end") or "CURRENT ROW", spec.args.get("end_side"), key, first=False)
+    begin = _frame_end(spec.args.get("start"), spec.args.get("start_side"), first=True)
+    end = _frame_end(spec.args.get("end") or "CURRENT ROW", spec.args.get("end_side"), first=False)
     if begin is None and end is None:
         return WindowFrame.PARTITION, None
+    if begin is None and end == 0 and kind == "RANGE":
+        return WindowFrame.PEERS, None
+    if kind != "ROWS":
+        raise _no_frame()
     if begin is None and end == 0:
-        return (WindowFrame.RUNNING if kind == "ROWS" else WindowFrame.PEERS), None
+        return WindowFrame.RUNNING, None
     if not terms:
         raise Refusal("window", "A frame around the current row needs ORDER BY in the window.")
-    if _begins_after(begin, end):
+    if begin is not None and end is not None and begin > end:
         raise Refusal("window", "A frame ends before it begins; exchange its ends.")
-    return (WindowFrame.ROWS_AROUND if kind == "ROWS" else WindowFrame.VALUES_AROUND), (begin, end)
+    return WindowFrame.ROWS_AROUND, (begin, end)
 
 
-def _begins_after(begin: FrameEnd, end: FrameEnd) -> bool:
-    """Whether a frame ends before it begins, wherever the current row is."""
-    if begin is None or end is None:
-        return False
-    if isinstance(begin, Fraction) and isinstance(end, Fraction):
-        return begin > end
-    first, last = (each.count if isinstance(each, MonthsAway) else each for each in (begin, end))
-    # A month and some days may come in either order; only ends on opposite sides of the current row are compared.
-    mixed = isinstance(begin, Fraction) != isinstance(end, Fraction)
-    return first > 0 > last or (first > last and (not mixed or 0 in (first, last)))
-
-
-def _frame_end(
-    node: exp.Expr | str | None, side: object, order: tuple[SortKey, ...] | None, *, first: bool
-) -> FrameEnd:
-    """Return one end of a frame, relative to the current row; None for an unbounded end."""
+def _frame_end(node: exp.Expr | str | None, side: object, *, first: bool) -> int | None:
+    """Return one end of a frame, in rows after the current one; None for an unbounded end."""
     sign = {"PRECEDING": -1, "FOLLOWING": 1}.get(str(side or "").upper(), 0)
     word = node.upper() if isinstance(node, str) else ""
     if word == "CURRENT ROW":
-        return Fraction(0)
+        return 0
     if word == "UNBOUNDED" and sign == (-1 if first else 1):
         return None
-    if isinstance(node, exp.Literal) and not node.is_string and sign:
-        size = _constant_number(node.name)
-        numeric = order is None or (len(order) == 1 and order[0].expression.type.is_numeric)
-        if size is not None and numeric and (order is not None or size.denominator == 1):
-            return sign * size
-    if isinstance(node, exp.Interval) and sign and order is not None and len(order) == 1:
-        span, kind = interval_of(node), order[0].expression.type
-        if span.months:
-            if kind.is_temporal and not span.days and not span.seconds:
-                return MonthsAway(sign * span.months)
-        elif kind == TIMESTAMP:
-            return sign * Fraction(span.fixed) * 10**6
-        elif kind == DATE and span.fixed % 86_400 == 0:
-            return sign * Fraction(span.fixed, 86_400)
-    raise Refusal(
+    if isinstance(node, exp.Literal) and sign and re.fullmatch(r"[0-9]{1,12}", node.name) and not node.is_string:
+        return sign * int(node.name)
+    raise _no_frame()
+
+
+def _no_frame() -> Refusal:
+    return Refusal(
         "window",
         "A frame is ROWS BETWEEN n PRECEDING AND m FOLLOWING, n and m whole numbers, CURRENT ROW or UNBOUNDED, or "
-        "RANGE with numbers for a numeric key and intervals for one date: of days or less, or of months and years.",
+        "RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW or UNBOUNDED FOLLOWING.",
     )
-
-
-def _constant_number(text: str) -> Fraction | None:
-    plain = text.isascii() and len(text) <= 12 and re.fullmatch(r"[0-9]+(\.[0-9]+)?", text)
-    return Fraction(text) if plain else None

@@ -24,7 +24,6 @@ written                  sets
 ``CUBE (a, b)``          (a, b), (a), (b), ()
 ``GROUPING SETS (x, y)`` the sets of x, then those of y
 ``x, y``                 every set of x together with every set of y
-``a, b WITH ROLLUP``     as ROLLUP (a, b); likewise WITH CUBE
 ======================== =========================================================
 
 ``(a, b)`` inside ROLLUP and CUBE is one element. Equal sets are kept: their rows come twice, as in SQL.
@@ -37,7 +36,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from sqlglot import exp
@@ -83,7 +81,7 @@ from tacit.query.relational.expressions import (
     rewrite,
     walk,
 )
-from tacit.query.relational.functions import call, case
+from tacit.query.relational.functions import call
 from tacit.query.resolve.aggregation import (
     FinalBuilder,
     named_windows,
@@ -105,7 +103,7 @@ from tacit.query.resolve.public_rows import (
 from tacit.query.resolve.scalars import Remembering, Scalars, Scope, function_name, has_aggregate, is_aggregate, is_pick
 from tacit.query.resolve.sql_functions import refuse_aggregate
 from tacit.query.resolve.tables import Item
-from tacit.query.types import DOUBLE, INTEGER, UNKNOWN, Domain, Range, SqlType, finite
+from tacit.query.types import DOUBLE, INTEGER, UNKNOWN, Domain, SqlType, finite
 
 if TYPE_CHECKING:
     from tacit.query.resolve.subqueries import Body, PublicValues
@@ -118,13 +116,6 @@ TermSets = list[list[exp.Expr]]
 
 def written_sets(group: exp.Group) -> TermSets:
     """Return the grouping sets of a GROUP BY, each as the terms in the text."""
-    suffixes = [name for name in ("rollup", "cube") if group.args.get(name)]
-    if suffixes:
-        mixed = any(isinstance(term, exp.Rollup | exp.Cube | exp.GroupingSets) for term in group.expressions)
-        if len(suffixes) > 1 or mixed:
-            raise Refusal("grouping_sets", "WITH ROLLUP and WITH CUBE follow plain keys, once.")
-        elements = [_element(term) for term in group.expressions]
-        return _rollup(elements) if suffixes == ["rollup"] else _cube(elements)
     found: TermSets = [[]]
     for term in group.expressions:
         own = _sets(term)
@@ -218,7 +209,7 @@ class SelectClauses:
         if group.args.get("all"):
             plain = [item for item in self.items if item.node is None or not has_aggregate(item.node)]
         always = [(item.name, self._plain_item(item, "GROUP BY ALL")) for item in plain]
-        written = written_sets(group) if _has_sets(group) else [group.expressions]
+        written = written_sets(group)
         terms = {id(term): self._key(term) for one in written for term in one}
         listed = [*always, *terms.values()]
         limits.check_size(len(listed), limits.MAX_COLUMNS, "keys")
@@ -422,17 +413,7 @@ class ResultBuilder(ABC):
     def _window(self, node: exp.Window) -> Expression:
         source = self.shape()
         inner = Scalars(self.clauses.scope, "a window", self._window_hook)
-        made, domain = read_window(node, inner, self.clauses.named, source)
-        if made.function != "nth_value" or made.frame is not WindowFrame.PEERS:
-            return self._windowed(made, domain)
-        # The n-th row of the partition, as soon as the rows so far, ties included, are at least n.
-        rows = WindowCall("count_rows", None, None, made.partition, made.order, WindowFrame.PEERS, INTEGER)
-        seen = self._windowed(rows, Domain(Range(Fraction(1), None), False, None, Fraction(1)))
-        value = self._windowed(replace(made, frame=WindowFrame.PARTITION), domain)
-        return case([(call("ge", seen, literal(made.offset, INTEGER)), value)], literal(None, value.type))
-
-    def _windowed(self, call: WindowCall, domain: Domain) -> Expression:
-        made = (call, domain)
+        made = call, domain = read_window(node, inner, self.clauses.named, source)
         if made not in self.windows:
             limits.check_size(len(self.windows) + 1, limits.MAX_COLUMNS, "windows")
             self.windows.append(made)
@@ -648,14 +629,6 @@ def refuse_sets(clauses: SelectClauses) -> None:
 
 def _not_aggregated(name: str) -> Refusal:
     return Refusal("not_aggregated", f"The column {name!r} is neither a key of GROUP BY nor inside an aggregate.")
-
-
-def _has_sets(group: exp.Group) -> bool:
-    """Whether a GROUP BY is more than a list of keys."""
-    sets = (exp.Rollup, exp.Cube, exp.GroupingSets, exp.Tuple)
-    return any(group.args.get(name) for name in ("rollup", "cube")) or any(
-        isinstance(term, sets) for term in group.expressions
-    )
 
 
 def _has_window(expression: Expression) -> bool:

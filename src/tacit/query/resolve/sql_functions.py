@@ -225,12 +225,6 @@ def _datediff(*args: Expression) -> Expression:
     return call("date_diff", literal("day", TEXT), args[1], args[0]) if len(args) == 2 else call("date_diff", *args)
 
 
-def _isnull(*args: Expression) -> Expression:
-    if len(args) != 2:
-        raise Refusal("arguments", "ISNULL takes 2 arguments, the second in place of NULL; write x IS NULL to ask.")
-    return call("coalesce", *args)
-
-
 def _atanh(value: Expression) -> Expression:
     """Return ½ ln((1 + x) / (1 - x)); NULL for x ≤ -1 and x ≥ 1."""
     one = literal(1.0, DOUBLE)
@@ -244,7 +238,6 @@ _COMPOSED: Final[dict[str, Composed]] = {
     ),
     "pi": Composed(0, lambda: literal(math.pi, DOUBLE)),
     "atanh": Composed(1, _atanh),
-    "isnull": Composed((0, 64), _isnull),
     "charindex": Composed(2, lambda wanted, text: call("strpos", text, wanted)),
     "datediff": Composed((2, 3), _datediff),
     "nullif": Composed(2, lambda x, y: case([(call("eq", x, y), literal(None, x.type))], x)),

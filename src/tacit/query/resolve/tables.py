@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final
 from sqlglot import exp
 
 from tacit.query import limits
-from tacit.query.aggregates import SQL_NAMES
 from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import (
@@ -175,7 +174,7 @@ class _FromClause:
         turned = isinstance(right, ReleasedRelation) and not isinstance(left, ReleasedRelation)
         first, second = (scope.shifted(_width(right)), names) if turned else (scope, names.shifted(_width(left)))
         both = first.beside(second)
-        using = _shared(scope, names) if node.args.get("method") else _names_in_using(node)
+        using = _names_in_using(node)
         if using:
             condition = _using_condition(first, second, using)
         elif node.args.get("on") is not None:
@@ -238,22 +237,13 @@ def _names_in_using(node: exp.Join) -> list[str]:
     return [column.name for column in node.args.get("using") or []]
 
 
-def _shared(left: Scope, right: Scope) -> list[str]:
-    """Return the columns that NATURAL JOIN equates: all names that both sides have."""
-    theirs = {name.lower() for name, _ in right.star(None)}
-    found = [name for name in dict.fromkeys(name.lower() for name, _ in left.star(None)) if name in theirs]
-    if not found:
-        raise Refusal("join", "NATURAL JOIN needs columns of one name on both sides; write JOIN … ON instead.")
-    return found
-
-
 _HALF: Final = ("SEMI", "ANTI")
 
 
 def _half_joined(found: Found, other: Found, node: exp.Join) -> Found:
     """Resolve SEMI JOIN, which keeps left rows with a match on the right, and ANTI JOIN, which keeps those without."""
     (left, scope), (right, names), word = found, other, str(node.args["kind"]).upper()
-    if str(node.args.get("side") or "LEFT").upper() != "LEFT" or node.args.get("method"):
+    if str(node.args.get("side") or "LEFT").upper() != "LEFT":
         raise Refusal("join_kind", f"Write {word} JOIN with ON or USING; it keeps rows of the table on its left.")
     if isinstance(left, ReleasedRelation) or isinstance(right, ReleasedRelation):
         raise Refusal("join_kind", f"{word} JOIN works below the aggregation; above it, join the public table.")
@@ -278,14 +268,9 @@ def _width(found: RelationNode | ReleasedRelation) -> int:
 def _kind(node: exp.Join) -> JoinKind:
     word = str(node.args.get("kind") or "").upper()
     side = str(node.args.get("side") or "").upper()
-    if (
-        str(node.args.get("method") or "NATURAL").upper() != "NATURAL"
-        or word not in ("", "INNER", "OUTER", "CROSS")
-        or side not in _KINDS
-    ):
+    if node.args.get("method") or word not in ("", "INNER", "OUTER", "CROSS") or side not in _KINDS:
         raise Refusal(
-            "join_kind",
-            "Supported are INNER, LEFT, RIGHT, FULL, CROSS, SEMI and ANTI joins with ON or USING, and NATURAL JOIN.",
+            "join_kind", "Supported are INNER, LEFT, RIGHT, FULL, CROSS, SEMI and ANTI joins with ON or USING."
         )
     if word == "OUTER" and not side:
         raise Refusal("join_kind", "Say which outer join: LEFT, RIGHT or FULL.")
@@ -366,9 +351,6 @@ def _in_written_order(scope: Scope, aliases: Sequence[Sequence[ScopeSource]]) ->
     return Scope(tuple(ordered), scope.merged)
 
 
-_MOST_PARTS = 100
-
-
 @dataclass(frozen=True)
 class Item:
     """One output column.
@@ -431,13 +413,7 @@ def _expanded(node: exp.Expr, scope: Scope) -> list[Item]:
     inner = node.this if isinstance(node, exp.Alias) else node
     if alias is not None and len(alias) > limits.MAX_IDENTIFIER:
         raise Refusal("too_long", f"A name has more than {limits.MAX_IDENTIFIER} characters; shorten it.")
-    spread = _spread(inner)
-    if spread is None:
-        return [Item(alias or _name(inner), inner, None, alias)]
-    base = alias or _name(inner)
-    return [
-        Item(f"{base}_{rank}", part, None, f"{base}_{rank}" if alias else None) for rank, part in enumerate(spread, 1)
-    ]
+    return [Item(alias or _name(inner), inner, None, alias)]
 
 
 def _starred(star: exp.Star, columns: list[tuple[str, Expression]]) -> list[Item]:
@@ -447,38 +423,6 @@ def _starred(star: exp.Star, columns: list[tuple[str, Expression]]) -> list[Item
     if missing:
         raise Refusal("unknown_column", f"EXCLUDE names {min(missing)[:63]!r}, which is not among the columns of *.")
     return [Item(name, None, expression) for name, expression in columns if name.lower() not in without]
-
-
-def _spread(node: exp.Expr) -> list[exp.Expr] | None:
-    """Return QUANTILE(x, [p, q]) and APPROX_QUANTILES(x, n) as one column per fraction; None for any other node."""
-    called = node.this if isinstance(node, exp.Filter) else node
-    if not isinstance(called, exp.Anonymous):
-        return None
-    how = SQL_NAMES.get(function_name(called))
-    plain = [arg for arg in called.expressions if not isinstance(arg, exp.Kwarg)]
-    rest = [arg for arg in called.expressions if isinstance(arg, exp.Kwarg)]
-    if how is not None and how.parameter == "parts":
-        return [_again(node, "approx_quantile", [plain[0], part, *rest]) for part in _parts(plain)]
-    listed = how is not None and how.parameter in ("fraction", "discrete") and len(plain) == 2
-    if listed and isinstance(plain[1], exp.Array):
-        if not plain[1].expressions:
-            raise Refusal("quantile", "A list of quantiles needs at least one fraction.")
-        return [_again(node, function_name(called), [plain[0], p, *rest]) for p in plain[1].expressions]
-    return None
-
-
-def _parts(plain: list[exp.Expr]) -> list[exp.Expr]:
-    """Return the fractions 0, 1/n, … 1 of APPROX_QUANTILES(x, n)."""
-    count = plain[1].name if len(plain) == 2 and isinstance(plain[1], exp.Literal) and not plain[1].is_string else ""
-    if not (count.isascii() and count.isdigit() and len(count) <= 3 and 1 <= int(count) <= _MOST_PARTS):
-        raise Refusal("arguments", f"APPROX_QUANTILES takes a value and a number of parts up to {_MOST_PARTS}.")
-    return [exp.Literal.number(str(round(part / int(count), 12))) for part in range(int(count) + 1)]
-
-
-def _again(node: exp.Expr, name: str, args: list[exp.Expr]) -> exp.Expr:
-    # Nodes know their parent, so copies keep the analyst's tree unchanged.
-    call = exp.Anonymous(this=name, expressions=[arg.copy() for arg in args])
-    return exp.Filter(this=call, expression=node.expression.copy()) if isinstance(node, exp.Filter) else call
 
 
 def _name(node: exp.Expr) -> str:

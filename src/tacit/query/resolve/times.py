@@ -1,7 +1,7 @@
 """Times in SQL text: functions, intervals, formats and time zones.
 
-An INTERVAL is not a value: it moves a date or a timestamp, gives the width of buckets, or is compared with the
-difference of two timestamps, which is a number of seconds.
+An INTERVAL is not a value: it moves a date or a timestamp, or is compared with the difference of two timestamps, which
+is a number of seconds.
 
 *Zones.* A TIMESTAMP has no zone; ``x AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin'`` is the clock of Berlin at the
 time x in UTC, and with the zones exchanged it is the time in UTC when the clock of Berlin shows x. A time that a clock
@@ -21,7 +21,7 @@ import datetime as dt
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
@@ -33,7 +33,7 @@ from tacit.query.refusal import Refusal
 from tacit.query.relational.expressions import Expression, Literal, literal, size
 from tacit.query.relational.functions import call, case, cast
 from tacit.query.relational.functions.dates import format_parts, has_clock
-from tacit.query.types import DATE, INTEGER, TEXT, TIMESTAMP, SqlType, ordinal
+from tacit.query.types import DATE, INTEGER, TEXT, TIMESTAMP, SqlType
 
 # -- time zones
 
@@ -168,6 +168,7 @@ PARTS: Final[dict[str, str]] = {
     "isodow": "isodow", "dayofweekiso": "isodow", "dayofweek_iso": "isodow",
     "doy": "dayofyear", "dayofyear": "dayofyear",
     "hour": "hour", "hours": "hour", "minute": "minute", "minutes": "minute", "second": "second", "seconds": "second",
+    "epoch": "epoch",
 }  # fmt: skip
 _DAY, _HOUR, _MINUTE, _SECOND = 86_400_000_000, 3_600_000_000, 60_000_000, 1_000_000
 #: Microseconds from the year 1 to 1970: minutes and days begin there, before every timestamp.
@@ -178,60 +179,11 @@ def _whole(number: int) -> Literal:
     return literal(number, INTEGER)
 
 
-def _within_minute(size: int) -> Callable[[Expression], Expression]:
-    """Return a function for the seconds of the minute with their fraction, in units of ``size`` microseconds."""
-
-    def part(value: Expression) -> Expression:
-        seconds = call("mul", call("second", value), _whole(_SECOND // size))
-        return call("add", seconds, call("int_div", call("microsecond", value), _whole(size)))
-
-    return part
-
-
-def _since_1970(size: int, value: Expression) -> Expression:
-    since = call("add", call("epoch_us", value), _whole(_BEFORE))
-    return call("sub", call("int_div", since, _whole(size)), _whole(_BEFORE // size))
-
-
-def _years(size: int, more: int) -> Callable[[Expression], Expression]:
-    return lambda value: call("int_div", call("add", call("year", value), _whole(more)), _whole(size))
-
-
-def _year_and_week(value: Expression) -> Expression:
-    return call("add", call("mul", call("isoyear", value), _whole(100)), call("week", value))
-
-
-_COMPUTED: Final[dict[str, Callable[[Expression], Expression]]] = {
-    "decade": _years(10, 0), "decades": _years(10, 0), "century": _years(100, 99), "centuries": _years(100, 99),
-    "epoch": partial(call, "epoch"),
-    "millisecond": _within_minute(1000), "milliseconds": _within_minute(1000),
-    "microsecond": _within_minute(1), "microseconds": _within_minute(1), "yearweek": _year_and_week,
-}  # fmt: skip
-
-
-_CLOCKS: Final = (
-    "A TIMESTAMP has no zone, so it has no offset from UTC either; x AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin' "
-    "leads from one clock to another."
-)
-#: Parts that dates here do not have, with the reason or with what to write instead.
-_NO_PARTS: Final = {
-    "era": "Dates are of the years 1 to 9999, so the era is the same for all of them; leave it out.",
-    "julian": "Count days from a date that is written out: DATE_DIFF('day', DATE '2000-01-01', x).",
-    **dict.fromkeys(("timezone", "timezone_hour", "timezone_minute"), _CLOCKS),
-}
-
-
 def part_of(part: str, value: Expression) -> Expression:
     """Return EXTRACT(part FROM value)."""
-    word = part.lower()
-    if word in PARTS:
-        return call(PARTS[word], value)
-    if word in _COMPUTED:
-        return _COMPUTED[word](value)
-    if word in _NO_PARTS:
-        raise Refusal("arguments", _NO_PARTS[word])
-    known = sorted({*PARTS.values(), *_COMPUTED})
-    raise Refusal("arguments", f"EXTRACT knows {', '.join(known)}.")
+    if part.lower() not in PARTS:
+        raise Refusal("arguments", f"EXTRACT knows {', '.join(sorted({*PARTS.values()}))}.")
+    return call(PARTS[part.lower()], value)
 
 
 def part_of_difference(part: str, later: Expression, earlier: Expression) -> Expression:
@@ -303,7 +255,6 @@ _UNITS: Final = {
     "minute": Span(seconds=60), "min": Span(seconds=60), "second": Span(seconds=1), "sec": Span(seconds=1),
 }  # fmt: skip
 _AMOUNT = r"[+-]?\d{1,7}"
-_CLOCK = re.compile(r"([+-]?)(\d{1,4}):(\d{2})(?::(\d{2}))?\Z")
 
 
 def _unit(name: str) -> Span:
@@ -324,26 +275,19 @@ def _times(unit: Span, count: int) -> Span:
 
 
 def interval_of(node: exp.Interval) -> Span:
-    """Return the length that an INTERVAL states: ``'3' DAY``, ``'3 days'``, ``'1 day 2 hours'`` or ``'01:30:00'``."""
+    """Return the length that an INTERVAL states: ``'3' DAY``, ``'3 days'`` or ``'1 day 2 hours'``."""
     text = node.this.name if isinstance(node.this, exp.Literal) else ""
     if node.args.get("unit") is not None:
         if not re.fullmatch(_AMOUNT, text):
             raise _no_interval()
         return _times(_unit(node.args["unit"].name), int(text))
     words, total = text.split(), Span()
-    while words:
-        clock = _CLOCK.match(words[0])
-        if clock is not None:
-            sign, hours, minutes, seconds = clock.groups()
-            count = int(hours) * 3600 + int(minutes) * 60 + int(seconds or 0)
-            added, words = Span(seconds=-count if sign == "-" else count), words[1:]
-        elif len(words) > 1 and re.fullmatch(_AMOUNT, words[0]):
-            added, words = _times(_unit(words[1]), int(words[0])), words[2:]
-        else:
-            raise _no_interval()
-        total = Span(*(a + b for a, b in zip(total, added, strict=True)))
-    if not text.strip():
+    if not words or len(words) % 2:
         raise _no_interval()
+    for amount, unit in zip(words[::2], words[1::2], strict=True):
+        if not re.fullmatch(_AMOUNT, amount):
+            raise _no_interval()
+        total = Span(*(a + b for a, b in zip(total, _times(_unit(unit), int(amount)), strict=True)))
     return total
 
 
@@ -370,8 +314,6 @@ Resolve = Callable[[exp.Expr], Expression]
 #: Functions that take an interval, or the bare name of a unit.
 INTERVAL_CALLS: Final = frozenset(
     (
-        "time_bucket",
-        "date_bin",
         "date_add",
         "date_sub",
         "dateadd",
@@ -385,9 +327,7 @@ INTERVAL_CALLS: Final = frozenset(
 
 
 def interval_call(name: str, args: Sequence[exp.Expr], resolve: Resolve) -> Expression:
-    """Resolve TIME_BUCKET, DATE_BIN, DATE_ADD, DATE_SUB or DATEADD; ``resolve`` resolves arguments that are values."""
-    if name in ("time_bucket", "date_bin"):
-        return _bucketed(name, args, resolve)
+    """Resolve DATE_ADD, DATE_SUB or DATEADD; ``resolve`` resolves arguments that are values."""
     sign = -1 if name.endswith("_sub") else 1
     if name in ("dateadd", "timestampadd") and len(args) == 3:
         return moved_by(resolve(args[2]), args[0].name, resolve(args[1]), sign)
@@ -409,9 +349,7 @@ UNIT_CALLS: Final = frozenset(
         "date_trunc",
         "datetrunc",
         "timestamp_trunc",
-        "datename",
         "timestamp_diff",
-        "timestampdiff",
         "datetime_diff",
     )
 )
@@ -428,8 +366,6 @@ def unit_call(name: str, args: Sequence[exp.Expr], resolve: Resolve) -> Expressi
         Refusal: the unit differs from database to database.
     """
     first, last = (_bare_name(args[place]) for place in (0, -1)) if args else ("", "")
-    if name == "datename" and len(args) == 2 and first in ("month", "weekday"):
-        return _in_format(name, resolve(args[1]), "%B" if first == "month" else "%A")
     leads = first in _UNIT_WORDS
     # A unit in quotes means that the bare name is a column, as in DATE_TRUNC('month', day).
     if (not leads and last not in _UNIT_WORDS) or any(arg.is_string for arg in args[:1]):
@@ -444,12 +380,6 @@ def unit_call(name: str, args: Sequence[exp.Expr], resolve: Resolve) -> Expressi
     unit, rest = (first, args[1:]) if leads else (last, args[:-1])
     if name == "timestamp_diff" and len(rest) == 2:
         return _complete_units(unit, *map(resolve, rest))
-    if name == "timestampdiff":
-        raise Refusal(
-            "arguments",
-            "TIMESTAMPDIFF counts complete units in some databases and boundaries in others: write "
-            f"TIMESTAMP_DIFF(b, a, {unit.upper()}) for complete ones, or DATE_DIFF('{unit}', a, b) for boundaries.",
-        )
     if name in ("datediff", "date_diff", "datetime_diff") and len(rest) == 2:
         return call("date_diff", literal(_told_alike(name, unit), TEXT), *map(resolve, rest if leads else rest[::-1]))
     if name in ("date_trunc", "datetrunc", "timestamp_trunc") and len(rest) == 1:
@@ -473,7 +403,7 @@ def _bare_name(node: exp.Expr) -> str:
     return node.name.lower() if plain else ""
 
 
-_UNIT_WORDS: Final = frozenset((*PARTS, *_COMPUTED, "isoweek"))
+_UNIT_WORDS: Final = frozenset((*PARTS, "isoweek", "millisecond", "microsecond"))
 
 
 def _told_alike(name: str, unit: str) -> str:
@@ -487,37 +417,6 @@ def _told_alike(name: str, unit: str) -> str:
             "DATE_TRUNC('week', x), where weeks begin on Monday, or EXTRACT(ISODOW FROM x), which counts from Monday.",
         )
     return word
-
-
-def _bucketed(name: str, args: Sequence[exp.Expr], resolve: Resolve) -> Expression:
-    if len(args) not in (2, 3) or not isinstance(args[0], exp.Interval) or (name == "date_bin" and len(args) == 2):
-        shape = "an interval, a date and an origin" if name == "date_bin" else "an interval and a date"
-        raise Refusal("arguments", f"{name.upper()} takes {shape}: {name.upper()}(INTERVAL '15' MINUTE, x …).")
-    span, value = interval_of(args[0]), resolve(args[1])
-    if not value.type.is_temporal:
-        raise Refusal("type", f"{name.upper()} needs a DATE or a TIMESTAMP, not {value.type}.")
-    if span.months:
-        unit = {1: "month", 3: "quarter", 12: "year"}.get(span.months)
-        if unit is None or span.days or span.seconds or len(args) > 2:
-            raise Refusal("arguments", f"{name.upper()} knows buckets of days or less, and of 1, 3 or 12 months.")
-        return call("date_trunc", literal(unit, TEXT), value)
-    if span.seconds % 86_400 and value.type == DATE:
-        value = cast(value, TIMESTAMP)
-    origin = _origin(name, resolve(args[2]) if len(args) > 2 else None, value.type)
-    width = span.fixed // 86_400 if value.type == DATE else span.fixed * _SECOND
-    if width < 1:
-        raise Refusal("arguments", f"{name.upper()} needs a width of at least a second.")
-    return call("time_bucket", _whole(width), _whole(origin), value)
-
-
-def _origin(name: str, stated: Expression | None, kind: SqlType) -> int:
-    if stated is None:
-        # A Monday, as in DuckDB.
-        return int(ordinal(dt.datetime(2000, 1, 3) if kind == TIMESTAMP else dt.date(2000, 1, 3), kind))
-    read = cast(stated, kind)
-    if not isinstance(read, Literal) or read.value is None:
-        raise Refusal("arguments", f"{name.upper()}: the origin is a date or timestamp, written out.")
-    return int(ordinal(read.value, kind))
 
 
 # -- names and formats
@@ -544,13 +443,6 @@ def _pattern(name: str, node: Expression) -> str:
     if not isinstance(node, Literal) or not isinstance(node.value, str):
         raise Refusal("arguments", f"{name.upper()}: the format is a text, written out.")
     return node.value
-
-
-def _signs(pattern: str) -> str:
-    """Return a format with per cent directives, as in MySQL's DATE_FORMAT; refuse Spark's format of letters."""
-    if "%" not in pattern:
-        raise Refusal("literal", "DATE_FORMAT takes the signs of STRFTIME: write STRFTIME(x, '%Y-%m-%d').")
-    return pattern
 
 
 _LETTERS: Final = {"YYYY": "%Y", "MM": "%m", "DD": "%d", "HH24": "%H", "MI": "%M", "SS": "%S"}
@@ -651,16 +543,12 @@ def _date_part(part: Expression, value: Expression) -> Expression:
     return part_of(str(part.value), value)
 
 
-_UTC_NAME: Final = literal("UTC", TEXT)
-_NAMED_PARTS: Final = ("decade", "century", "millisecond", "microsecond", "yearweek")
-
 #: Functions that are composed of other functions, by SQL name.
 TIME_FUNCTIONS: Final[dict[str, Composed]] = {
     **dict.fromkeys(("date_part", "datepart"), Composed(2, _date_part)),
     "monthname": Composed(1, lambda value: _in_format("monthname", value, "%B")),
     "dayname": Composed(1, lambda value: _in_format("dayname", value, "%A")),
     "strftime": _format("strftime", str),
-    "date_format": _format("date_format", _signs),
     "to_char": _format("to_char", signs_of_letters),
     "format_date": _format("format_date", str, first=True),
     "format_timestamp": _format("format_timestamp", str, first=True),
@@ -670,16 +558,9 @@ TIME_FUNCTIONS: Final[dict[str, Composed]] = {
     "parse_timestamp": _parse("parse_timestamp", str, TIMESTAMP, first=True),
     "to_date": _to_time("to_date", DATE),
     "to_timestamp": _to_time("to_timestamp", TIMESTAMP),
-    "from_unixtime": Composed(1, _from_epoch),
-    "epoch_ms": Composed(1, partial(_since_1970, 1000)),
-    "unix_timestamp": Composed(1, partial(_since_1970, _SECOND)),
     "age": Composed((1, 2), _age),
     "date": Composed(1, lambda value: cast(value, DATE)),
-    # Where the call names no zone, the time is in UTC.
     "convert_timezone": Composed(3, lambda start, end, time: between_zones(time, (start, end))),
-    "from_utc_timestamp": Composed(2, lambda time, end: between_zones(time, (_UTC_NAME, end))),
-    "to_utc_timestamp": Composed(2, lambda time, start: between_zones(time, (start, _UTC_NAME))),
-    **{name: Composed(1, _COMPUTED[name]) for name in _NAMED_PARTS},
 }
 
 

@@ -158,28 +158,6 @@ def _shift_signature(name: str, args: Args) -> tuple[Args, SqlType]:
     return (value, args[1]), value.type
 
 
-def _bucket_signature(name: str, args: Args) -> tuple[Args, SqlType]:
-    value = a_time(name, args[2])
-    day = 86_400_000_000 if value.type == TIMESTAMP else 1
-    constant_int(name, args[0], 1, MAX_SHIFT * day, "the width")
-    constant_int(name, args[1], -MAX_SHIFT * day, MAX_SHIFT * day, "the origin")
-    return (args[0], args[1], value), value.type
-
-
-def _bucket(width: int, origin: int, value: Time) -> Value | None:
-    kind = TIMESTAMP if isinstance(value, dt.datetime) else DATE
-    return from_ordinal(Fraction(origin + (int(ordinal(value, kind)) - origin) // width * width), kind)
-
-
-def _bucket_range(args: Args) -> Range:
-    width, origin, ends, kind = args[0].range.low, args[1].range.low, args[2].range.ends, args[2].type
-    if width is None or origin is None or ends is None:
-        return UNKNOWN
-    places = (origin + (end - origin) // width * width for end in ends)
-    low, high = (from_ordinal(place, kind) for place in places)
-    return UNKNOWN if low is None or high is None else Range(ordinal(low, kind), ordinal(high, kind))
-
-
 def _times(factor: Fraction) -> Callable[[Args], Range]:
     return lambda args: args[0].range * Range(factor, factor)
 
@@ -309,10 +287,10 @@ DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday
 NUMBERS: Final[dict[str, tuple[str, int]]] = {
     "Y": ("year", 4), "m": ("month", 2), "d": ("day", 2), "H": ("hour", 2), "M": ("minute", 2), "S": ("second", 2),
     "j": ("dayofyear", 3), "V": ("week", 2), "G": ("isoyear", 4), "u": ("isodow", 1), "w": ("dayofweek", 1),
-    "q": ("quarter", 1), "y": ("year", 2), "I": ("hour", 2), "f": ("microsecond", 6),
+    "f": ("microsecond", 6),
 }  # fmt: skip
-_CLOCK: Final = frozenset("HMSIpf")
-_OTHERS: Final = frozenset("pBbAa")
+_CLOCK: Final = frozenset("HMSf")
+_OTHERS: Final = frozenset("BbAa")
 _LONGEST: Final = 64
 _SHORT: Final = 3
 
@@ -358,14 +336,13 @@ def number_of(sign: str, value: Time) -> int:
     return {
         "Y": value.year, "m": value.month, "d": value.day, "H": hour, "M": getattr(value, "minute", 0),
         "S": getattr(value, "second", 0), "j": value.timetuple().tm_yday, "V": day.week, "G": day.year,
-        "u": day.weekday, "w": day.weekday % 7, "q": (value.month + 2) // 3, "y": value.year % 100,
-        "I": (hour + 11) % 12 + 1, "f": getattr(value, "microsecond", 0),
+        "u": day.weekday, "w": day.weekday % 7, "f": getattr(value, "microsecond", 0),
     }[sign]  # fmt: skip
 
 
 _SPANS: Final = {
     "m": (1, 12), "d": (1, 31), "H": (0, 23), "M": (0, 59), "S": (0, 59), "j": (1, 366), "V": (1, 53), "u": (1, 7),
-    "w": (0, 6), "q": (1, 4), "I": (1, 12),
+    "w": (0, 6),
 }  # fmt: skip
 
 
@@ -386,8 +363,6 @@ def possible_texts(parts: Sequence[FormatPart], years: tuple[int, int] | None, m
         elif part.sign in ("B", "b", "A", "a"):
             names = MONTHS if part.sign in "Bb" else DAYS
             sets.append([name if part.sign in "BA" else name[:_SHORT] for name in names])
-        elif part.sign == "p":
-            sets.append(["AM", "PM"])
         elif part.sign:
             return None
         else:
@@ -406,15 +381,11 @@ def _text(part: FormatPart, value: Time) -> str:
     if part.sign in NUMBERS:
         digits = str(number_of(part.sign, value))
         return digits.rjust(NUMBERS[part.sign][1], "0") if part.padded else digits
-    match part.sign:
-        case "p":
-            return "PM" if getattr(value, "hour", 0) >= 12 else "AM"
-        case "B" | "b":
-            return MONTHS[value.month - 1][: None if part.sign == "B" else _SHORT]
-        case "A" | "a":
-            return DAYS[value.isoweekday() - 1][: None if part.sign == "A" else _SHORT]
-        case _:
-            return part.text
+    if part.sign in ("B", "b"):
+        return MONTHS[value.month - 1][: None if part.sign == "B" else _SHORT]
+    if part.sign in ("A", "a"):
+        return DAYS[value.isoweekday() - 1][: None if part.sign == "A" else _SHORT]
+    return part.text
 
 
 def _format_signature(name: str, args: Args) -> tuple[Args, SqlType]:
@@ -467,10 +438,6 @@ register(
     Function(
         "add_months", "x moved by months, cut at the month's end", 2, _shift_signature, _add_months, _months_range,
         partial=True, inner=True,
-    ),
-    Function(
-        "time_bucket", "start of the bucket of a width, counted from an origin", 3, _bucket_signature, _bucket,
-        _bucket_range, partial=True, inner=True,
     ),
     Function(
         "seconds_between", "seconds from y to x", 2, takes(a_timestamp, result=decimal(6)),
