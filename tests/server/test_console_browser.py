@@ -385,51 +385,6 @@ def test_hostile_texts_in_the_editor_stay_text(opens: Opens) -> None:
     assert page.locator("#result img").count() == 0
 
 
-def written(page: Any, text: str) -> None:
-    """Wait until the builder has written a text into the editor."""
-    for _ in range(400):
-        if text in page.input_value("#sql"):
-            return
-        page.wait_for_timeout(50)
-    raise AssertionError(f"{text!r} is not in {page.input_value('#sql')!r}")
-
-
-def test_a_query_is_built_by_keys_alone(opens: Opens, hospital: Served) -> None:
-    page = opens("alice")
-    page.focus("#build summary")
-    page.keyboard.press("Enter")
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.id") == "table"
-    for name, letters, text in (("measure0", "average of c", "AVG(cost)"), ("group0", "ward", "GROUP BY 1")):
-        page.focus(f"#{name}")
-        page.keyboard.type(letters)
-        page.keyboard.press("Tab")
-        written(page, text)
-    page.select_option("#where0", "street")
-    page.focus("#value0")
-    page.keyboard.type("street 1")
-    page.keyboard.press("Enter")
-    written(page, "SELECT ward, AVG(cost) AS avg_cost\nFROM visits\nWHERE street = 'street 1'\nGROUP BY 1")
-    assert page.evaluate("document.activeElement.id") == "value0", "the builder keeps one's place"
-    assert hospital.spent() == 0
-
-
-def test_the_slider_sets_the_price(opens: Opens, hospital: Served) -> None:
-    page = opens("alice")
-    quoted(page)
-    page.wait_for_selector("#slide")
-    page.focus("#slide")
-    before = page.get_attribute(".curve .now", "cx")
-    page.keyboard.press("ArrowRight")
-    assert page.input_value("#amount") == "1"
-    assert page.get_attribute("#slide", "aria-valuetext").startswith("ε 1: n ± ")
-    assert float(page.get_attribute(".curve .now", "cx")) > float(before)
-    page.wait_for_selector("#price:not(.stale) .price:has-text('ε 1')")
-    assert page.evaluate("document.activeElement.id") == "slide", "and can be moved on"
-    assert page.inner_text("#slid").partition("± ")[2] in page.inner_text("#quote .errors")
-    assert hospital.spent() == 0
-
-
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["desk", "phone"])
 def test_price_ask_and_answer_are_where_one_looks(opens: Opens, size: dict[str, int]) -> None:
     page = opens("alice", viewport=size)
@@ -463,22 +418,6 @@ def test_long_answers_come_in_pages_and_whole(opens: Opens) -> None:
     with page.expect_download() as found:
         page.click("#result button:has-text('Parquet')")
     assert found.value.suggested_filename == "answer.parquet"
-
-
-def test_a_query_is_saved_shared_and_opened(opens: Opens) -> None:
-    page = opens("alice")
-    quoted(page)
-    page.click("summary:has-text('Save this')")
-    page.fill("#title", "Wards")
-    page.check("input[name=shared]")
-    page.click("button[formaction='/console/queries']")
-    page.wait_for_url("**/console/queries")
-    olga = opens("olga")
-    olga.click("text=Queries")
-    olga.click("a:has-text('Open')")
-    assert olga.input_value("#sql") == COUNT
-    assert olga.input_value("#amount") == "0.5"
-    assert "saved by alice" in olga.inner_text("main")
 
 
 @pytest.mark.deep

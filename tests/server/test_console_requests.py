@@ -89,7 +89,6 @@ def ask(visitor: Visitor, sql: str = COUNT, amount: str = "0.5", **more: str) ->
 
 PAGES = (
     "ask",
-    "queries",
     "datasets",
     "history",
     "budget",
@@ -171,9 +170,8 @@ def test_sign_out_ends_the_session_itself(visit: Any) -> None:
     assert copy.get("/console/history").status_code == 303
 
 
-FORMS = ("ask", "quote", "build", "curve", "again", "table.csv", "table.parquet", "queries", "queries/share",
-         "queries/delete", "sign-out", "people", "people/revoke", "people/token", "people/quota",
-         "ledger/verify")  # fmt: skip
+FORMS = ("ask", "quote", "table.csv", "table.parquet", "sign-out", "people", "people/revoke", "people/token",
+         "people/quota", "ledger/verify")  # fmt: skip
 
 
 @pytest.mark.parametrize("path", FORMS)
@@ -188,7 +186,6 @@ def test_a_form_without_the_token_does_nothing(visit: Any, served: Served, path:
     assert person is not None
     assert person.active
     assert olga.get("/console/history").status_code == 200
-    assert served.people.queries.seen(served.access("olga").person) == ()
 
 
 @pytest.mark.parametrize(
@@ -378,24 +375,19 @@ def test_no_file_for_a_spreadsheet_has_a_formula(visit: Any, start: str) -> None
         assert head[0].startswith("'")
 
 
-def test_a_query_of_the_history_is_asked_again_for_nothing_or_not_at_all(visit: Any, served: Served) -> None:
+def test_a_query_of_the_history_fills_the_form_and_is_asked_again_for_nothing(visit: Any, served: Served) -> None:
     alice = visit("alice")
     ask(alice)
     spent = served.spent()
-    page = alice.get("/console/history").text
-    position = re.search(r'name="position" value="(\d+)"', page)
-    assert position is not None
-    again = alice.post("/console/again", position=position.group(1))
-    assert "Free repeat" in again.text
-    ask(alice, max_groups="1")
-    spent = served.spent()
-    newest = max(map(int, re.findall(r'name="position" value="(\d+)"', alice.get("/console/history").text)))
-    assert newest > int(position.group(1))
-    stated = alice.post("/console/again", position=str(newest))
-    assert stated.status_code == 200
-    assert served.spent() == spent, "more was stated then than the history tells: nothing is asked"
-    assert visit("carol").post("/console/again", position=position.group(1)).status_code == 404
-    assert f"/console/ask?like={position.group(1)}" in page
+    place = re.search(r"/console/ask\?like=(\d+)", alice.get("/console/history").text)
+    assert place is not None
+    page = alice.get(place.group()).text
+    assert f">{COUNT}</textarea>" in page
+    assert 'name="amount" value="0.5"' in page
+    assert "Answered before: free." in page
+    assert "Free repeat" in ask(alice).text
+    assert served.spent() == spent
+    assert visit("carol").get(place.group()).status_code == 404
 
 
 def test_a_link_fills_the_query_in_and_asks_nothing(visit: Any, served: Served) -> None:
@@ -426,77 +418,6 @@ def test_public_tables_are_viewed_and_used_as_keys(visit: Any, served: Served) -
     for link in links:
         page = alice.get(unescape(link))
         assert 'class="trouble"' not in page.text, link
-
-
-def test_another_analyst_never_sees_a_private_query(visit: Any, served: Served) -> None:
-    """A private query, one about other people, a deleted one and none at all look the same to others."""
-    alice, carol, dan = (visit(name) for name in ("alice", "carol", "dan"))
-    fields = {"sql": COUNT + " -- of Zelda", "pay": "epsilon", "amount": "0.5"}
-    saved = alice.post("/console/queries", title="Zelda's wards", **fields)
-    assert saved.headers["location"] == "/console/queries"
-    page = alice.get("/console/queries").text
-    assert "Zelda&#39;s wards" in page
-    identity = re.search(r"/console/ask\?saved=([0-9a-f]{32})", page)
-    assert identity is not None
-    key = identity.group(1)
-    assert "of Zelda" in alice.get(f"/console/ask?saved={key}").text
-    never = "0" * 32
-
-    def hidden_from(visitor: Visitor) -> bool:
-        """Whether it is for a visitor what a query that never was is, to the letter."""
-        assert "Zelda" not in visitor.get("/console/queries").text
-        told = []
-        for each in (key, never):
-            found = [
-                visitor.get(f"/console/ask?saved={each}"),
-                visitor.post("/console/queries/share", id=each, shared="yes"),
-                visitor.post("/console/queries/share", id=each, shared="no"),
-                visitor.post("/console/queries/delete", id=each),
-            ]
-            told.append([(page.status_code, page.text) for page in found])
-        assert {status for status, _ in told[0]} == {404}
-        return told[0] == told[1]
-
-    assert hidden_from(carol)
-    for other in ("bob", "olga"):
-        assert hidden_from(visit(other)), "not even the owner of the data"
-    assert alice.post("/console/queries/share", id=key, shared="yes").status_code == 303
-    assert "Zelda" in carol.get("/console/queries").text
-    assert "of Zelda" in carol.get(f"/console/ask?saved={key}").text
-    assert carol.post("/console/queries/delete", id=key).status_code == 404, "seeing is not owning"
-    assert hidden_from(dan), "it is about patients, whom he may not see"
-    assert alice.post("/console/queries/delete", id=key).status_code == 303
-    assert hidden_from(carol)
-    assert served.spent() == 0
-
-
-def test_what_cannot_be_asked_is_saved_and_not_shared(visit: Any) -> None:
-    alice = visit("alice")
-    assert alice.post("/console/queries", title="later", sql="SELECT", pay="epsilon", amount="1").status_code == 303
-    refused = alice.post("/console/queries", title="x", sql="SELECT", shared="yes", pay="epsilon", amount="1")
-    assert refused.status_code == 422
-    key = re.search(r"saved=([0-9a-f]{32})", alice.get("/console/queries").text)
-    assert key is not None
-    assert alice.post("/console/queries/share", id=key.group(1), shared="yes").status_code == 422
-    audrey = visit("audrey")
-    assert audrey.get("/console/queries").status_code == 404, "an auditor asks nothing"
-
-
-def test_the_builder_writes_the_query_without_scripts_too(visit: Any, served: Served) -> None:
-    alice = visit("alice")
-    fields = {"table": "visits", "measure0": "rows", "group0": "ward", "where0": "street", "is0": "is"}
-    page = alice.post("/console/build", **fields, value0="</textarea><b>")
-    tame(page.text)
-    assert "WHERE street = &#39;&lt;/textarea&gt;&lt;b&gt;&#39;" in page.text
-    part = alice.post("/console/build", headers={"tacit-part": "1"}, **fields, value0="</div><b>")
-    assert "<b>" not in part.text
-    assert '<div data-into="sql"' in part.text
-    wrong = alice.post("/console/build", table="visits", where0="cost", is0="is", value0="dear")
-    assert "is compared with values such as 12.5" in wrong.text
-    hidden = visit("dan").post("/console/build", table="visits", group0="ward")
-    assert "choose a table from the list" in hidden.text
-    assert "ward" not in hidden.text.replace("wards", "")
-    assert served.spent() == 0
 
 
 def test_a_refusal_names_the_rule_and_charges_nothing(visit: Any, served: Served) -> None:

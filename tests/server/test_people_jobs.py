@@ -142,7 +142,7 @@ def test_the_outcome_is_not_in_the_repr(crowd: Crowd) -> None:
 
 def test_only_so_many_outcomes_are_kept_for_one_person(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) -> None:
     """Repeats cost nothing, so the number of answers that a person can have kept must end somewhere."""
-    monkeypatch.setattr("tacit.server.identity.stored_queries._MOST_FINISHED", 3)
+    monkeypatch.setattr("tacit.server.identity.jobs._MOST_FINISHED", 3)
     waiting, others = put(crowd), put(crowd, "bob")
     assert crowd.people.jobs.finish(others.id, "bob's")
     mine = [put(crowd) for _ in range(6)]

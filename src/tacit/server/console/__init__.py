@@ -2,8 +2,8 @@
 
 Modules:
 * :mod:`.amounts` — Amounts as pages show them: numbers and times, bars of a budget, and what a guarantee means
-* :mod:`.ask_page` — Pages for asking: query, price and answer, the curve of price against error, saved queries, files
-* :mod:`.charts` — Answers as tables and charts: released numbers, budgets and prices as SVG, written into the page
+* :mod:`.ask_page` — Pages for asking: query, quote and answer, and files of answers
+* :mod:`.charts` — Answers as tables and charts: released numbers as SVG, written into the page
 * :mod:`.owner_mode` — Owner mode of the console: pages that write a project file, for one browser on the owner's own
   machine
 * :mod:`.page_request` — Page request: user, form fields, protection of forms, static files, responses and error pages
@@ -14,7 +14,7 @@ Modules:
 * :mod:`.read_pages` — Pages that only show: tables, history, receipts, budgets, the promise, the ledger
 * :mod:`.release_pages` — Pages of releases: a list, one of each for everyone who sees its population, and forms that
   make one
-* :mod:`.tables` — Tables as pages show them, the words of the editor, and the query builder
+* :mod:`.tables` — Tables as pages show them, and the words of the editor
 """
 
 from __future__ import annotations
@@ -63,14 +63,7 @@ def console(
         ("GET", "/ask", ask_page.show_ask, _ASKS),
         ("POST", "/ask", ask_page.ask, _ASKS),
         ("POST", "/quote", ask_page.quote, _ASKS),
-        ("POST", "/build", ask_page.build_query, _ASKS),
-        ("POST", "/curve", ask_page.curve, _ASKS),
-        ("POST", "/again", ask_page.ask_again, _ASKS),
         ("POST", "/deliver", ask_page.deliver, _ASKS),
-        ("GET", "/queries", ask_page.show_queries, _ASKS),
-        ("POST", "/queries", ask_page.save, _ASKS),
-        ("POST", "/queries/share", ask_page.share, _ASKS),
-        ("POST", "/queries/delete", ask_page.delete, _ASKS),
         ("POST", "/table.{form}", ask_page.asked_file, _ASKS),
         ("GET", "/answers/{position:int}", ask_page.answer_page, _SIGNED_IN),
         ("GET", "/answers/{position:int}/table.{form}", ask_page.answer_file, _SIGNED_IN),

@@ -1,23 +1,17 @@
-"""Pages for asking: query, price and answer, the curve of price against error, saved queries and files of answers.
-
-A quote is a function of text and public metadata, so a curve of cost against error is free and reads no data.
-"""
+"""Pages for asking: query, quote and answer, and files of answers."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
 
-from markupsafe import Markup, escape
 from starlette.responses import Response
 
 from tacit.core.errors import InputError, TacitError
 from tacit.core.numbers import exact_text, float_nearest
 from tacit.core.text_files import csv_text, table_bytes
-from tacit.ledger import ConflictError
 from tacit.query.planning.explain import ExplainedError, ExplainedRelease, Explanation
 from tacit.query.request import OPTIONS, QueryOption, Request
 from tacit.releases.accounts import Budget
@@ -30,16 +24,14 @@ from tacit.server.console.charts import (
     MOST_MARKS,
     Chart,
     Drawing,
-    draw_curve,
     draw_panels,
     drawing_of,
     sheet_of,
 )
 from tacit.server.console.page_request import PageProblem, PageRequest, problem_of, whole_number
-from tacit.server.console.tables import build, editor_words, view_builder, view_table
+from tacit.server.console.tables import editor_words, view_table
 from tacit.server.errors import Unknown
 from tacit.server.identity import TokenScope
-from tacit.server.identity.stored_queries import SavedQuery
 from tacit.server.service import ONLY
 
 #: Options that state a cost or an accuracy; the form asks for one of them.
@@ -54,9 +46,6 @@ _BRIEFLY: Final = 3
 _NOISE: Final = {"laplace": "Laplace noise of scale", "gaussian": "Gaussian noise of σ"}
 #: Maximum characters of a query in the text field.
 _MOST_SQL: Final = 20_000
-_TITLE_START: Final = 80
-_MOST_STEPS: Final = 9
-_LARGEST: Final = Fraction(5)
 #: Media types of answer files, by the format in the URL.
 _FORMS: Final = {form: MEDIA_TYPES[form] for form in (*TABLE_FORMS, "ipynb")} | {
     "tsv": "text/tab-separated-values; charset=utf-8"
@@ -302,123 +291,15 @@ def _stops(quoted: dict[str, Any]) -> bool:
     return quoted["quote_problem"] is not None or (view is not None and not view.fits)
 
 
-# The curve ------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class CurveStep:
-    """A cost, the errors at this cost, and their text for screen readers."""
-
-    amount: str
-    errors: str
-
-
-@dataclass(frozen=True)
-class CurveView:
-    """Curve of cost against one error, for a page.
-
-    Args:
-        steps: costs at which the slider stops.
-        chosen: index of the step nearest to the typed cost.
-        pay: option that states the cost.
-        letter: letter of its currency.
-    """
-
-    picture: Markup
-    steps: tuple[CurveStep, ...]
-    chosen: int
-    pay: str
-    letter: str
-
-    @property
-    def data(self) -> str:
-        """The steps as JSON for the script."""
-        return json.dumps([[step.amount, f"{self.letter} {step.amount}: {step.errors}"] for step in self.steps])
-
-
-async def curve(visit: PageRequest) -> Response:
-    """Return the curve of the query in the form, for the script."""
-    found = await curve_of(visit, AskForm.of(visit.form))
-    return await visit.parts(curve=visit.render("part_curve.html", curve=found))
-
-
-async def curve_of(visit: PageRequest, form: AskForm) -> CurveView | None:
-    """Return the curve of a query; None if it is refused or its error is not known in advance."""
-    pay = form.pay if form.pay != "within" else "epsilon"
-    try:
-        now = await visit.runtime.quote(visit.user, form.ask())
-        amounts = await visit.run(_amounts, visit, now, form, pay)
-        asked = [replace(form, pay=pay, amount=exact_text(amount)).ask() for amount in amounts]
-        quotes = [await visit.runtime.quote(visit.user, each) for each in asked]
-    except TacitError:
-        return None
-    known = [_known_errors(quote) for quote in quotes]
-    place = next((n for n, bound in enumerate(known[-1]) if bound), None) if len(known) > 1 else None
-    if place is None:
-        return None
-    points = [
-        (float_nearest(amount), float_nearest(bounds[place]))
-        for amount, bounds in zip(amounts, known, strict=True)
-        if bounds[place]
-    ]
-    if len(points) < 2:
-        return None
-    price, letter, label = _price(now, form, pay), symbol(pay), now.explanation.errors[place].label
-    told = ([f"{e.label} ± {e.bound}" for e in quote.explanation.errors if e.bound] for quote in quotes)
-    steps = tuple(
-        CurveStep(exact_text(amount), ", ".join(words[:_BRIEFLY])) for amount, words in zip(amounts, told, strict=True)
-    )
-    words = f"Error of {label} against the cost, from {letter} {steps[0].amount} to {letter} {steps[-1].amount}."
-    chosen = min(range(len(amounts)), key=lambda n: abs(float_nearest(amounts[n]) - (price or 0.0)))
-    picture = draw_curve(points, price, letter, f"{label} ±", words)
-    return CurveView(picture, steps, chosen, pay, letter)
-
-
-def _amounts(visit: PageRequest, quote: Quote, form: AskForm, pay: str) -> list[Fraction]:
-    """Return round costs up to the remaining budget (if the account counts in the same currency), and the typed one."""
-    budget = visit.service.budget(visit.user, quote=quote)[0]
-    left = [Fraction(line.left) for line in budget.lines if line.currency == pay]
-    low = OPTIONS[pay].low
-    most = max(min([_LARGEST, *left]), low)
-    rounds = (Fraction(10) ** power * each for power in range(1, -400, -1) for each in (5, 2, 1))
-    fitting: list[Fraction] = []
-    for amount in rounds:
-        if amount < low or len(fitting) == _MOST_STEPS:
-            break
-        if amount <= most:
-            fitting.append(amount)
-    typed = [amount for amount in [Fraction(form.amount)] if amount <= most] if form.pay == pay else []
-    return sorted({*fitting, *typed})
-
-
-def _known_errors(quote: Quote) -> list[Fraction]:
-    """Return the error bounds of a plan's cells; 0 for a bound that depends on data or on bounds not yet found."""
-    errors = () if quote.plan is None else quote.plan.cell_errors
-    return [Fraction(0) if each.bound is None or each.power else each.bound for *_, each in errors]
-
-
-def _price(quote: Quote, form: AskForm, pay: str) -> float | None:
-    """Return the current cost in the currency of the axis; None if there is none."""
-    try:
-        if form.pay == pay:
-            return float(Fraction(form.amount))
-        return float_nearest(Fraction(getattr(quote.guarantee, pay)))
-    except (ValueError, AttributeError, ZeroDivisionError, OverflowError):
-        return None
-
-
 # Asking ---------------------------------------------------------------------------------------------------------------
 
 
 async def show_ask(visit: PageRequest) -> Response:
-    """Show an empty query page, or a saved or linked query with its quote; nothing is asked."""
+    """Show an empty query page, or a query of the history or of a link with its quote; nothing is asked."""
     said = visit.request.query_params
     form, note = AskForm(amount="0.1"), ""
     if like := said.get("like", ""):
         form = await _like(visit, like)
-    elif saved := said.get("saved", ""):
-        kept = await _saved(visit, saved)
-        form, note = _form(kept), f"“{kept.title}”, saved by {kept.name}."
     elif said.get("sql"):
         form, note = _linked(said), "This query came with a link. Nothing is asked before you press Ask."
     return await _bench(visit, form, note=note)
@@ -500,42 +381,11 @@ async def ask(visit: PageRequest) -> Response:
     )
 
 
-async def ask_again(visit: PageRequest) -> Response:
-    """Show the answer to a query of the person's own history again if it is free; else the query with its cost."""
-    form = await _like(visit, visit.form.get("position", ""))
-    shown: dict[str, Any] = {}
-    try:
-        answer = await visit.run(visit.service.ask, visit.user, form.ask(), free=ONLY)
-        shown = await answered(visit, answer, form)
-    except ConflictError:
-        shown["note"] = (
-            "What was asked then is not free now: the data has changed, or more was stated. Nothing was asked."
-        )
-    return await _bench(visit, form, **shown)
-
-
 async def deliver(visit: PageRequest) -> Response:
     """Run a query of the history that was charged but never answered, and show the answer."""
     position = whole_number(visit.form.get("position", ""))
     await visit.runtime.deliver(visit.user, position)
     return visit.redirect(f"/console/answers/{position}")
-
-
-async def build_query(visit: PageRequest) -> Response:
-    """Write the query chosen in the builder as SQL into the editor, without asking it."""
-    tables = await visit.run(visit.service.tables, visit.user)
-    sql, problem = "", ""
-    try:
-        sql = build(visit.form, tables)
-    except InputError as raised:
-        problem = str(raised)
-    view = view_builder(visit.form, tables, problem)
-    if not visit.partly:
-        return await _bench(visit, AskForm(sql=sql, amount="0.1"), builder=view, built=True)
-    places = {"builder": visit.render("part_builder.html", builder=view)}
-    if sql:
-        places["sql"] = str(escape(sql))
-    return await visit.parts(200, None, stopped=False, **places)
 
 
 async def _bench(
@@ -544,7 +394,6 @@ async def _bench(
     quoted = await _quote(visit, form) if quoted is None else quoted
     tables = await visit.run(visit.service.tables, visit.user)
     budgets = await visit.budgets()
-    known = quoted["quote"] is not None and not quoted["quote"].it.public
     currencies = {line.currency for each in budgets for line in each.lines}
     rare = {"rho": "rho" in currencies, "mu": "mu squared" in currencies}
     usual = {
@@ -552,9 +401,6 @@ async def _bench(
         "sheet": None,
         "picture": None,
         "note": "",
-        "builder": view_builder({}, tables),
-        "built": False,
-        "curve": await curve_of(visit, form) if known else None,
     }
     return await visit.page(
         "ask.html",
@@ -679,60 +525,3 @@ async def _file(visit: PageRequest, answer: Answer, name: str) -> Response:
         return csv_text(table.column_names, rows, separator="\t").encode("utf-8", "replace")
 
     return visit.file(await visit.run(content), f"{name}.{form}", _FORMS[form])
-
-
-# Saved queries --------------------------------------------------------------------------------------------------------
-
-
-async def show_queries(visit: PageRequest) -> Response:
-    """Show the person's saved queries, and shared ones about visible populations."""
-    found = [(each, _form(each)) for each in await visit.run(visit.people.queries.seen, visit.user.person)]
-    return await visit.page("queries.html", queries=found)
-
-
-async def save(visit: PageRequest) -> Response:
-    """Save the query in the form; a shared one must be a valid query."""
-    form = AskForm.of(visit.form)
-    title = visit.form.get("title", "").strip() or " ".join(form.sql.split())[:_TITLE_START]
-    shared = visit.form.get("shared") == "yes"
-    options = form.fields()
-    sql = options.pop("sql")
-    populations = await _populations(visit, form) if shared else ()
-    await visit.run(
-        visit.people.queries.save, visit.user.person, title, sql, options, populations=populations, shared=shared
-    )
-    return visit.redirect("/console/queries")
-
-
-async def share(visit: PageRequest) -> Response:
-    """Share one of the person's own queries, or stop sharing it."""
-    found = await _saved(visit, visit.form.get("id", ""))
-    populations = await _populations(visit, _form(found)) if visit.form.get("shared") == "yes" else None
-    if not await visit.run(visit.people.queries.share, found.id, visit.user.person, populations):
-        raise Unknown("query")
-    return visit.redirect("/console/queries")
-
-
-async def delete(visit: PageRequest) -> Response:
-    """Delete one of the person's own queries."""
-    if not await visit.run(visit.people.queries.delete, visit.form.get("id", ""), visit.user.person):
-        raise Unknown("query")
-    return visit.redirect("/console/queries")
-
-
-async def _saved(visit: PageRequest, identity: str) -> SavedQuery:
-    """Return a saved query that the person may see; one that others keep private is treated as unknown."""
-    found = await visit.run(visit.people.queries.find, identity, visit.user.person)
-    if found is None:
-        raise Unknown("query")
-    return found
-
-
-def _form(found: SavedQuery) -> AskForm:
-    return AskForm.of({"sql": found.sql, **found.options})
-
-
-async def _populations(visit: PageRequest, form: AskForm) -> frozenset[str]:
-    """Return the populations that a query reads; people who may see all of them may see the query."""
-    quote = await visit.runtime.quote(visit.user, form.ask())
-    return frozenset(quote.populations)

@@ -1,4 +1,4 @@
-"""Answers as tables and charts: released numbers, budgets and prices as SVG, written into the page.
+"""Answers as tables and charts: released numbers as SVG, written into the page.
 
 Everything shown of an answer was released: noisy values, their intervals, and public keys. A chart is inline markup of
 the page: its colours come from the page's style sheet, in light and dark mode, and it loads no resources. Lines with a
@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import pairwise
 from typing import Final
 
 from markupsafe import Markup, escape
@@ -140,24 +139,6 @@ def draw_panels(drawing: Drawing) -> list[Chart]:
     ]
 
 
-def draw_curve(points: Sequence[tuple[float, float]], now: float | None, letter: str, title: str, words: str) -> Markup:
-    """Draw a column's error against the cost, on logarithmic axes; ``now`` is marked, ``words`` are the alt text."""
-    spots = [(math.log10(price), math.log10(error)) for price, error in points]
-    prices, errors = zip(*spots, strict=True)
-    decades = [n for n in _decade_ticks(prices[0], prices[-1]) if prices[0] - 1e-9 <= n <= prices[-1] + 1e-9]
-    frame = _Frame(
-        _NARROW, 170, title, _decade_ticks(min(errors), max(errors)), (prices[0], prices[-1]), text=_power_text
-    )
-    marks = [
-        *frame.axes(f"cost, in {letter}", decades, _power_text),
-        _tag("path", d=frame.path(spots), class_="line s0"),
-        *(_tag("circle", cx=frame.x(x), cy=frame.y(y), r=2.5, class_="dot s0") for x, y in spots),
-    ]
-    if now is not None and prices[0] <= (place := math.log10(now)) <= prices[-1]:
-        marks.append(_tag("circle", cx=frame.x(place), cy=frame.y(_between(spots, place)), r=5.5, class_="now"))
-    return frame.svg(words, marks)
-
-
 def draw_histogram(
     edges: Sequence[float],
     counts: Sequence[int],
@@ -214,7 +195,6 @@ class _Frame:
     Args:
         ticks: numbers on the vertical axis, ascending; the first and the last are its ends.
         span: ends of the horizontal axis.
-        text: formats a number on the vertical axis.
         inset: free width at both ends of the horizontal axis.
     """
 
@@ -226,11 +206,10 @@ class _Frame:
         ticks: list[float],
         span: tuple[float, float],
         *,
-        text: Callable[[float], str] = tick_text,
         inset: float = 8,
     ) -> None:
-        self.width, self.height, self.title, self.ticks, self._text = width, height, title, ticks, text
-        self._left = 14 + _LETTER * max(len(text(tick)) for tick in ticks)
+        self.width, self.height, self.title, self.ticks = width, height, title, ticks
+        self._left = 14 + _LETTER * max(len(tick_text(tick)) for tick in ticks)
         low, high = span
         self._span = (low, high) if high > low else (low - 0.5, high + 0.5)
         self._inset = inset
@@ -262,7 +241,7 @@ class _Frame:
         for tick in self.ticks:
             y = self.y(tick)
             found.append(_tag("line", x1=self._left, x2=self.width - 6, y1=y, y2=y, class_="grid"))
-            found.append(_text(self._text(tick), self._left - 6, y + 4, "tick", "end"))
+            found.append(_text(tick_text(tick), self._left - 6, y + 4, "tick", "end"))
         for place in places:
             half = _LETTER * len(text(place)) / 2
             x = min(max(self.x(place), half), self.width - half)
@@ -425,28 +404,6 @@ def _inside(span: tuple[float, float], most: int) -> list[float]:
 def _round_step(step: float) -> float:
     power = 10.0 ** math.floor(math.log10(step))
     return next(power * each for each in (1, 2, 2.5, 5, 10) if step <= power * each * (1 + 1e-9))
-
-
-def _decade_ticks(low: float, high: float) -> list[float]:
-    """Return log10 of 1, 2 and 5 times powers of ten around a span; for a long span, of the powers of ten alone."""
-    powers = range(math.floor(low), math.ceil(high) + 1)
-    steps = (1, 2, 5) if high - low <= 2.2 else (1,)
-    found = [power + math.log10(each) for power in powers for each in steps]
-    first = max((tick for tick in found if tick <= low + 1e-9), default=low)
-    last = min((tick for tick in found if tick >= high - 1e-9), default=high)
-    chosen = [tick for tick in found if first <= tick <= last]
-    return chosen if len(chosen) > 1 else [low, high + 1e-6]
-
-
-def _power_text(power: float) -> str:
-    return tick_text(float(f"{10**power:.6g}"))
-
-
-def _between(spots: Sequence[tuple[float, float]], place: float) -> float:
-    for (x1, y1), (x2, y2) in pairwise(spots):
-        if x1 <= place <= x2:
-            return y1 + (y2 - y1) * ((place - x1) / ((x2 - x1) or 1))
-    return spots[-1][1]
 
 
 def _time_ticks(low: float, high: float, most: int) -> list[float]:

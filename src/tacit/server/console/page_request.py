@@ -454,7 +454,6 @@ class PageRequest(Visit[ConsoleContext]):
         spent = sum(is_spent(each.balances[0]) for each in budgets)
         pages = (
             ("Ask", "ask", asks),
-            ("Queries", "queries", asks),
             ("Datasets", "datasets", True),
             ("History", "history", True),
             ("Budget", "budget", True),
@@ -464,7 +463,7 @@ class PageRequest(Visit[ConsoleContext]):
             ("Ledger", "ledger", owns or may(TokenScope.AUDIT)),
         )
         here = self.request.url.path.removeprefix("/console/").partition("/")[0]
-        here = "ask" if here in ("again", "build", "quote") else here
+        here = "ask" if here == "quote" else here
         return [
             {
                 "name": name,

@@ -3,18 +3,18 @@
 Modules:
 * :mod:`.chain` — People in the ledger's chain, and the tables beside it, whose rollback the chain detects
 * :mod:`.credentials` — Tokens of programs, sessions of browsers, one-time links, sign-ins under way at a provider
+* :mod:`.jobs` — Background jobs: queries and releases that any worker may take up, and their outcomes
 * :mod:`.oidc` — Single sign-on by OpenID Connect: authorization code with PKCE, and roles from claims
 * :mod:`.people` — ``People``: authentication and authorisation
 * :mod:`.scram` — SCRAM-SHA-256 (RFC 5802, RFC 7677): verifiers of secrets, and the server's side of one exchange
-* :mod:`.stored_queries` — Stored queries: background jobs, and queries that people keep; private or shared
 """
 
 from __future__ import annotations
 
 from tacit.server.identity.chain import Person, Role, TokenScope
 from tacit.server.identity.credentials import Access, Identity, Issued, Opened, SessionInfo, TokenInfo
+from tacit.server.identity.jobs import Job
 from tacit.server.identity.people import People
-from tacit.server.identity.stored_queries import Job
 
 __all__ = [
     "Access",

@@ -189,19 +189,6 @@ _TABLES: Final = (
     ) {end}
     """,
     "CREATE INDEX people_jobs_open ON people_jobs (state, created)",
-    """
-    CREATE TABLE people_queries (
-        id {text} PRIMARY KEY,
-        name {text} NOT NULL,
-        title {text} NOT NULL,
-        sql {text} NOT NULL,
-        options {text} NOT NULL,
-        populations {text} NOT NULL,
-        shared {integer} NOT NULL,
-        saved {integer} NOT NULL
-    ) {end}
-    """,
-    "CREATE INDEX people_queries_of ON people_queries (name, saved)",
     # Key from which the salts of SCRAM verifiers are derived.
     "CREATE TABLE people_scram (id {integer} PRIMARY KEY, secret {bytes} NOT NULL) {end}",
 )

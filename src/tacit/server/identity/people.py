@@ -26,12 +26,12 @@ from tacit.server.identity.chain import (
     spelled,
 )
 from tacit.server.identity.credentials import LINK, SET_UP, Clock, Entries, Identity, Opened, Sessions, Tokens
+from tacit.server.identity.jobs import JobStore
 from tacit.server.identity.scram import ITERATIONS
-from tacit.server.identity.stored_queries import JobStore, SavedQueries
 
 
 class People(Tokens, Sessions, Closing):
-    """People of a ledger: identities, credentials, jobs and saved queries.
+    """People of a ledger: identities, credentials and jobs.
 
     A person's identity is recorded in the ledger's chain; credentials are stored in tables of the same database, as
     digests. Any number of threads and processes may open one ledger's people. A revoked person or a withdrawn token is
@@ -47,8 +47,6 @@ class People(Tokens, Sessions, Closing):
         self.entries = Entries(self)
         #: Background jobs.
         self.jobs = JobStore(self)
-        #: Saved queries.
-        self.queries = SavedQueries(self)
 
     @classmethod
     def open(

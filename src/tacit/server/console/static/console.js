@@ -10,20 +10,13 @@
   /* The server answers with parts of a page; each names the place it belongs to. */
   const read = (text) => new DOMParser().parseFromString(text, "text/html");
   const place = (page) => {
-    let first = null;
     for (const part of page.querySelectorAll("[data-into]")) {
       const target = find(part.dataset.into);
       if (!target) continue;
-      if (target.tagName === "TEXTAREA") {
-        document.dispatchEvent(new CustomEvent("written", { detail: part.textContent }));
-        continue;
-      }
       target.replaceChildren(...part.childNodes);
       target.classList.remove("stale");
       if (part.dataset.state !== undefined) target.classList.toggle("stopped", part.dataset.state === "stopped");
-      first = first ?? target;
     }
-    return first;
   };
 
   const send = async (form, address, signal) => {
@@ -69,7 +62,6 @@
         if (mine.signal.aborted) return;
         place(page);
         shown();
-        redraw(mine.signal);
       } catch (problem) {
         if (problem.name !== "AbortError") said.textContent = "The server cannot be reached just now.";
       }
@@ -81,98 +73,6 @@
       typed = performance.now();
       clearTimeout(timer);
       timer = setTimeout(refresh, 350);
-    });
-
-    /* The curve stays while only the price changes, so that the slider can be moved on. */
-    let drawn = find("slide") ? "shown" : "";
-    const about = () => {
-      const fields = new FormData(form);
-      for (const name of ["amount", "csrf", "title", "shared"]) fields.delete(name);
-      return new URLSearchParams(fields).toString();
-    };
-    if (drawn) drawn = about();
-    const point = (words) => {
-      const slide = find("slide");
-      slide.setAttribute("aria-valuetext", words);
-      find("slid").textContent = words;
-      const dots = slide.closest(".curve").querySelectorAll(".dot");
-      const now = slide.closest(".curve").querySelector(".now");
-      const dot = dots[Number(slide.value)];
-      if (now && dot) for (const name of ["cx", "cy"]) now.setAttribute(name, dot.getAttribute(name));
-    };
-    const redraw = async (signal) => {
-      if (document.querySelector("#trouble .trouble") || !form.elements.sql.value.trim()) {
-        find("curve").replaceChildren();
-        drawn = "";
-        return;
-      }
-      const key = about();
-      const slide = find("slide");
-      const steps = slide ? JSON.parse(slide.dataset.steps) : [];
-      const step = steps.findIndex(([amount]) => amount === form.elements.amount.value.trim());
-      const priced = form.elements.pay.value !== "within";
-      if (key === drawn && (!slide || (priced && step >= 0))) {
-        if (slide) {
-          slide.value = step;
-          point(steps[step][1]);
-        }
-        return;
-      }
-      await new Promise((done) => setTimeout(done, 400));
-      if (signal.aborted) return;
-      try {
-        const page = read(await send(form, "/console/curve", signal));
-        const held = document.activeElement?.id === "slide";
-        place(page);
-        drawn = key;
-        if (held) find("slide")?.focus();
-      } catch (problem) {
-        if (problem.name !== "AbortError") find("curve").replaceChildren();
-      }
-    };
-    document.addEventListener("input", (event) => {
-      if (event.target.id !== "slide") return;
-      const slide = event.target;
-      const [amount, words] = JSON.parse(slide.dataset.steps)[Number(slide.value)];
-      form.elements.pay.value = slide.dataset.pay;
-      form.elements.amount.value = amount;
-      point(words);
-      form.dispatchEvent(new Event("input", { bubbles: true }));
-    });
-
-    /* The builder: the server writes the query, here as without scripts. */
-    const builder = find("build");
-    let building = null;
-    const rebuild = async () => {
-      building?.abort();
-      const mine = (building = new AbortController());
-      try {
-        const page = read(await send(builder, "/console/build", mine.signal));
-        const held = builder.contains(document.activeElement) ? document.activeElement : null;
-        place(page);
-        const again = held?.id ? find(held.id) : null;
-        if (again && again !== held) {
-          if (again.tagName === "INPUT" || again.tagName === "SELECT") again.value = held.value;
-          again.focus();
-        }
-      } catch (problem) {
-        if (problem.name !== "AbortError") said.textContent = "The server cannot be reached just now.";
-      }
-    };
-    /* A list in which one types the name of an entry is left alone until one has stopped typing. */
-    let pressed = -1000;
-    let later = 0;
-    const settle = () => {
-      const rest = pressed + 600 - performance.now();
-      clearTimeout(later);
-      if (rest > 0) later = setTimeout(settle, rest);
-      else rebuild();
-    };
-    builder?.addEventListener("keydown", () => (pressed = performance.now()));
-    builder?.addEventListener("change", settle);
-    builder?.addEventListener("submit", (event) => {
-      event.preventDefault();
-      rebuild();
     });
 
     const wait = (on) => {

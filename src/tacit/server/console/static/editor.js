@@ -283,13 +283,6 @@
     put(button.dataset.write, 0, area.value.length);
     close();
   });
-  document.addEventListener("written", (event) => {
-    area.value = event.detail;
-    wrong = null;
-    draw();
-    keep();
-    form.dispatchEvent(new Event("input", { bubbles: true }));
-  });
   const link = document.getElementById("link");
   link.addEventListener("click", async () => {
     const asked = new URL("/console/ask", location.href);
@@ -297,7 +290,7 @@
     asked.searchParams.set(form.elements.pay.value, form.elements.amount.value);
     const text = asked.href;
     if (asked.pathname.length + asked.search.length > 2000) {
-      said.textContent = link.textContent = "Too long for a link: save it instead";
+      said.textContent = link.textContent = "Too long for a link";
       return;
     }
     try {

@@ -1,17 +1,14 @@
-"""Stored queries: background jobs, and queries that people keep; private or shared."""
+"""Background jobs: queries and releases that any worker may take up, and their outcomes."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal
 
 from tacit.core.errors import InputError
-from tacit.ledger.entries import plain_name
-from tacit.server.identity.chain import Person, spelled
-from tacit.server.identity.credentials import PeopleStore, from_stamp, line, new_id, stamp, storable
+from tacit.server.identity.chain import spelled
+from tacit.server.identity.credentials import PeopleStore, from_stamp, line, stamp, storable
 
 JobState = Literal["waiting", "running", "done", "failed"]
 
@@ -146,129 +143,3 @@ class JobStore:
 def _job(row: tuple[Any, ...]) -> Job:
     lease, finished = (None if moment is None else from_stamp(moment) for moment in (row[7], row[8]))
     return Job(row[0], row[1], row[2], from_stamp(row[3]), row[4], row[5], row[6], lease, finished, row[9])
-
-
-_TITLE: Final = 120
-_TEXT: Final = 20_000
-_OPTIONS: Final = 4_000
-#: Maximum number of saved queries of one person.
-_MOST: Final = 200
-_MOST_SHOWN: Final = 1_000
-_COLUMNS: Final = "SELECT id, name, title, sql, options, populations, shared, saved FROM people_queries "
-
-
-@dataclass(frozen=True)
-class SavedQuery:
-    """A query that a person has saved.
-
-    Attributes:
-        id: unguessable id, part of its address.
-        name: its owner.
-        options: fields of the form other than the text.
-        populations: populations that it reads, as normalized in the ledger.
-        shared: whether other people who may see all of these populations see it.
-    """
-
-    id: str
-    name: str
-    title: str
-    sql: str
-    options: Mapping[str, str]
-    populations: frozenset[str]
-    shared: bool
-    saved: datetime
-
-    def is_seen_by(self, person: Person) -> bool:
-        """Whether a person sees the query: an owner's own, or a shared one about populations that they may see."""
-        if self.name == person.name:
-            return True
-        return self.shared and (person.populations is None or self.populations <= person.populations)
-
-
-class SavedQueries:
-    """Stores saved queries; for any number of threads and processes."""
-
-    def __init__(self, store: PeopleStore) -> None:
-        self._store = store
-
-    def save(
-        self,
-        person: Person,
-        title: str,
-        sql: str,
-        options: Mapping[str, str],
-        *,
-        populations: Iterable[str],
-        shared: bool,
-    ) -> SavedQuery:
-        """Save a query.
-
-        Raises:
-            InputError: a value is missing or too long, or the person has too many saved queries.
-        """
-        named = line(title, "title", _TITLE)
-        if not named:
-            raise InputError("title", "write a few words by which you will find it again")
-        if not sql.strip():
-            raise InputError("sql", "write a query")
-        text = json.dumps(dict(options), ensure_ascii=False, sort_keys=True)
-        if len(sql) > _TEXT or len(text) > _OPTIONS:
-            raise InputError("sql", f"is too long to be kept; at most {_TEXT:,} characters are")
-        seen = frozenset(plain_name(each, "population") for each in populations)
-        now = self._store.now()
-        made = SavedQuery(new_id(), person.name, named, sql, dict(options), seen, shared, from_stamp(now))
-        kept = storable(sql, "sql"), storable(text, "options"), json.dumps(sorted(seen))
-        values = (made.id, made.name, named, *kept, int(shared), now)
-        with self._store.tables.write() as run:
-            # Enough to keep the database small; on PostgreSQL two concurrent calls may exceed the limit by one.
-            done = run(
-                "INSERT INTO people_queries (id, name, title, sql, options, populations, shared, saved) "
-                "SELECT ?, ?, ?, ?, ?, ?, ?, ? WHERE (SELECT COUNT(*) FROM people_queries WHERE name = ?) < ? "
-                "RETURNING id",
-                (*values, person.name, _MOST),
-            )
-        if not done:
-            raise InputError("title", f"you keep {_MOST} queries already; delete one first")
-        return made
-
-    def seen(self, person: Person) -> tuple[SavedQuery, ...]:
-        """Return the queries that a person sees, newest first: their own, and shared ones about visible populations."""
-        rows = self._store.tables.read(
-            f"{_COLUMNS} WHERE name = ? OR shared = 1 ORDER BY saved DESC, id LIMIT ?", (person.name, _MOST_SHOWN)
-        )
-        found = (_query(row) for row in rows)
-        return tuple(each for each in found if each.is_seen_by(person))
-
-    def find(self, identity: str, person: Person) -> SavedQuery | None:
-        """Return a saved query; None if the person may not see it, or it does not exist."""
-        rows = self._store.tables.read(f"{_COLUMNS} WHERE id = ? AND (name = ? OR shared = 1)", (identity, person.name))
-        found = _query(rows[0]) if rows else None
-        return found if found is not None and found.is_seen_by(person) else None
-
-    def share(self, identity: str, person: Person, populations: Iterable[str] | None) -> bool:
-        """Share a person's own query with everyone who may see these populations; None stops sharing it.
-
-        Returns:
-            Whether the person has such a query.
-        """
-        seen = sorted(plain_name(each, "population") for each in populations or ())
-        with self._store.tables.write() as run:
-            done = run(
-                "UPDATE people_queries SET shared = ?, populations = ? WHERE id = ? AND name = ? RETURNING id",
-                (int(populations is not None), json.dumps(seen), identity, person.name),
-            )
-        return bool(done)
-
-    def delete(self, identity: str, person: Person) -> bool:
-        """Delete a person's own query; return whether it existed."""
-        with self._store.tables.write() as run:
-            done = run("DELETE FROM people_queries WHERE id = ? AND name = ? RETURNING id", (identity, person.name))
-        return bool(done)
-
-
-def _query(row: tuple[Any, ...]) -> SavedQuery:
-    identity, name, title, sql, options, populations, shared, saved = row
-    return SavedQuery(
-        identity, name, title, sql, json.loads(options), frozenset(json.loads(populations)), bool(shared),
-        from_stamp(saved),
-    )  # fmt: skip
