@@ -23,79 +23,31 @@ from tacit.server.serve.processes import tls_context
 from tacit.server.settings import Settings
 
 
-class Caller:
-    """A connection that remembers whether it was hung up on."""
-
-    def __init__(self) -> None:
-        self.gone = False
-
-    def hang_up(self) -> None:
-        self.gone = True
-
-
-def test_an_address_with_its_share_loses_its_own_oldest_idle_connection() -> None:
-    places = Connections(10, 2)
-    first, second, third, other = (Caller() for _ in range(4))
-    assert places.admit("a", first)
-    assert places.admit("a", second)
-    assert places.admit("b", other)
-    assert places.admit("a", third)
-    assert (first.gone, second.gone, third.gone, other.gone) == (True, False, False, False)
-    assert places.of("a") == 2
-    assert len(places) == 3
-
-
-def test_busy_connections_are_never_closed_for_others() -> None:
-    places = Connections(10, 2)
-    first, second = Caller(), Caller()
-    for caller in (first, second):
-        places.admit("a", caller)
-        places.begin("a", caller)
-    assert not places.admit("a", Caller())
-    places.end("a", first)
-    assert places.admit("a", Caller())
-    assert first.gone
-    assert not second.gone
-
-
-def test_when_all_places_are_taken_the_greediest_address_pays() -> None:
-    places = Connections(6, 5)
-    greedy, modest = [Caller() for _ in range(5)], Caller()
-    for caller in greedy:
-        places.admit("greedy", caller)
-    places.admit("modest", modest)
-    assert places.admit("new", Caller())
-    assert greedy[0].gone
-    assert not modest.gone
-    assert len(places) == 6
-
-
-@given(st.lists(st.tuples(st.sampled_from(["admit", "begin", "end", "leave"]), st.integers(0, 30)), max_size=80))
-def test_there_are_never_more_than_allowed_and_every_place_is_given_back(steps: list[tuple[str, int]]) -> None:
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 5)), max_size=80))
+def test_there_are_never_more_than_allowed_and_every_place_is_given_back(steps: list[tuple[bool, int]]) -> None:
     places = Connections(8, 4)
-    callers = [Caller() for _ in range(31)]
-    inside: set[int] = set()
-    busy: set[int] = set()
-    for what, number in steps:
-        caller, address = callers[number], "abc"[number % 3]
-        if what == "admit" and number not in inside and not caller.gone:
-            if places.admit(address, caller):
-                inside.add(number)
-        elif what in ("begin", "end"):
-            getattr(places, what)(address, caller)
-            if number in inside:
-                (busy.add if what == "begin" else busy.discard)(number)
-        elif what == "leave":
-            places.leave(address, caller)
-            inside.discard(number)
-            busy.discard(number)
-        assert not any(callers[each].gone for each in busy), "busy ones stay"
-        inside -= {each for each in inside if callers[each].gone}
-        assert len(places) == len(inside) <= 8
-        assert all(places.of(name) <= 4 for name in "abc")
-    for number in list(inside):
-        places.leave("abc"[number % 3], callers[number])
+    inside: list[str] = []
+    for enters, number in steps:
+        address = ("192.0.2.1", "192.0.2.2", "2001:db8::1")[number % 3]
+        if enters:
+            room = len(inside) < 8 and inside.count(address) < 4
+            assert places.admit(address) is room
+            inside += [address] * room
+        elif address in inside:
+            places.leave(address)
+            inside.remove(address)
+        assert len(places) == len(inside)
+    for address in inside:
+        places.leave(address)
     assert len(places) == 0
+
+
+def test_a_network_is_one_address_and_a_proxy_has_no_limit() -> None:
+    """Whoever has one address of IPv6 has 2⁶⁴ of them."""
+    places = Connections(100, 2)
+    assert [places.admit(f"2001:db8::{i}") for i in range(1, 4)] == [True, True, False]
+    assert places.admit("2001:db8:0:1::1")
+    assert all(Connections(100).admit("192.0.2.1") for _ in range(50))
 
 
 # The protocol, on a real loop.
@@ -166,14 +118,11 @@ async def spoken(port: int, *parts: bytes, pause: float = 0.0) -> bytes:
 GET = b"GET /x HTTP/1.1\r\nhost: a\r\n"
 
 
-def failure(raw: bytes) -> tuple[int, str]:
-    head, _, body = raw.partition(b"\r\n\r\n")
-    lowered = head.lower()
-    assert b"\r\nserver:" not in lowered
-    assert b"\r\ndate:" not in lowered
-    assert b"connection: close" in lowered
-    assert b"content-type: application/json" in lowered
-    return int(head.split(b" ")[1]), json.loads(body)["error"]["code"]
+def is_refused(raw: bytes) -> bool:
+    head = raw.partition(b"\r\n\r\n")[0].lower()
+    assert b"\r\nserver:" not in head
+    assert b"\r\ndate:" not in head
+    return head.startswith(b"http/1.1 400") and b"connection: close" in head
 
 
 def test_an_ordinary_request_passes_and_frees_its_place() -> None:
@@ -192,9 +141,9 @@ def test_a_head_that_does_not_end_is_cut_off() -> None:
     async def run() -> None:
         async with listening() as (port, _):
             for part in (b"x-a: " + b"y" * 5000, b"x-a: y\r\n" * 500, b"x" * 5000):
-                assert failure(await spoken(port, GET + part))[0] in (400, 431)
-            assert failure(await spoken(port, GET + b"x-a: " + b"y" * 5000)) == (431, "request.headers")
-            assert failure(await spoken(port, b"GET /" + b"a" * 9000))[0] == 431
+                raw = await spoken(port, GET + part)
+                assert not raw or is_refused(raw)
+            assert await spoken(port, b"GET /" + b"a" * 9000) == b""
 
     asyncio.run(run())
 
@@ -202,15 +151,13 @@ def test_a_head_that_does_not_end_is_cut_off() -> None:
 def test_a_slow_head_is_cut_off_and_an_idle_connection_closed() -> None:
     async def run() -> None:
         async with listening() as (port, places):
-            assert failure(await spoken(port, GET)) == (408, "request.time")
-            assert await spoken(port) == b"", "who says nothing is told nothing"
+            assert await spoken(port, GET) == b""
+            assert await spoken(port) == b""
             drip = (GET, *(b"x-%d: y\r\n" % i for i in range(40)))
-            # A client that goes on writing may lose the last words of the other side.
-            assert (await spoken(port, *drip, pause=0.02))[:12] in (b"", b"HTTP/1.1 408")
+            assert await spoken(port, *drip, pause=0.02) == b""
             first = b"POST /x HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\nab"
             raw = await spoken(port, first, GET, pause=0.05)
-            assert raw.count(b"HTTP/1.1 200") == 1
-            assert b"HTTP/1.1 408" in raw, "the second head was slow"
+            assert raw.count(b"HTTP/1.1") == 1, "the second head was slow"
             while len(places):
                 await asyncio.sleep(0.01)
 
@@ -274,10 +221,10 @@ def test_many_small_requests_on_one_connection_are_not_one_long_one() -> None:
         b"GET /x HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n" + GET + b"\r\n",
     ],
 )
-def test_what_is_not_http_gets_the_one_error_shape(raw: bytes) -> None:
+def test_what_is_not_http_is_refused(raw: bytes) -> None:
     async def run() -> None:
         async with listening() as (port, _):
-            assert failure(await spoken(port, raw)) == (400, "request.headers")
+            assert is_refused(await spoken(port, raw))
 
     asyncio.run(run())
 
@@ -367,28 +314,6 @@ def test_a_client_that_does_not_read_is_disconnected() -> None:
             writer.transport.abort()
 
     asyncio.run(asyncio.wait_for(run(), 30))
-
-
-@pytest.mark.parametrize("said", [b"", GET, b"POST /x HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\nhalf"])
-def test_idle_connections_do_not_keep_others_out(said: bytes) -> None:
-    """However much of a request they have sent: nothing is being done for them."""
-
-    async def run() -> None:
-        async with listening(connections=Connections(30, 10), head_seconds=30.0) as (port, places):
-            idle = []
-            for number in range(60):
-                place = (f"127.0.0.{7 + number % 3}", 0)
-                idle.append(await asyncio.open_connection("127.0.0.1", port, local_addr=place))
-                idle[-1][1].write(said)
-            while len(places) < 30:
-                await asyncio.sleep(0.01)
-            raw = await spoken(port, GET + b"connection: close\r\n\r\n")
-            assert raw.startswith(b"HTTP/1.1 200")
-            assert len(places) <= 30
-            for _, writer in idle:
-                writer.transport.abort()
-
-    asyncio.run(run())
 
 
 @pytest.mark.parametrize(

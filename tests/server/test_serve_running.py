@@ -34,7 +34,7 @@ def clinic(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, st
 
 @pytest.fixture(scope="module")
 def server(clinic: tuple[Path, dict[str, str]]) -> Iterator[Server]:
-    with Server(clinic[0], "--workers", "2", "--response-step", "0", "--metrics-port", "0", "--log", "-") as running:
+    with Server(clinic[0], "--workers", "2", "--response-step", "0", "--log", "-") as running:
         running.wait_for_workers(2)
         yield running
         assert running.stop() == 0
@@ -70,37 +70,6 @@ def test_a_worker_that_is_killed_is_replaced(server: Server, token: str) -> None
             assert len(remote.sql(COUNT, epsilon="1.5")) == 3
     lines = [json.loads(line) for line in server.log.read_text().splitlines()]
     assert [line["status"] for line in lines if line["event"] == "worker ended"][:2] == [-9, -9]
-
-
-def test_metrics_count_what_any_client_could_count(server: Server, token: str) -> None:
-    address = server.told["metrics"]
-    assert address.startswith("http://127.0.0.1:")
-
-    def values() -> dict[str, float]:
-        text = fetch(address)[2].decode()
-        lines = [line.rsplit(" ", 1) for line in text.splitlines() if line and not line.startswith("#")]
-        return {name: float(value) for name, value in lines}
-
-    def counted(name: str) -> float:
-        return values().get(name, 0.0)
-
-    before = values()
-    fetch(f"{server.address}/v1/tables", token)
-    fetch(f"{server.address}/v1/nowhere", token)
-    name = 'tacit_requests_total{route="/v1/tables",status="200"}'
-    until(lambda: counted(name) == before.get(name, 0) + 1, "the count of a request")
-    with tacit.connect(server.address, token) as remote:
-        remote.sql(COUNT, epsilon="0.75")
-        remote.sql(COUNT, epsilon="0.75")
-    until(lambda: counted("tacit_repeats_total") >= 1, "the count of a repeat")
-    # Every worker tells what it counted on a beat of its own.
-    until(lambda: counted('tacit_charges_total{population="patients"}') >= 1, "the count of a charge")
-    until(lambda: counted('tacit_requests_total{route="other",status="404"}') >= 1, "the count of what is nowhere")
-    until(lambda: counted('tacit_refusals_total{code="request.path"}') >= 1, "the count of a refusal")
-    until(lambda: counted("tacit_workers") == 2, "both workers")
-    assert not [name for name in values() if "second" in name or "bytes" in name or "rows" in name]
-    assert fetch(address.replace("/metrics", "/else"))[0] == 404
-    assert fetch(f"{server.address}/metrics")[0] in (307, 404), "not where analysts come in"
 
 
 def test_logs_name_people_and_charges_but_no_query_and_no_number(server: Server, token: str) -> None:

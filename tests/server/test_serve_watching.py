@@ -1,4 +1,4 @@
-"""Logs and metrics: the same on neighbouring databases, and nothing in them that was released or asked in words."""
+"""The log: the same on neighbouring databases, and nothing in it that was released or asked in words."""
 
 from __future__ import annotations
 
@@ -6,20 +6,14 @@ import asyncio
 import datetime as dt
 import io
 import json
-import multiprocessing
-import os
 from typing import Any
 
 import httpx2
-import pytest
-from prometheus_client import generate_latest
 
 from support.served import COUNT, rows, serve
 from support.toy_engine import ToyEngine
 from tacit.core.errors import EngineError
-from tacit.server.serve import access_log as metrics
-from tacit.server.serve import processes as worker
-from tacit.server.serve.access_log import AccessLog, Counters, Lines, MetricsPage
+from tacit.server.serve.access_log import AccessLog, Lines
 
 QUERIES: list[dict[str, Any]] = [
     {"sql": COUNT, "epsilon": 0.5},
@@ -42,11 +36,11 @@ class Failing(ToyEngine):
         return super().measure(work)
 
 
-def watched(tables: dict[str, list[dict[str, Any]]]) -> tuple[list[dict[str, Any]], bytes, str]:
-    """The lines, the page of metrics, and all of the text, after the same requests to any database."""
+def watched(tables: dict[str, list[dict[str, Any]]]) -> tuple[list[dict[str, Any]], str]:
+    """The lines, and all of the text, after the same requests to any database."""
     served = serve(engine=Failing(tables))
-    stream, counters = io.StringIO(), Counters()
-    watch = AccessLog(served.app, Lines(stream, lambda: dt.datetime(2026, 1, 1, tzinfo=dt.UTC)), counters)
+    stream = io.StringIO()
+    watch = AccessLog(served.app, Lines(stream, lambda: dt.datetime(2026, 1, 1, tzinfo=dt.UTC)))
 
     async def ask() -> None:
         shown = {"authorization": f"Bearer {served.tokens['alice']}"}
@@ -64,17 +58,7 @@ def watched(tables: dict[str, list[dict[str, Any]]]) -> tuple[list[dict[str, Any
     text = stream.getvalue()
     lines = [json.loads(line) for line in text.splitlines()]
     served.close()
-    return lines, shown(counters), text
-
-
-def shown(*counters: Counters) -> bytes:
-    """The page of metrics after some workers have reported."""
-    page = MetricsPage()
-    for each in counters:
-        page.add(json.loads(json.dumps(each.news())))
-    page.workers.set(1)
-    page.server_close()
-    return generate_latest(page.registry)
+    return lines, text
 
 
 def plain(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -82,7 +66,7 @@ def plain(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: value for name, value in line.items() if name not in ("token", "id")} for line in lines]
 
 
-def test_neighbours_leave_the_same_lines_and_counts() -> None:
+def test_neighbours_leave_the_same_lines() -> None:
     all_people = rows()
     heavy = rows()
     heavy["visits"] = [row for row in heavy["visits"] if row["patient"] != 17] + [
@@ -92,17 +76,15 @@ def test_neighbours_leave_the_same_lines_and_counts() -> None:
     without["visits"] = [row for row in without["visits"] if row["patient"] != 17]
     found = [watched(tables) for tables in (all_people, heavy, without)]
     assert plain(found[0][0]) == plain(found[1][0]) == plain(found[2][0])
-    assert found[0][1] == found[1][1] == found[2][1]
     assert len(found[0][0]) == 2 * len(QUERIES) + 8
     failed = next(line for line in found[0][0] if line.get("code") == "engine.failed")
     assert len(failed["id"]) == 12
 
 
 def test_lines_hold_no_query_and_nothing_that_was_released() -> None:
-    lines, page, text = watched(rows())
+    lines, text = watched(rows())
     for word in ("SELECT", "FROM", "ward", "street", "secret", "convert", "value", "rows"):
         assert word not in text, word
-        assert word.encode() not in page.replace(b"tacit_workers", b"").replace(b"Workers", b""), word
     kinds = {name for line in lines for name in line}
     assert kinds <= {
         "time", "event", "route", "status", "analyst", "token", "sql", "population", "charge", "position", "repeat",
@@ -126,48 +108,3 @@ def test_a_reader_that_went_away_stops_no_worker() -> None:
     lines = Lines(Gone())
     lines.write("request")
     lines.write("request")
-
-
-def test_counts_are_told_once_and_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    counters, whole = Counters(), MetricsPage()
-
-    def report() -> None:
-        whole.add(json.loads(json.dumps(counters.news())))
-
-    def lines() -> dict[str, float]:
-        text = generate_latest(whole.registry).decode()
-        found = [line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#")]
-        return {name: float(value) for name, value in found if float(value)}
-
-    counters.add("tacit_requests", "/v1/query", "200")
-    report()
-    counters.add("tacit_requests", "/v1/query", "200")
-    counters.add("tacit_repeats")
-    report()
-    assert counters.news() == []
-    assert lines() == {'tacit_requests_total{route="/v1/query",status="200"}': 2, "tacit_repeats_total": 1}
-    with pytest.raises(ValueError, match="label"):
-        whole.add([("tacit_requests", ("alone",), 1)])
-    monkeypatch.setattr(metrics, "_MOST_LINES", 3)
-    for number in range(10):
-        counters.add("tacit_refusals", f"code{number}")
-    report()
-    assert lines()['tacit_refusals_total{code="other"}'] == 10
-    whole.server_close()
-
-
-def test_reports_arrive_whole_and_a_supervisor_that_does_not_listen_is_not_waited_for() -> None:
-    receiving, sending = multiprocessing.Pipe(duplex=False)
-    os.set_blocking(sending.fileno(), False)
-    for number in range(10_000):
-        worker._report(sending, number=number, text="x" * 100)
-    found = []
-    while receiving.poll():
-        found.append(json.loads(receiving.recv_bytes()))
-    assert 0 < len(found) < 10_000
-    assert found == [{"number": number, "text": "x" * 100} for number in range(len(found))]
-    worker._report(sending, number=-1)
-    assert json.loads(receiving.recv_bytes()) == {"number": -1}
-    receiving.close()
-    worker._report(sending, number=-2)
-    sending.close()

@@ -104,3 +104,30 @@ def test_a_worker_that_is_told_to_stop_as_it_is_born_stops(project: Path) -> Non
         [sys.executable, "-c", STOPPED_AT_BIRTH, str(project)], capture_output=True, text=True, check=False, timeout=60
     )
     assert f"ended with status {-signal.SIGTERM}" in ran.stdout, ran.stderr
+
+
+HANGS = """
+import sys, time
+from pathlib import Path
+from tacit.server.serve import Serving, processes, supervise
+from tacit.server.settings import Settings
+beat = processes._Worker._beat
+async def hangs(self):
+    await beat(self)
+    time.sleep(60)
+processes._HUNG = 0.5
+processes._Worker._beat = hangs
+supervise(Serving(Path(sys.argv[1]), Settings(port=0, workers=1), log="-"))
+"""
+
+
+def test_a_worker_whose_loop_stands_still_ends_and_is_replaced(project: Path) -> None:
+    command = [sys.executable, "-c", HANGS, str(project)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        lines = []
+        while sum("worker ended" in line for line in lines) < 2:
+            lines.append(process.stderr.readline())
+            assert lines[-1], lines
+        process.kill()
+    assert any("in hangs" in line for line in lines), "the traceback says where"

@@ -77,7 +77,6 @@ def serve(
             help="Answers are sent after 1, 2, 4 … times these seconds, which hides how long they took; 0: at once."
         ),
     ] = 0.25,
-    metrics_port: Annotated[int | None, typer.Option(help="Port on this machine for Prometheus metrics.")] = None,
     log: Annotated[
         str | None, typer.Option(help="File for the access log, a line per request; - for standard error.")
     ] = None,
@@ -130,7 +129,7 @@ def serve(
             **({"proxies": tuple(proxy)} if proxy else {}),
         )
         tell: Callable[[Started], None] = _tell_json if as_json else _tell_demo if demo else _tell
-        status = supervise(serving, started=tell, metrics_port=metrics_port)
+        status = supervise(serving, started=tell)
     raise typer.Exit(status)
 
 
@@ -204,7 +203,7 @@ def _links(started: Started) -> dict[str, str]:
 
 
 def _tell_json(started: Started) -> None:
-    about = {"address": started.address, "metrics": started.metrics, **_links(started)}
+    about = {"address": started.address, **_links(started)}
     if started.postgres is not None:
         about["postgres"] = "{}:{}".format(*started.postgres)
     print_json(about)
@@ -212,8 +211,6 @@ def _tell_json(started: Started) -> None:
 
 def _tell(started: Started) -> None:
     _say(f"Tacit serves at {started.address}/console/  (API: {started.address}/v1/openapi.json)")
-    if started.metrics:
-        _say(f"Metrics at {started.metrics}")
     if started.postgres is not None:
         _say("PostgreSQL clients connect to host={} port={}".format(*started.postgres))
     links = _links(started)

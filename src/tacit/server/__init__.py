@@ -9,7 +9,7 @@ Modules:
   states
 * :mod:`.pgwire` — PostgreSQL protocol: psql, drivers and dashboards ask the server as if it were a database
 * :mod:`.rate_limit` — Rate limits: token buckets and counters, in memory shared by worker processes
-* :mod:`.serve` — Serving: sockets, TLS, worker processes, connection limits, logs and metrics
+* :mod:`.serve` — Serving: sockets, TLS, worker processes, connection limits and logs
 * :mod:`.service` — Permission-checked operations shared by the API and the console
 * :mod:`.settings` — Settings of a server
 * :mod:`.timing` — Timing: response times decided from the plan, lateness released with noise, outcomes held until then

@@ -367,7 +367,7 @@ class PostgresServer:
         peer = writer.get_extra_info("peername")
         address = peer[0] if isinstance(peer, tuple) else ""
         task = asyncio.current_task()
-        if task is None or not self._connections.admit(address, stream):
+        if task is None or not self._connections.admit(address):
             stream.hang_up()
             return
         self._tasks[task] = stream
@@ -386,7 +386,7 @@ class PostgresServer:
             stream.write(error_of(problem, "FATAL")[2])
         finally:
             del self._tasks[task]
-            self._connections.leave(address, stream)
+            self._connections.leave(address)
             await stream.close()
 
     async def _talk(self, stream: WireStream, address: str) -> None:
@@ -399,12 +399,8 @@ class PostgresServer:
             said = await self._next(stream)
             if said is None:
                 return
-            self._connections.begin(address, stream)
-            try:
-                if not await session.handle(said):
-                    return
-            finally:
-                self._connections.end(address, stream)
+            if not await session.handle(said):
+                return
 
     async def _next(self, stream: WireStream) -> Any:
         """Return the next message; None at the end of the connection, or if the server is about to stop."""

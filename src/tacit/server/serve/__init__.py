@@ -1,7 +1,7 @@
-"""Serving: sockets, TLS, worker processes, connection limits, logs and metrics.
+"""Serving: sockets, TLS, worker processes, connection limits and logs.
 
 Modules:
-* :mod:`.access_log` — Access log, and metrics for Prometheus on loopback: independent of the data
+* :mod:`.access_log` — Access log: a line of JSON for each request, independent of the data
 * :mod:`.http_protocol` — HTTP/1.1 with limits of connections, heads and bodies, on top of uvicorn and httptools
 * :mod:`.processes` — Supervisor with its listening sockets and TLS, and workers with a curator each
 """

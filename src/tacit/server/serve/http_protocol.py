@@ -3,99 +3,51 @@
 * a head (request line and headers) arrives within a limit of seconds and bytes, or the connection ends;
 * the body after a head is bounded as well, in any encoding, and never parsed as a part of the head;
 * a head that an intermediate server could parse differently is refused;
-* clients that do not read their response are disconnected;
-* bytes that are not HTTP get the same error body as every failure, and no server banner.
+* clients that do not read their response are disconnected.
 
-A connection is **idle** while no request on it is being answered: a browser between two clicks, or one of thousands of
-connections on which one byte a minute arrives, of a head or of a body. Idle connections can be closed without loss. If
-an address is at its limit, its oldest idle connection is closed for a new one; if all places are taken, the oldest idle
-connection of the address with the most. Only if none is idle is the new connection rejected.
-
-httptools takes 102 µs of processor time for a small request and its response, h11 332 µs; it has no limits of its own.
+httptools takes 102 µs of processor time for a small request and its response, h11 332 µs; it has no limits. What a
+single machine cannot decide, such as many addresses that act together, is for a proxy in front.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from tacit.server.rate_limit import network_of
 
 if TYPE_CHECKING:
     from tacit.server.settings import Settings
 
 
-class Connection(Protocol):
-    """A connection that can be aborted."""
-
-    def hang_up(self) -> None:
-        """Abort the connection at once."""
-
-
 class Connections:
-    """Connections of one worker; used only from its event loop.
+    """Numbers of connections of one worker, by network; used only from its event loop.
 
-    One address has at most ``most_of_one``; None for no limit per address, as behind a proxy.
+    One network has at most ``most_of_one``; None for no limit per network, as behind a proxy.
     """
 
     def __init__(self, most: int, most_of_one: int | None = None) -> None:
         self._most = most
-        self._most_of_one = most if most_of_one is None else min(most_of_one, most)
-        # Dictionaries as ordered sets: the first key is the oldest.
-        self._idle: defaultdict[str, dict[Connection, None]] = defaultdict(dict)
-        self._busy: defaultdict[str, set[Connection]] = defaultdict(set)
-        self._count = 0
+        self._most_of_one = most if most_of_one is None else most_of_one
+        self._counts: Counter[str] = Counter()
 
     def __len__(self) -> int:
-        return self._count
+        return self._counts.total()
 
-    def of(self, address: str) -> int:
-        return len(self._idle.get(address, ())) + len(self._busy.get(address, ()))
-
-    def admit(self, address: str, connection: Connection) -> bool:
-        """Admit a new connection, closing an idle one if need be; return False to reject it."""
-        if self.of(address) >= self._most_of_one:
-            if not self._evict(address):
-                return False
-        elif self._count >= self._most:
-            greediest = max(self._idle, key=lambda each: (bool(self._idle[each]), self.of(each)), default="")
-            if not self._evict(greediest):
-                return False
-        self._idle[address][connection] = None
-        self._count += 1
-        return True
-
-    def begin(self, address: str, connection: Connection) -> None:
-        """Mark a connection as busy: it is now answering a request."""
-        if self._idle[address].pop(connection, self) is None:
-            self._busy[address].add(connection)
-
-    def end(self, address: str, connection: Connection) -> None:
-        """Mark a connection as idle, after its request was answered; it becomes the newest idle one."""
-        if connection in self._busy[address]:
-            self._busy[address].discard(connection)
-            self._idle[address][connection] = None
-
-    def leave(self, address: str, connection: Connection) -> None:
-        idle, busy = self._idle[address], self._busy[address]
-        if connection in idle or connection in busy:
-            idle.pop(connection, None)
-            busy.discard(connection)
-            self._count -= 1
-        if not idle:
-            del self._idle[address]
-        if not busy:
-            del self._busy[address]
-
-    def _evict(self, address: str) -> bool:
-        oldest = next(iter(self._idle.get(address, ())), None)
-        if oldest is None:
+    def admit(self, address: str) -> bool:
+        """Count a new connection; return False if there is no room for it."""
+        network = network_of(address)
+        if len(self) >= self._most or self._counts[network] >= self._most_of_one:
             return False
-        self.leave(address, oldest)
-        oldest.hang_up()
+        self._counts[network] += 1
         return True
+
+    def leave(self, address: str) -> None:
+        """Uncount a connection that was admitted."""
+        self._counts -= Counter([network_of(address)])
 
 
 #: Seconds for a head to arrive, counted from the connection or from its first byte.
@@ -112,41 +64,35 @@ class GuardedProtocol(HttpToolsProtocol):
     head_seconds = HEAD_SECONDS
     write_seconds = WRITE_SECONDS
 
-    def __init__(self, registry: Connections, settings: Settings, **kwargs: Any) -> None:
+    def __init__(self, connections: Connections, settings: Settings, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._registry = registry
+        self._admitted = connections
         self._max_head = settings.max_header_bytes + settings.max_path
         self._max_message = self._max_head + _CHUNKS * settings.max_body
-        self._address = ""
+        self._is_admitted = False
         self._head_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
         self._in_head = True
         self._received = 0
-        self._lost = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Register the connection, or close it at once if it is rejected."""
+        """Count the connection, or end it at once if there is no room."""
         super().connection_made(transport)
-        self._address = self.client[0] if self.client else ""
-        if not self._registry.admit(self._address, self):
-            self.hang_up()
+        self._is_admitted = self._admitted.admit(self.client[0] if self.client else "")
+        if not self._is_admitted:
+            transport.abort()
             return
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._lost = True
-        self._registry.leave(self._address, self)
+        if self._is_admitted:
+            self._admitted.leave(self.client[0] if self.client else "")
         self._stop(self._head_timer)
         self._stop(self._write_timer)
         super().connection_lost(exc)
 
-    def hang_up(self) -> None:
-        """Abort the connection without a response."""
-        if self.transport is not None:
-            self.transport.abort()
-
     def data_received(self, data: bytes) -> None:
-        """Count and parse received bytes; stop if a limit is exceeded."""
+        """Count and parse received bytes; end the connection if a limit is exceeded."""
         if self.transport.is_closing():
             return
         # Before parsing, so that one read with many requests in it is not counted as one long head.
@@ -154,12 +100,8 @@ class GuardedProtocol(HttpToolsProtocol):
             self._wait_for_head()
         self._received += len(data)
         super().data_received(data)
-        if self.transport.is_closing():
-            return
-        if self._in_head and self._received > self._max_head:
-            self._refuse(431, "request.headers", "the headers are too long")
-        elif self._received > self._max_message:
-            self._refuse(413, "request.size", "the request is too long")
+        if self._received > (self._max_head if self._in_head else self._max_message):
+            self.transport.abort()
 
     def on_message_begin(self) -> None:
         """Begin to count the bytes of a new head."""
@@ -186,21 +128,12 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_message_complete()
         self._received = 0
         self._in_head = True
-        # Not before: a connection whose body arrives slowly, perhaps on purpose, stays idle.
-        if not self.cycle.response_complete:
-            self._registry.begin(self._address, self)
-
-    def on_response_complete(self) -> None:
-        """Mark the connection as idle after the response."""
-        super().on_response_complete()
-        if not self._lost and not self.pipeline:
-            self._registry.end(self._address, self)
 
     def pause_writing(self) -> None:
         """Start the timer for a client that does not read its response."""
         super().pause_writing()
         if self._write_timer is None:
-            self._write_timer = self.loop.call_later(self.write_seconds, self.hang_up)
+            self._write_timer = self.loop.call_later(self.write_seconds, self.transport.abort)
 
     def resume_writing(self) -> None:
         """Stop the timer: the client reads again."""
@@ -208,9 +141,13 @@ class GuardedProtocol(HttpToolsProtocol):
         self._write_timer = None
         super().resume_writing()
 
-    def send_400_response(self, msg: str) -> None:  # noqa: ARG002
-        """Answer bytes that are not HTTP with the same error body as every failure."""
-        self._refuse(400, "request.headers", "this is not a request of HTTP/1.1 that can be read in one way")
+    def send_400_response(self, msg: str) -> None:
+        """Answer bytes that are not HTTP, unless they would be read as the response to another request."""
+        cycle: RequestResponseCycle | None = self.cycle
+        if self._in_head and (cycle is None or cycle.response_complete):
+            super().send_400_response(msg)
+        else:
+            self.transport.abort()
 
     def _is_plain(self) -> bool:
         """Whether a head states its target and the end of its body unambiguously, without an upgrade from HTTP."""
@@ -225,28 +162,7 @@ class GuardedProtocol(HttpToolsProtocol):
         return clear and not self.parser.should_upgrade()
 
     def _wait_for_head(self) -> None:
-        self._head_timer = self.loop.call_later(self.head_seconds, self._too_slow)
-
-    def _too_slow(self) -> None:
-        self._head_timer = None
-        if self._received:
-            self._refuse(408, "request.time", "the headers took too long")
-        elif not self.transport.is_closing():
-            self.transport.close()
-
-    def _refuse(self, status: int, code: str, message: str) -> None:
-        cycle: RequestResponseCycle | None = self.cycle
-        if not self._in_head or (cycle is not None and not cycle.response_complete):
-            # A response is being sent, or was sent: further bytes would be read as the response to another request.
-            self.hang_up()
-            return
-        body = json.dumps({"error": {"code": code, "message": message}}).encode()
-        head = (
-            b"content-type: application/json\r\ncache-control: no-store\r\nx-content-type-options: nosniff\r\n"
-            b"connection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
-        )
-        self.transport.write(STATUS_LINE[status] + head + body)
-        self.transport.close()
+        self._head_timer = self.loop.call_later(self.head_seconds, self.transport.abort)
 
     @staticmethod
     def _stop(timer: asyncio.TimerHandle | None) -> None:

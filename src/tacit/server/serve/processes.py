@@ -7,7 +7,7 @@ connections that arrive while a worker is replaced wait for the next one.
 
 *A worker* stops on SIGTERM, or when its supervisor has ended: it accepts nothing new, finishes running work within the
 time that the settings allow, and closes. Queries that it could not finish are charged already; asked again, they are
-answered under that charge.
+answered under that charge. A worker whose event loop stands still for a minute ends, and is replaced.
 
 *Memory.* A database without a limit takes most of the machine's memory, and so would that of every worker. If a project
 sets no limit, each worker therefore gets a share. By default the C library returns memory that a thread frees to the
@@ -20,9 +20,9 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import errno
+import faulthandler
 import gc
 import ipaddress
-import json
 import logging
 import multiprocessing
 import os
@@ -43,9 +43,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import uvicorn
 
-from tacit.core.errors import AccessError, InputError, InternalError, TacitError
+from tacit.core.errors import InputError, InternalError, TacitError
 from tacit.server.rate_limit import Buckets
-from tacit.server.serve.access_log import AccessLog, Counters, Lines, MetricsPage
+from tacit.server.serve.access_log import AccessLog, Lines
 from tacit.server.serve.http_protocol import Connections, GuardedProtocol
 from tacit.server.settings import Settings, is_loopback
 
@@ -123,14 +123,11 @@ def machine_memory() -> int:
     return min((size for size in found if size > 0), default=0)
 
 
-#: Seconds between two heartbeats, and between two checks whether to stop.
-_BEAT: Final = 1.0
-_LOOK: Final = 0.05
-#: Maximum number of increments in one report: a pipe writes at most 4,096 bytes atomically.
-_PIECE: Final = 16
+#: Seconds between two signs of life of a worker, and without one until it ends.
+_BEAT: Final = 1
+_HUNG: Final = 60.0
 #: File descriptors reserved for files other than connections.
 _FILES: Final = 256
-_HANDSHAKE_SECONDS: Final = 10.0
 _TURN: Final = 0.001
 #: Allocations before a collection of generation 0, and collections of generations 0 and 1 before the next older one.
 _COLLECT: Final = (2_000, 10, 10)
@@ -155,44 +152,6 @@ class Serving:
     proxies: tuple[str, ...] = ("127.0.0.1", "::1")
     connections: int = 2000
     connections_of_one: int = 256
-
-
-def run_worker(
-    serving: Serving,
-    listener: socket.socket,
-    context: ssl.SSLContext | None,
-    reports: Connection,
-    buckets: Buckets,
-    supervisor: int,
-    *,
-    first: bool,
-    postgres: socket.socket | None = None,
-) -> int:
-    """Run a worker from the fork on; return its exit status.
-
-    It reports through a pipe to the supervisor, given by its process id; the first worker of this start welcomes the
-    operator.
-    """
-    # A terminal sends these to the whole process group. The supervisor handles them and lets workers finish.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    # Never block on a supervisor that does not read.
-    os.set_blocking(reports.fileno(), False)
-    try:
-        with _opened(serving) as (service, providers):
-            welcome = serving.welcome(service) if first and serving.welcome is not None else {}
-            _Worker(serving, service, providers, context, reports, buckets, supervisor, welcome, postgres).run(
-                [listener]
-            )
-    except TacitError as problem:
-        about = {"code": problem.code, "message": str(problem), "parameter": str(getattr(problem, "parameter", ""))}
-        _report(reports, failed=about)
-        return 3
-    except Exception as problem:
-        logging.getLogger("tacit.operator").exception("a worker failed")
-        _report(reports, failed={"code": "internal", "message": f"{type(problem).__name__}: see the operator's log"})
-        return 3
-    return 0
 
 
 @contextmanager
@@ -222,7 +181,10 @@ def _opened(serving: Serving) -> Iterator[tuple[CuratorService, dict[str, OpenID
 
 
 class _Worker(uvicorn.Server):
-    """uvicorn's server with our signal handling, a handshake limit, and reports to the supervisor."""
+    """uvicorn's server on the sockets of its supervisor, with our signal handling and limits.
+
+    ``supervisor`` is a process id; ``ready`` is called once it listens.
+    """
 
     def __init__(
         self,
@@ -230,45 +192,42 @@ class _Worker(uvicorn.Server):
         service: CuratorService,
         providers: dict[str, OpenIDProvider],
         context: ssl.SSLContext | None,
-        reports: Connection,
         buckets: Buckets,
+        postgres: socket.socket | None,
         supervisor: int,
-        welcome: dict[str, Any],
-        postgres: socket.socket | None = None,
+        ready: Callable[[], None],
     ) -> None:
         from tacit.server.api.app import create_app
         from tacit.server.pgwire.server import PostgresServer, postgres_tls
 
-        settings = self._settings = serving.settings
-        self._context = context
-        self._reports = reports
-        self._supervisor = supervisor
-        self._welcome = welcome
-        self._counters = Counters()
-        most_of_one = None if settings.behind_proxy else serving.connections_of_one
-        self._connections = Connections(min(serving.connections, _room()), most_of_one)
-        app = create_app(service, settings, buckets, providers)
-        logged = AccessLog(app, Lines(_stream(serving.log)), self._counters)
-        self._postgres_socket = postgres
-        self._postgres: PostgresServer | None = None
-        if postgres is not None:
-            self._postgres = PostgresServer(app.state.runtime, self._connections, postgres_tls(settings), logged.note)
-        super().__init__(
-            uvicorn.Config(
-                logged,
-                http="httptools",
-                ws="none",
-                lifespan="on",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                date_header=False,
-                proxy_headers=settings.behind_proxy,
-                forwarded_allow_ips=list(serving.proxies),
-                timeout_keep_alive=30,
-                timeout_graceful_shutdown=max(int(settings.drain_seconds), 1),
-            )
+        settings = serving.settings
+        self._supervisor, self._ready = supervisor, ready
+        connections = Connections(
+            min(serving.connections, _room()), None if settings.behind_proxy else serving.connections_of_one
         )
+        app = create_app(service, settings, buckets, providers)
+        logged = AccessLog(app, Lines(_stream(serving.log)))
+        self._postgres_socket = postgres
+        self._postgres = PostgresServer(app.state.runtime, connections, postgres_tls(settings), logged.note)
+        config = uvicorn.Config(
+            logged,
+            http=partial(GuardedProtocol, connections, settings),  # type: ignore[arg-type]
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            proxy_headers=settings.behind_proxy,
+            forwarded_allow_ips=list(serving.proxies),
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=max(int(settings.drain_seconds), 1),
+            callback_notify=self._beat,
+            timeout_notify=0,
+        )
+        config.load()
+        config.ssl = context
+        super().__init__(config)
         _quiet_libraries()
         keep_memory()
         collect_rarely()
@@ -282,55 +241,21 @@ class _Worker(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and report it to the supervisor."""
-        await self.lifespan.startup()
-        if self.lifespan.should_exit:
-            raise RuntimeError("the application did not start")
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGTERM, self._stop)
-        uvicorns = {"config": self.config, "server_state": self.server_state, "app_state": self.lifespan.state}
-        make = partial(GuardedProtocol, self._connections, self._settings, **uvicorns)
-        # asyncio accepts a handshake limit only with TLS.
-        seconds = None if self._context is None else _HANDSHAKE_SECONDS
-        backlog = self.config.backlog
-        self.servers = [
-            await loop.create_server(make, sock=each, backlog=backlog, ssl=self._context, ssl_handshake_timeout=seconds)
-            for each in sockets or []
-        ]
-        if self._postgres is not None and self._postgres_socket is not None:
+        await super().startup(sockets)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, setattr, self, "should_exit", True)
+        if self._postgres_socket is not None:
             await self._postgres.listen(self._postgres_socket)
-        self.started = True
-        _report(self._reports, ready=os.getpid(), welcome=self._welcome)
-
-    async def main_loop(self) -> None:
-        """Report regularly until told to stop, or until the supervisor has ended."""
-        while not self.should_exit:
-            self._beat()
-            for _ in range(round(_BEAT / _LOOK)):
-                await asyncio.sleep(_LOOK)
-                self.should_exit |= os.getppid() != self._supervisor
-                if self.should_exit:
-                    return
+        self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept nothing new, finish running work, and report the last counts."""
-        if self._postgres is not None:
-            await self._postgres.stop(self.config.timeout_graceful_shutdown or 1)
+        """Accept nothing new, and finish running work."""
+        await self._postgres.stop(self.config.timeout_graceful_shutdown or 1)
         await super().shutdown(sockets)
-        self._beat()
 
-    def _beat(self) -> None:
-        news = self._counters.news()
-        for start in range(0, max(len(news), 1), _PIECE):
-            _report(self._reports, added=news[start : start + _PIECE])
-
-    def _stop(self) -> None:
-        self.should_exit = True
-
-
-def _report(reports: Connection, **about: Any) -> None:
-    with suppress(OSError):
-        reports.send_bytes(json.dumps(about).encode())
+    async def _beat(self) -> None:
+        """Each second: end with the supervisor; if no beat follows for a minute, this process ends, and says where."""
+        faulthandler.dump_traceback_later(_HUNG, exit=True)
+        self.should_exit |= os.getppid() != self._supervisor
 
 
 def _quiet_libraries() -> None:
@@ -480,8 +405,6 @@ def address_of(settings: Settings, listener: socket.socket) -> str:
     return f"{scheme}://{host}:{port}"
 
 
-#: Seconds without a heartbeat after which a worker is killed.
-HUNG_SECONDS: Final = 60.0
 _LONGEST_PAUSE: Final = 5.0
 _YOUNG_SECONDS: Final = 5.0
 #: Maximum seconds between two checks of the workers.
@@ -500,7 +423,6 @@ class Started:
     """
 
     address: str
-    metrics: str
     welcome: dict[str, Any]
     postgres: tuple[str, int] | None = None
     public: str | None = None
@@ -508,28 +430,22 @@ class Started:
 
 @dataclass
 class _Place:
-    """A worker's socket, and the process that uses it now."""
+    """A worker's sockets, and the process that uses them now."""
 
     listener: socket.socket
     postgres: socket.socket | None = None
     process: ForkProcess | None = None
-    reports: Connection | None = None
     began: float = 0.0
-    heard: float = 0.0
-    ready: bool = False
     failures: int = 0
     due: float = 0.0
 
 
-def supervise(
-    serving: Serving, *, started: Callable[[Started], None] | None = None, metrics_port: int | None = None
-) -> int:
+def supervise(serving: Serving, *, started: Callable[[Started], None] | None = None) -> int:
     """Serve until SIGTERM or SIGINT; return the exit status.
 
     Args:
         serving: the project and the options of serving it.
         started: called when the first worker answers.
-        metrics_port: port on loopback for the metrics page; None for none, 0 for any free one.
 
     Raises:
         InputError: the address, the certificate or the project cannot be used.
@@ -540,9 +456,9 @@ def supervise(
     with ExitStack() as opened:
         listeners = [opened.enter_context(each) for each in bind(serving.settings)]
         others = [] if port is None else [opened.enter_context(each) for each in bind(serving.settings, port)]
-        page = None if metrics_port is None else opened.enter_context(MetricsPage(metrics_port))
         _import_modules_of_workers()
-        return _Supervisor(serving, context, listeners, others, page, started).run()
+        places = [_Place(listener, others[i] if others else None) for i, listener in enumerate(listeners)]
+        return _Supervisor(serving, context, places, started).run()
 
 
 def _import_modules_of_workers() -> None:
@@ -560,19 +476,16 @@ class _Supervisor:
         self,
         serving: Serving,
         context: ssl.SSLContext | None,
-        listeners: list[socket.socket],
-        others: list[socket.socket],
-        page: MetricsPage | None,
+        places: list[_Place],
         started: Callable[[Started], None] | None,
     ) -> None:
         self._serving = serving
         self._context = context
-        self._places = [_Place(listener, others[i] if others else None) for i, listener in enumerate(listeners)]
-        self._page = page
+        self._places = places
         self._started = started
         self._buckets = Buckets(shared=True)
+        self._pid = os.getpid()
         self._stopping = 0
-        self._ready = False
         self._lines = Lines(sys.stderr if serving.log == "-" else None)
 
     def run(self) -> int:
@@ -581,10 +494,13 @@ class _Supervisor:
         heard = [sign for sign in _SIGNALS if sign != signal.SIGHUP or signal.getsignal(sign) != signal.SIG_IGN]
         kept = {sign: signal.signal(sign, self._on_signal) for sign in heard}
         try:
-            self._fork(self._places[0], first=True)
+            self._start_first(self._places[0])
             while not self._stopping:
                 self._wait()
-                self._care()
+                now = time.monotonic()
+                for place in self._places:
+                    if place.process is None and now >= place.due:
+                        self._fork(place)
             self._stop_all()
         finally:
             for process in self._processes():
@@ -601,117 +517,75 @@ class _Supervisor:
     def _processes(self) -> list[ForkProcess]:
         return [place.process for place in self._places if place.process is not None]
 
-    def _fork(self, place: _Place, *, first: bool = False) -> None:
-        place.reports, sending = _FORK.Pipe(duplex=False)
+    def _start_first(self, place: _Place) -> None:
+        """Start the first worker, which welcomes the operator; raise what keeps it from starting."""
+        reports, sending = _FORK.Pipe(duplex=False)
+        with reports, sending:
+            process = self._fork(place, sending)
+            while not (reports.poll() or process.exitcode is not None or self._stopping):
+                wait([reports, process.sentinel], _STEP)
+            if not reports.poll():
+                if not self._stopping:
+                    raise InternalError(f"the first worker ended with status {process.exitcode}")
+                return
+            told = reports.recv()
+        if isinstance(told, Exception):
+            raise told
+        if self._started is not None:
+            settings, clients = self._serving.settings, place.postgres
+            where = None if clients is None else clients.getsockname()[:2]
+            self._started(Started(address_of(settings, place.listener), told, where, settings.address))
+
+    def _fork(self, place: _Place, first: Connection | None = None) -> ForkProcess:
         # Signals are blocked until the child has removed our handlers, which would swallow its SIGTERM.
         former = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-        place.process = _FORK.Process(target=self._become, args=(place, sending, former, os.getpid(), first))
+        place.process = _FORK.Process(target=self._become, args=(place, former, first))
         place.process.start()
         signal.pthread_sigmask(signal.SIG_SETMASK, former)
-        sending.close()
-        place.ready = False
-        place.began = place.heard = time.monotonic()
+        place.began = time.monotonic()
+        return place.process
 
-    def _become(
-        self, place: _Place, sending: Connection, signals: set[signal.Signals], supervisor: int, first: bool
-    ) -> None:
+    def _become(self, place: _Place, signals: set[signal.Signals], first: Connection | None) -> None:
         """Run the child's side of a fork: never returns, and runs no cleanup of the parent."""
-        status = 70
+        status = 3
         try:
+            # A terminal sends these to the whole process group. The supervisor handles them and lets workers finish.
             for sign in _SIGNALS:
-                signal.signal(sign, signal.SIG_DFL)
+                signal.signal(sign, signal.SIG_DFL if sign is signal.SIGTERM else signal.SIG_IGN)
             signal.pthread_sigmask(signal.SIG_SETMASK, signals)
-            for other in self._places:
-                if other.reports is not None:
-                    other.reports.close()
-                if other.listener is not place.listener:
-                    other.listener.close()
-                if other.postgres is not None and other.postgres is not place.postgres:
-                    other.postgres.close()
-            if self._page is not None:
-                self._page.server_close()
-            status = run_worker(
-                self._serving,
-                place.listener,
-                self._context,
-                sending,
-                self._buckets,
-                supervisor,
-                first=first,
-                postgres=place.postgres,
-            )
-        except BaseException:
+            self._work(place, first)
+            status = 0
+        except TacitError as problem:
+            if first is not None:
+                first.send(problem)
+        except BaseException as problem:
             logging.getLogger("tacit.operator").exception("a worker failed")
+            if first is not None:
+                first.send(InternalError(f"{type(problem).__name__}: see the operator's log"))
         finally:
             # Without exit handlers and without joining threads: the worker has closed its own resources.
             os._exit(status)
 
+    def _work(self, place: _Place, first: Connection | None) -> None:
+        with _opened(self._serving) as (service, providers):
+            welcome = {} if first is None or self._serving.welcome is None else self._serving.welcome(service)
+            ready = (lambda: None) if first is None else partial(first.send, welcome)
+            worker = _Worker(
+                self._serving, service, providers, self._context, self._buckets, place.postgres, self._pid, ready
+            )
+            worker.run([place.listener])
+
     def _wait(self) -> None:
-        """Read reports, serve the metrics page, and record workers that ended."""
-        sentinels = [process.sentinel for process in self._processes()]
-        reports = [place.reports for place in self._places if place.reports is not None]
-        page = [] if self._page is None else [self._page.fileno()]
-        ready = wait([*sentinels, *reports, *page], _STEP)
-        if self._page is not None and page[0] in ready:
-            self._page.workers.set(len(sentinels))
-            self._page.handle_request()
+        """Wait a moment; note workers that have ended, and when their successors may start."""
+        wait([process.sentinel for process in self._processes()], _STEP)
         for place in self._places:
-            if place.process is not None:
-                # Checked first, so that the last reports of an ended worker are read as well.
-                status = place.process.exitcode
-                self._read(place)
-                if status is not None:
-                    self._bury(place, status)
-
-    def _read(self, place: _Place) -> None:
-        try:
-            while place.reports is not None and place.reports.poll():
-                self._hear(place, json.loads(place.reports.recv_bytes()))
-        except (EOFError, OSError):
-            return
-
-    def _hear(self, place: _Place, told: dict[str, Any]) -> None:
-        place.heard = time.monotonic()
-        if self._page is not None:
-            self._page.add(told.get("added", []))
-        if "failed" in told and not self._ready:
-            raise _error(told["failed"])
-        if "ready" in told:
-            place.ready = True
-            self._lines.write("worker ready", pid=told["ready"])
-            if not self._ready:
-                self._ready = True
-                if self._started is not None:
-                    metrics = "" if self._page is None else self._page.address
-                    address = address_of(self._serving.settings, place.listener)
-                    place_of = None if place.postgres is None else place.postgres.getsockname()[:2]
-                    public = self._serving.settings.address
-                    self._started(Started(address, metrics, told["welcome"], place_of, public))
-
-    def _bury(self, place: _Place, status: int) -> None:
-        """Record that a worker has ended, and when its successor may start."""
-        if not self._ready:
-            raise InternalError(f"the first worker ended with status {status}")
-        if place.reports is not None and place.process is not None:
-            self._lines.write("worker ended", pid=place.process.pid, status=status)
-            place.reports.close()
-            place.process.close()
-        place.process = place.reports = None
-        now = time.monotonic()
-        place.failures = place.failures + 1 if now - place.began < _YOUNG_SECONDS else 0
-        place.due = now + (min(0.1 * 2**place.failures, _LONGEST_PAUSE) if place.failures else 0.0)
-        if not self._stopping and self._page is not None:
-            self._page.add([("tacit_workers_replaced", (), 1)])
-
-    def _care(self) -> None:
-        """Start missing workers, and kill workers that hang."""
-        now = time.monotonic()
-        for place in self._places:
-            if place.process is None and self._ready and now >= place.due and not self._stopping:
-                self._fork(place)
-            elif place.process is not None and place.ready and now - place.heard > HUNG_SECONDS:
-                self._lines.write("worker hung", pid=place.process.pid)
-                place.process.kill()
+            if place.process is not None and place.process.exitcode is not None:
+                self._lines.write("worker ended", pid=place.process.pid, status=place.process.exitcode)
+                place.process.close()
+                place.process = None
+                now = time.monotonic()
+                place.failures = place.failures + 1 if now - place.began < _YOUNG_SECONDS else 0
+                place.due = now + (min(0.1 * 2**place.failures, _LONGEST_PAUSE) if place.failures else 0.0)
 
     def _stop_all(self) -> None:
         """Stop all workers after their work; a second signal ends the wait."""
@@ -722,16 +596,3 @@ class _Supervisor:
         asked = self._stopping
         while self._processes() and time.monotonic() < limit and self._stopping == asked:
             self._wait()
-
-
-def _error(told: dict[str, Any]) -> TacitError:
-    """Return the failure that the first worker reported, as an exception of this process."""
-    code, message = str(told.get("code")), str(told.get("message"))
-    if code.startswith("input"):
-        parameter = str(told.get("parameter") or "project")
-        return InputError(parameter, message.removeprefix(f"{parameter}: "))
-    if code.startswith("access"):
-        return AccessError(message)
-    problem = InternalError(message)
-    vars(problem)["code"] = code if code.startswith("internal") else "internal"
-    return problem
