@@ -2,7 +2,9 @@
 
 Run ``python benchmarks/walks.py``; ``--files`` lists the files of each walk. Every call of a function of Tacit is
 counted while one operation runs, with caches as a first caller finds them and imports done beforehand. A change of file
-is counted between consecutive calls, and so is a change of top-level package ("room").
+is counted between consecutive calls, and so is a change of top-level package ("room"). Named functions are those with a
+name in the source: the bodies of comprehensions and generator expressions, which some versions of Python call like
+functions and newer ones in part do not, and lambdas are left out.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ class Walk:
 
     calls: int = 0
     functions: set[tuple[str, str, int]] = field(default_factory=set)
+    named: set[tuple[str, str, int]] = field(default_factory=set)
     files: set[str] = field(default_factory=set)
     file_changes: int = 0
     room_changes: int = 0
@@ -41,8 +44,11 @@ class Walk:
         if event != "call" or not code.co_filename.startswith(ROOT) or code.co_name == "<module>":
             return
         file = code.co_filename[len(ROOT) + 1 :]
+        function = file, code.co_qualname, code.co_firstlineno
         self.calls += 1
-        self.functions.add((file, code.co_qualname, code.co_firstlineno))
+        self.functions.add(function)
+        if not code.co_name.startswith("<"):
+            self.named.add(function)
         self.files.add(file)
         self.file_changes += file != self.last
         self.room_changes += file.partition("/")[0] != self.last.partition("/")[0]
@@ -101,10 +107,11 @@ def main(*, files: bool = False) -> None:
             "the same, a repeat": measure(lambda: curator.sql(QUERY, epsilon="0.5")),
             "the same text at another price": measure(lambda: curator.sql(QUERY, epsilon="0.25")),
         }
-    print("| walk | calls | functions | files | file changes | room changes |")
-    print("|---|---:|---:|---:|---:|---:|")
+    print("| walk | calls | functions | named functions | files | file changes | room changes |")
+    print("|---|---:|---:|---:|---:|---:|---:|")
     for name, walk in walks.items():
-        numbers = (walk.calls, len(walk.functions), len(walk.files), walk.file_changes, walk.room_changes)
+        functions = len(walk.functions), len(walk.named)
+        numbers = (walk.calls, *functions, len(walk.files), walk.file_changes, walk.room_changes)
         print(f"| {name} | {' | '.join(f'{n:,}' for n in numbers)} |")
         if files:
             print("\n".join(f"  {file}" for file in sorted(walk.files)))
