@@ -93,7 +93,7 @@ def _first_rows(node: a.FirstRows, rows: list[Row], secret: bytes) -> list[Row]:
     assert node.unit is not None
     unit = node.unit
     kinds = [field.type for field in node.fields]
-    rule = Rule(secret, kinds[unit], has_row_units(node))
+    rule = Rule(secret, kinds[unit], has_row_units(a.walk_relations(node)))
     others = [slot for slot in range(len(kinds)) if slot != unit]
 
     def place(row: Row) -> tuple[object, ...]:

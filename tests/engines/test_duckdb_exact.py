@@ -57,7 +57,7 @@ def check_equal(seed: int, people: int, rows: int) -> None:
         assert isinstance(fast, Engine)
         for sql in clinic.QUERIES:
             final = final_of(sql, clinic.CATALOG)
-            want = slow_engine.measure(final, tables, SECRET, numbered=has_row_units(final.source))
+            want = slow_engine.measure(final, tables, SECRET, numbered=has_row_units(final.nodes))
             assert plain(fast.measure(MeasurementTask(final, SECRET))) == want, sql
 
 

@@ -49,7 +49,7 @@ def test_hostile_rows(other: str, seed: int, people: int, rows: int) -> None:
         for sql in clinic.QUERIES[::3]:
             final = final_of(sql, clinic.CATALOG)
             if sql not in NOT_DONE[other]:
-                want = slow_engine.measure(final, tables, SECRET, numbered=has_row_units(final.source))
+                want = slow_engine.measure(final, tables, SECRET, numbered=has_row_units(final.nodes))
                 assert plain(two.measure(MeasurementTask(final, SECRET))) == want, sql
 
 
@@ -77,7 +77,7 @@ def test_searches_for_limits(other: str) -> None:
     with MAKERS["duckdb"](clinic.CATALOG, frames) as one, MAKERS[other](clinic.CATALOG, frames) as two:
         assert agree(other, one, two, searches) > 3
         for name, final in searches[::2]:
-            want = slow_engine.measure(final, clinic.canonical(data), SECRET, numbered=has_row_units(final.source))
+            want = slow_engine.measure(final, clinic.canonical(data), SECRET, numbered=has_row_units(final.nodes))
             assert plain(two.measure(MeasurementTask(final, SECRET))) == want, name
 
 

@@ -38,7 +38,7 @@ def test_duckdb_keeps_the_rows_of_the_slow_engine(seed: int, people: int, rows: 
         for sql in cut.QUERIES:
             final = resolve(sql, cut.CATALOG).final
             for secret in (SECRET, b"another"):
-                want = slow_engine.measure(final, tables, secret, numbered=has_row_units(final.source))
+                want = slow_engine.measure(final, tables, secret, numbered=has_row_units(final.nodes))
                 assert plain(engine.measure(MeasurementTask(final, secret))) == want, sql
 
 

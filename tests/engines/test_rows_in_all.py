@@ -61,7 +61,7 @@ def test_every_engine_shares_out_the_same_rows() -> None:
     with MAKERS["duckdb"](clinic.CATALOG, frames) as one, MAKERS[OTHERS[0]](clinic.CATALOG, frames) as two:
         for name, final in asked(clinic.CATALOG, tuple(q for q in clinic.QUERIES if q not in NOT_DONE[OTHERS[0]])):
             work = MeasurementTask(final, SECRET)
-            want = slow_engine.measure(final, tables, SECRET, numbered=has_row_units(final.source))
+            want = slow_engine.measure(final, tables, SECRET, numbered=has_row_units(final.nodes))
             assert plain(one.measure(work)) == want, name
             assert plain(two.measure(work)) == want, name
             bounded += plain(one.measure(replace(work, final=replace(final, max_total=None)))) != want

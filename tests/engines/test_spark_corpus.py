@@ -84,7 +84,7 @@ def test_generated_code_and_the_slow_engine_agree() -> None:
     with spark_engine(clinic.CATALOG, clinic.arrow(data), generated=True) as spark:
         for sql in SMOKE[::2]:
             final = final_of(sql, clinic.CATALOG)
-            want = slow_engine.measure(final, tables, SECRET, numbered=has_row_units(final.source))
+            want = slow_engine.measure(final, tables, SECRET, numbered=has_row_units(final.nodes))
             assert plain(spark.measure(MeasurementTask(final, SECRET))) == want, sql
 
 

@@ -78,7 +78,7 @@ def test_a_search_is_bought_where_declarations_do_not_decide(sql: str, sought: s
     plan = planned(sql)
     assert " ".join(name for name in ("groups", "rows", "total") if getattr(plan.final, f"auto_{name}")) == sought
     assert plan.seeks_limits == bool(sought) == (plan.first is not None)
-    assert len(mechanisms_of(plan)) == sum(len(release.events) for release in plan.releases) + bool(sought)
+    assert len(mechanisms_of(plan)) == len(plan.priced.event(plan.relation).events)
 
 
 def test_a_query_states_auto_or_a_number_over_what_is_declared() -> None:

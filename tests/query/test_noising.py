@@ -165,7 +165,7 @@ def test_the_noise_is_what_the_law_says(kinds: list[K], request_: Request, seede
     """
     plan = plan_of(kinds, request=request_)
     for index, noise in enumerate(draws(plan, 800)):
-        law = plan.priced.release_of(index).law(index)
+        law = plan.priced.release_of[index].law(index)
         variance = float(law.variance_bound)
         ratio = float((noise**2).mean()) / variance
         assert 0.8 < ratio < 1.2

@@ -253,7 +253,7 @@ def test_joining_halves_the_variance() -> None:
     apart = price(final, PlanBudget("epsilon", Fraction(1)), REPLACE_ONE)
     for index, measure in enumerate(final.measures):
         halves = 2 * (2 * measure.sensitivity(max_groups=1).l1) ** 2
-        assert together.release_of(index).law(index).variance_bound <= halves / 2 * Fraction(101, 100)
+        assert together.release_of[index].law(index).variance_bound <= halves / 2 * Fraction(101, 100)
     assert len(apart.releases) == 2
 
 
@@ -263,7 +263,7 @@ def test_more_budget_is_never_less_accurate(currency: str) -> None:
     errors = []
     for amount in ("0.01", "0.1", "0.5", "1", "2", "8"):
         priced = price(final, PlanBudget(currency, Fraction(amount)), ADD_REMOVE)
-        errors.append([priced.release_of(i).law(i).error("0.05") for i in range(len(final.measures))])
+        errors.append([priced.release_of[i].law(i).error("0.05") for i in range(len(final.measures))])
     for before, after in pairwise(errors):
         assert all(b >= a for b, a in zip(before, after, strict=True))
 
@@ -292,7 +292,7 @@ def test_a_measurement_that_nothing_can_change_is_free() -> None:
     final = replace(final, measures=(replace(final.measures[0], clamp=(0, 0)), final.measures[1]))
     priced = price(final, PlanBudget("epsilon", Fraction(1)), ADD_REMOVE)
     assert [(r.mechanism, r.share) for r in priced.releases] == [("constant", 0), ("laplace", 1)]
-    assert priced.release_of(0).law(0).error("0.05") == 0
+    assert priced.release_of[0].law(0).error("0.05") == 0
 
 
 def test_shares_follow_weights_and_coefficients() -> None:

@@ -46,7 +46,7 @@ def test_noise_is_that_of_the_rows_in_all() -> None:
     (release,) = plan.releases
     assert (plan.final.max_total, plan.final.max_groups, plan.final.most_in_group) == (5, 3, 5)
     assert release.block.sensitivity == bounded_total(total=5, bounds=(0, 5))
-    assert release.noise().scale == Fraction(5) / plan.priced.budget.amount
+    assert release.noise.scale == Fraction(5) / plan.priced.budget.amount
     assert "max_rows_total 5 (stated" in explain(plan).limits
 
 

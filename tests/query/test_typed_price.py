@@ -93,7 +93,7 @@ def test_gaussian_noise_in_a_gdp_account_spends_what_was_typed(sql: str, epsilon
     assert isinstance(guarantee, GDP)
     assert guarantee.mu**2 * (1 - Fraction(1, 10**9)) <= spent <= guarantee.mu**2
     if len(plan.releases) == 1 and plan.releases[0].choice is None:
-        noise, moved = plan.releases[0].noise(), plan.releases[0].block.sensitivity.l2_squared
+        noise, moved = plan.releases[0].noise, plan.releases[0].block.sensitivity.l2_squared
         assert not isinstance(noise, Laplace)
         assert 1 <= noise.sigma2 * guarantee.mu**2 / moved < 1 + Fraction(1, 10**6)
 

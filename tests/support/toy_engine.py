@@ -239,6 +239,6 @@ def without_noise(plan: Plan, measurements: Measurements) -> NoisyRelease:
             else:
                 noisy[index] = np.array([[int(v / readout.unit) for v in np.ravel(row)] for row in part], dtype=object)
                 noisy[index] = noisy[index] if block.spread else noisy[index][:, 0]
-    laws = [plan.priced.release_of(index).law(index) for index in range(len(raw))]
+    laws = [plan.priced.release_of[index].law(index) for index in range(len(raw))]
     exact = tuple(NoiseLaw("none", Fraction(0), 1, law.unit) for law in laws)
     return NoisyRelease(tuple(measurements.keys), tuple(noisy[index] for index in range(len(raw))), exact, plan)

@@ -87,6 +87,8 @@ class Laplace(AdditiveNoise):
         self._guarantee = PureDP(self.epsilon, relation=as_relation(relation))
         whole = self.l1_sensitivity.denominator == 1
         self._parts = _largest_divisor(self.l1_sensitivity.numerator) if whole else _PARTS_IF_BROKEN
+        moved = Fraction(self._parts)
+        self._event = DiscreteLaplaceEvent(moved / self.epsilon, moved, relation=self._guarantee.relation)
         super().__init__(LaplaceNoise(self.scale) if whole else None, "l1_sensitivity")
 
     @classmethod
@@ -124,8 +126,7 @@ class Laplace(AdditiveNoise):
         For a whole Δ up to 4096 it is the release of an integer itself. A larger or fractional Δ is divided into fewer
         parts: a coarser lattice at the same ε has at least the same privacy loss.
         """
-        moved = Fraction(self._parts)
-        return DiscreteLaplaceEvent(moved / self.epsilon, moved, relation=self._guarantee.relation)
+        return self._event
 
     def _make_grid(self, dimension: int) -> OnGrid:
         grid = Grid.for_noise(self.scale, self.l1_sensitivity, dimension, LARGEST_SCALE)

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -50,6 +50,7 @@ from tacit.query.relational.algebra import (
     relation_text,
     released_values,
     row_bounds,
+    walk_relations,
     window_text,
 )
 from tacit.query.relational.expressions import Change, Expression, Holder, text_of
@@ -114,29 +115,29 @@ class FinalAggregation:
     limits: ContributionLimits | None = field(default=None, compare=False, repr=False)
     max_total: int | None = None
 
-    @property
+    @cached_property
     def population(self) -> str:
         """Name of the population whose budget is charged."""
         if self.source.population is None:
             raise ValueError("a final aggregation needs an owned source")
         return self.source.population
 
-    @property
+    @cached_property
     def seeks_bounds(self) -> bool:
         """Whether some clipping bounds are AUTO, already found or not; see :mod:`tacit.query.planning.auto_bounds`."""
         return any(measure.auto for measure in self.measures)
 
-    @property
+    @cached_property
     def seeks_limits(self) -> bool:
         """Whether some contribution bound is AUTO, already found or not."""
         return self.auto_total or self.auto_groups or self.auto_rows
 
-    @property
+    @cached_property
     def auto_total(self) -> bool:
         """Whether ``max_rows_total`` is or was found privately: the rows of a unit in all groups together."""
         return self.limits is not None and self.limits.total is not None and self.limits.total.is_auto
 
-    @property
+    @cached_property
     def auto_groups(self) -> bool:
         """Whether ``max_groups`` is or was found privately; see :mod:`tacit.query.planning.auto_limits`."""
         limits = self.limits
@@ -144,7 +145,7 @@ class FinalAggregation:
             return False
         return self.group_count is None or (self.group_count > 1 and bool(self.measures))
 
-    @property
+    @cached_property
     def auto_rows(self) -> bool:
         """Whether ``max_rows`` is or was found privately."""
         return not self.auto_total and any(measure.auto_rows for measure in self.measures)
@@ -163,10 +164,15 @@ class FinalAggregation:
         sought = [self.measures[index] for index in measures if self.measures[index].auto]
         return max((measure.kind.traits.power for measure in sought), default=0)
 
-    @property
+    @cached_property
     def types(self) -> tuple[SqlType, ...]:
         """SQL types of the released columns: keys, then aggregates."""
-        return (*(key.expression.type for key in self.keys), *(aggregate.type for aggregate in self.aggregates))
+        return (*[key.expression.type for key in self.keys], *[aggregate.type for aggregate in self.aggregates])
+
+    @cached_property
+    def nodes(self) -> list[RelationNode]:
+        """The source and all relations below it, in pre-order."""
+        return walk_relations(self.source)
 
     @cached_property
     def text(self) -> str:
@@ -318,7 +324,7 @@ def types_after(step: Step, types: tuple[SqlType, ...]) -> tuple[SqlType, ...]:
             width = len(step.keys)
             return (*(types[key] for key in step.keys), *[INTEGER] * width, *types[width:])
         case Derive():
-            return tuple(part.type for part in step.expressions)
+            return tuple([part.type for part in step.expressions])
         case Regroup():
             return (*(key.type for key in step.keys), *(call.type for call in step.calls))
         case Extend():
@@ -331,12 +337,10 @@ def types_after(step: Step, types: tuple[SqlType, ...]) -> tuple[SqlType, ...]:
             return types
 
 
-def with_branches(query: Query) -> Iterator[Query]:
-    """Yield a query, then the queries whose rows its steps read, in the order of the steps."""
-    yield query
-    for step in query.steps:
-        if isinstance(step, Combine | Append):
-            yield from with_branches(step.other)
+def with_branches(query: Query) -> list[Query]:
+    """Return a query, then the queries whose rows its steps read, in the order of the steps."""
+    others = [step.other for step in query.steps if isinstance(step, Combine | Append)]
+    return [query, *[each for other in others for each in with_branches(other)]]
 
 
 def most_rows(query: Query) -> int | None:
@@ -410,24 +414,24 @@ class Query:
         """Indices in :attr:`finals` of the aggregations whose released rows it reads."""
         return frozenset(each.part for each in with_branches(self))
 
-    @property
+    @cached_property
     def finals(self) -> tuple[FinalAggregation, ...]:
         """Aggregations of all parts, each once."""
         return (self.final, *self.others)
 
-    @property
+    @cached_property
     def totals(self) -> Totals | None:
         """The grouping sets; None for a plain GROUP BY."""
         first = self.steps[0] if self.steps else None
         return first if isinstance(first, Totals) else None
 
-    @property
+    @cached_property
     def has_totals(self) -> bool:
         """Whether there are grouping sets, in the query itself or in one whose rows or values it reads."""
-        whole = (self, *(value for _, value in self.values))
+        whole = [self, *[value for _, value in self.values]]
         return any(each.totals is not None for one in whole for each in with_branches(one))
 
-    @property
+    @cached_property
     def reads(self) -> tuple[RelationNode, ...]:
         """The public relations whose rows the steps need, in the order in which the steps read them."""
         found: list[RelationNode] = []

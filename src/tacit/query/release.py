@@ -123,8 +123,7 @@ def release(plan: Plan, measurements: Measured) -> NoisyRelease:
             continue
         drawn = None if each.choice is None else draw(each.choice, keys, raw[each.choice.measure])
         noisy |= _read_off(each, draw(each, keys, inputs(each.block, raw, drawn)), drawn)
-    laws = tuple(plan.priced.release_of(i).law(i) for i in range(len(raw)))
-    return NoisyRelease(tuple(keys), tuple(noisy[i] for i in range(len(raw))), laws, plan)
+    return NoisyRelease(tuple(keys), tuple([noisy[i] for i in range(len(raw))]), plan.priced.laws, plan)
 
 
 def _drawn_levels(each: Release, final: FinalAggregation, raw: Sequence[NDArray[Any]]) -> dict[int, NoisyLevels]:
@@ -150,7 +149,7 @@ def with_bias(released: NoisyRelease, raw_counts: Sequence[int] | NDArray[Any]) 
         raise InternalError("the engine counted something else than the plan says")
     each, keys = part.priced.releases[0], part.table.keys
     noisy = draw(each, keys, inputs(each.block, [np.asarray(raw_counts, dtype=np.int64)]))
-    return replace(released, noisy_bias=tuple(int(count) for count in noisy[:, 0]))
+    return replace(released, noisy_bias=tuple(noisy[:, 0].tolist()))
 
 
 def together(plan: Plan, parts: Sequence[NoisyRelease]) -> NoisyRelease:
@@ -234,9 +233,8 @@ def _with_noise(each: Release, raw: NDArray[Any]) -> NDArray[Any]:
         return np.zeros(raw.shape, dtype=np.int64)
     if raw.size == 0:
         return raw
-    mechanism = each.noise()
-    sampler = mechanism.noise.sampler
     fast = 2 * each.noise_law.width < LARGEST_SCALE
+    sampler = each.noise.noise.sampler
     if fast and raw.dtype == np.int64:
         return add_noise(raw.ravel(), sampler).reshape(raw.shape)
     draws = sampler.sample_many(raw.size).tolist() if fast else [sampler.sample() for _ in range(raw.size)]

@@ -502,7 +502,7 @@ def _cells(plan: Plan) -> int:
     for search in plan.searches:
         measure = search.final.measures[0]
         if search.priced is plan.priced.first:
-            law = search.priced.release_of(0).law(0)
+            law = search.priced.release_of[0].law(0)
             return _up(2 * Fraction(law.error(2 * per_output_beta(FALSE_CELL, measure.width))))
     return 1
 

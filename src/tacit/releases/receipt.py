@@ -245,7 +245,7 @@ def exact_event(release: Release) -> Event:
     """Return the privacy event of a release, with the exact parameters of its noise unless it is constant."""
     if release.is_constant:
         return release.event
-    return release.noise_law.event(release.noise())
+    return release.law_type.event(release.noise)
 
 
 def mechanisms_of(plan: Plan) -> list[dict[str, Any]]:
@@ -320,7 +320,7 @@ def _about_release(release: Release) -> dict[str, Any]:
     }
     if release.is_constant:
         return line
-    return line | release.noise_law.text(release.noise())
+    return line | release.law_type.text(release.noise)
 
 
 def _plain(event: Event) -> Any:

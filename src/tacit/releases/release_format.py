@@ -47,7 +47,7 @@ def manifest(digests: Mapping[str, str]) -> str:
 
 
 def released_to_text(released: NoisyRelease) -> str:
-    first, *others = (_write_part(part) for part in released.parts)
+    first, *others = [_write_part(part) for part in (released, *released.others)]
     content = {"format": _FORMAT, "version": _VERSION, **first, **({"others": others} if others else {})}
     return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
@@ -107,17 +107,15 @@ def _read_part(content: dict[str, Any], plan: Plan) -> NoisyRelease:
     if "found" in content:
         plan = with_bounds(plan, [(Fraction(low), Fraction(high)) for low, high in content["found"]])
     types = [key.expression.type for key in plan.final.keys]
-    keys = tuple(tuple(_read(value, kind) for value, kind in zip(key, types, strict=True)) for key in content["keys"])
-    laws = tuple(plan.priced.release_of(i).law(i) for i in range(len(plan.final.measures)))
-    noisy = tuple(
-        _read_noisy(entry, plan, i, len(keys)) for i, entry in zip(range(len(laws)), content["noisy"], strict=True)
-    )
+    keys = [tuple([_read(value, kind) for value, kind in zip(key, types, strict=True)]) for key in content["keys"]]
+    laws, entries = plan.priced.laws, content["noisy"]
+    noisy = [_read_noisy(entry, plan, i, len(keys)) for i, entry in zip(range(len(laws)), entries, strict=True)]
     bias = None
     if plan.priced.bias is not None:
-        bias = tuple(int(count) for count in content["bias"])
+        bias = tuple([int(count) for count in content["bias"]])
         if len(bias) != plan.priced.bias.table.cells:
             raise ValueError("a table of another size")
-    return NoisyRelease(keys, noisy, laws, plan, bias)
+    return NoisyRelease(tuple(keys), tuple(noisy), laws, plan, bias)
 
 
 def _write(value: Value | None, kind: SqlType) -> object:
@@ -178,7 +176,7 @@ def _write_array(array: NDArray[Any]) -> dict[str, object]:
 
 
 def _read_noisy(entry: dict[str, Any], plan: Plan, index: int, groups: int) -> NDArray[Any] | NoisyTree | NoisyLevels:
-    each = plan.priced.release_of(index)
+    each = plan.priced.release_of[index]
     if each.levels:
         arrays = tuple(_read_array(level) for level in entry["levels"])
         further = (each.block.width,) if each.block.spread else ()

@@ -208,7 +208,7 @@ class DuckDBEngine(SqlEngine):
     def _written(self, final: FinalAggregation, bias: BiasTable | None = None) -> tuple[Statement, ...]:
         # Rows of a view have no number; a statement that needs one cannot be written. Every other statement can, and is
         # written once it is known whether it reads files or their in-memory copies.
-        if has_row_units(final.source) and any(self._tables[name].row is None for name in tables_of(final.source)):
+        if has_row_units(final.nodes) and any(self._tables[name].row is None for name in tables_of(final.source)):
             super()._written(final, bias)
         return ()
 

@@ -877,7 +877,7 @@ def loss_plan(
         cut = not each.once and ROWS in table.causes
         losses.append(ValueLoss(each, count, cut, total, excess))
     # Two kinds of values share an excess column.
-    if len(excesses) < sum(each.excess is not None for each in losses):
+    if len(excesses) < len([each for each in losses if each.excess is not None]):
         return None
     return LossPlan(table, final.max_groups, tuple(losses), excesses)
 

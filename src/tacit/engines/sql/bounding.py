@@ -38,6 +38,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -297,15 +298,15 @@ class Groups:
     final: FinalAggregation
     placed: frozenset[int] = frozenset()
 
-    @property
+    @cached_property
     def is_public(self) -> bool:
         """Whether the groups are public, and so numbered in advance."""
         return self.final.public_keys or not self.final.keys
 
-    @property
+    @cached_property
     def count(self) -> int:
         """Number of public groups."""
-        return math.prod(len(key.values or ()) for key in self.final.keys)
+        return math.prod([len(key.values or ()) for key in self.final.keys])
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -488,7 +489,8 @@ TOTALS = tuple(kind for kind in MeasureKind if kind.traits.adds_values)
 
 def check_width(measure: Measure) -> None:
     """Refuse sums that may exceed 128 bits, and doubles quantised more finely than a double can represent."""
-    largest = max(measure.reach, abs(measure.centre))
+    low, high, centre = measure.low, measure.high, measure.centre
+    largest = max(high - centre, centre - low, abs(centre))
     square = measure.kind is MeasureKind.CENTRED_SQUARES
     wide = max(largest**2 if square else largest, *map(abs, measure.clamp)) >= _WIDEST
     double = measure.argument is not None and measure.argument.type.kind is Kind.DOUBLE

@@ -34,7 +34,7 @@ from tacit.query.planning.bias import BiasTable, bias_query
 from tacit.query.planning.measures import Measure, MeasureKind
 from tacit.query.query import FinalAggregation
 from tacit.query.refusal import Refusal
-from tacit.query.relational.algebra import RelationNode, is_public_throughout
+from tacit.query.relational.algebra import RelationNode, is_public_throughout, walk_relations
 from tacit.query.types import DOUBLE, Kind, SqlType, Value, sort_key
 
 Result = TypeVar("Result")
@@ -146,7 +146,7 @@ class SqlEngine(Engine):
         """Refuse a query that cannot be computed exactly or has no SQL; reads no data."""
         for measure in final.measures:
             check_width(measure)
-        check_windows(self.dialect, final.source)
+        check_windows(self.dialect, final.nodes)
         self._written(final)
 
     def check_bias(self, final: FinalAggregation, table: BiasTable) -> None:
@@ -214,11 +214,11 @@ class SqlEngine(Engine):
 
     def check_rows(self, relation: RelationNode) -> None:
         """Refuse windows that cannot be computed exactly; reads no data."""
-        check_windows(self.dialect, relation)
+        check_windows(self.dialect, walk_relations(relation))
 
     def check_examples(self, relation: RelationNode) -> None:
         """Refuse windows that cannot be computed exactly; reads no data."""
-        check_windows(self.dialect, relation)
+        check_windows(self.dialect, walk_relations(relation))
 
     def examples(
         self, relation: RelationNode, numbers: Sequence[int], label: int | None, key_secret: bytes
@@ -434,7 +434,7 @@ def examples_sql(
     inner = relation_sql(d, relation, frozenset([*read, unit]), tables, secret)
     if not relation.row_units:
         kinds = [part.type for part in relation.fields]
-        chooser = Chooser(secret, kinds[unit], has_row_units(relation))
+        chooser = Chooser(secret, kinds[unit], has_row_units(walk_relations(relation)))
         order = chooser.digest(d, "rows", column(unit), [(column(slot), kinds[slot]) for slot in read])
         # Rows that still tie differ only in doubles, and are ordered by these.
         ties = ", ".join(f"{column(slot)} NULLS LAST" for slot in read)

@@ -14,7 +14,7 @@ doubles would depend on the database's own partitioning and is refused before an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tacit.core.errors import InternalError
@@ -42,7 +42,6 @@ from tacit.query.relational.algebra import (
     WindowCall,
     WindowFrame,
     scanned,
-    scans,
     walk_relations,
 )
 from tacit.query.relational.expressions import Expression, Literal, Reference, references
@@ -176,9 +175,9 @@ _ALL = "BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
 _SO_FAR = "BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
 
 
-def check_windows(d: Dialect, node: RelationNode) -> None:
-    """Refuse, anywhere in a relation, running sums of doubles, and running quantiles if the database has none."""
-    for part in walk_relations(node):
+def check_windows(d: Dialect, nodes: Sequence[RelationNode]) -> None:
+    """Refuse running sums of doubles, and running quantiles if the database has none."""
+    for part in nodes:
         for call in part.calls if isinstance(part, UnitWindow) else ():
             _check(d, call)
 
@@ -281,12 +280,19 @@ Tables = Mapping[str, StoredTable]
 
 def slots_of(expressions: Iterable[Expression | None]) -> Slots:
     """Return the slots that expressions read."""
-    return frozenset(ref.slot for node in expressions if node is not None for ref in references(node))
+    # Most expressions are columns.
+    found: set[int] = set()
+    for node in expressions:
+        if isinstance(node, Reference):
+            found.add(node.slot)
+        elif node is not None:
+            found.update([part.slot for part in references(node)])
+    return frozenset(found)
 
 
-def has_row_units(node: RelationNode) -> bool:
-    """Whether units are row numbers in some scan below; these depend on other rows, so no choice may read them."""
-    return any(scan.unit_source == ROW for scan in scans(node))
+def has_row_units(nodes: Sequence[RelationNode]) -> bool:
+    """Whether units are row numbers in some scan; these depend on other rows, so no choice may read them."""
+    return any(isinstance(node, Scan) and node.unit_source == ROW for node in nodes)
 
 
 def has_union(node: RelationNode) -> bool:
@@ -408,7 +414,7 @@ def _first_rows(d: Dialect, node: FirstRows, needed: Slots, below: str, secret: 
         raise InternalError("only units have first rows")
     kinds = [part.type for part in node.fields]
     others = [slot for slot in range(len(kinds)) if slot != unit]
-    chooser = Chooser(secret, kinds[unit], has_row_units(node))
+    chooser = Chooser(secret, kinds[unit], has_row_units(walk_relations(node)))
     digest = chooser.digest(d, "rows", column(unit), [(column(slot), kinds[slot]) for slot in others])
     order = ", ".join([digest, *(f"{column(slot)} NULLS LAST" for slot in others)])
     seat = f"row_number() OVER (PARTITION BY {column(unit)} ORDER BY {order}) AS seat"

@@ -184,7 +184,7 @@ class Writer:
         unit = final.source.unit
         if unit is None:
             raise InternalError("a final aggregation needs an owned source")
-        chooser = Chooser(secret, final.source.fields[unit].type, has_row_units(final.source))
+        chooser = Chooser(secret, final.source.fields[unit].type, has_row_units(final.nodes))
         return cls(d, final, tables, chooser, Groups(final), unit, bias)
 
     def statements(self) -> tuple[Statement, ...]:
@@ -197,7 +197,7 @@ class Writer:
         kinds = [measure.kind for measure in self.final.measures]
         return self.alone and self.groups.is_public and all(kind in SPREAD and not kind.traits.unites for kind in kinds)
 
-    @property
+    @cached_property
     def alone(self) -> bool:
         """Whether every row is a separate unit, with one group and no choice to make."""
         return self.final.source.row_units and not self.has_others
@@ -207,10 +207,10 @@ class Writer:
         """Whether a unit may have more groups than it keeps."""
         return not self.groups.is_public or self.groups.count > self.final.max_groups
 
-    @property
+    @cached_property
     def summed(self) -> tuple[int, ...]:
         """Indexes of the measures of the first statement."""
-        return tuple(i for i, measure in enumerate(self.final.measures) if measure.kind not in SPREAD)
+        return tuple([i for i, measure in enumerate(self.final.measures) if measure.kind not in SPREAD])
 
     def first(self) -> Statement:
         measures = [self.final.measures[i] for i in self.summed]

@@ -146,7 +146,7 @@ class ErrorTerms(NamedTuple):
 
     def law(self, measure: int) -> NoiseLaw:
         """Return the law of the noise of a measurement in one cell."""
-        release = self.priced.release_of(measure)
+        release = self.priced.release_of[measure]
         return release.law(measure) if self.total is None else release.set_law(measure, *self.total)
 
 

@@ -153,7 +153,7 @@ class Moments(Family):
         if left <= 0:
             return None
         mean = (noises[1] + half * noises[0]) / left
-        release, spread = at.priced.release_of(aggregate.measures[1]), self.spread
+        release, spread = at.priced.release_of[aggregate.measures[1]], self.spread
         if spread is None:
             if at.is_one_group and not release.levels and release.block.is_mean(*aggregate.measures):
                 law = release.law(aggregate.measures[1])
@@ -208,7 +208,7 @@ def _means(aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Col
     counts, sums = noisy_steps(released, count), noisy_steps(released, total)
     shared = (measure.step, aggregate.type, measure.centre, (measure.low, measure.high))
     half = measure.reach
-    law, block = released.laws[total], released.plan.priced.release_of(count).block
+    law, block = released.laws[total], released.plan.priced.release_of[count].block
     # Whether the count and the sum were released as two totals, with Laplace noise or none.
     joint = block.is_mean(count, total) and law.has_laplace_tails and law.copies == 1
 

@@ -726,7 +726,7 @@ class Quantiles(Family):
     def error(self, aggregate: Aggregate, at: ErrorTerms) -> Fraction | None:
         """Return the error in values by rank."""
         index = aggregate.measures[0]
-        release = at.priced.release_of(index)
+        release = at.priced.release_of[index]
         fraction = {"min": _ZERO, "max": Fraction(1)}.get(aggregate.kind, aggregate.parameter)
         if release.block.tree is None or fraction is None or release.is_constant:
             return _ZERO
@@ -742,7 +742,7 @@ class Quantiles(Family):
         if not isinstance(tree, NoisyTree):
             raise InternalError("numbers where a tree was planned")
         if tree.drawn is not None:
-            fractions = released.plan.priced.release_of(index).block.fractions
+            fractions = released.plan.priced.release_of[index].block.fractions
             drawn = DrawnRanks(tree, grid, measure.width, fractions, Fraction(aggregate.parameter or 0))
             return lambda group: Rank(drawn, index, group, aggregate.type)
         ranks = Ranks(tree, grid, aggregate.kind, Fraction(aggregate.parameter or 0))
@@ -770,7 +770,7 @@ class MostCommon(Family):
     def error(self, aggregate: Aggregate, at: ErrorTerms) -> Fraction | None:
         """Return the error in values: two noisy counts change order only if their noises together exceed the gap."""
         index = aggregate.measures[0]
-        release, width = at.priced.release_of(index), at.final.measures[index].width
+        release, width = at.priced.release_of[index], at.final.measures[index].width
         if release.is_constant:
             return _ZERO
         return 2 * at.law(index).error(per_output_beta(at.beta, width))

@@ -339,7 +339,7 @@ def _noise_of_one(final: FinalAggregation, priced: Priced, beta: Fraction) -> fl
     """Return the error of a cell, in rows, at the stated limits, and at 1 for each limit that is searched."""
     errors = [Fraction(0)]
     for index, measure in enumerate(final.measures):
-        release = priced.release_of(index)
+        release = priced.release_of[index]
         counts = measure.auto_rows or not final.auto_rows
         if not release.is_constant and counts and not measure.kind.traits.adds_values:
             errors.append(release.law(index).smooth_error(beta, _FINE))

@@ -33,7 +33,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import product
 from typing import Final, NamedTuple
 
@@ -98,7 +98,7 @@ _BOUNDED: Final = (*_ADDED, *_RANKED)
 Interval = tuple[Value | None, Value | None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BiasTable:
     """The cells of the table: for each possible cause whether it applies to a unit, and the bucket of the unit's loss.
 
@@ -112,7 +112,7 @@ class BiasTable:
     buckets: int
     parts: int
 
-    @property
+    @cached_property
     def cells(self) -> int:
         return self.buckets << len(self.causes)
 
@@ -162,7 +162,7 @@ def bias_table(final: FinalAggregation) -> BiasTable | None:
         # The rows below joins are read once more.
         JOINS: bool(cuts(source)) and 2 * source.weight <= MAX_RELATIONS - _NODES,
     }
-    causes = tuple(cause for cause in CAUSES if found[cause])
+    causes = tuple([cause for cause in CAUSES if found[cause]])
     if not causes:
         return None
     parts = _QUARTERS if any(m.kind in _BOUNDED for m in final.measures) else 1
@@ -255,7 +255,8 @@ def cell_counts(source: RelationNode, cell: Sequence[Expression], table: BiasTab
     return FinalAggregation(source, tuple(keys), (measure,), (shown,), 1, True, table.cells)
 
 
-class CountedValues(NamedTuple):
+@dataclass(frozen=True)
+class CountedValues:
     """Values of a unit in a group whose loss is computed, for all measurements of the same values.
 
     Args:
@@ -276,21 +277,23 @@ class CountedValues(NamedTuple):
         lost, where = unread_text(self.measure), self.measure.where
         return lost if lost is None or where is None else call("and", where, lost)
 
-    @property
+    @cached_property
     def once(self) -> bool:
         """Whether a unit counts once in a group, however many values it has there."""
         return self.measure.kind is MeasureKind.UNITS
 
-    @property
+    @cached_property
     def has_total(self) -> bool:
         """Whether the sum of the values is clamped; other values are bounded in number."""
         is_sum = self.measure.kind is MeasureKind.SUM and self.measure.argument is not None
         return is_sum and self.cut and self.most is None
 
-    @property
+    @cached_property
     def values(self) -> tuple[str, Expression | None, Expression | None]:
         """Function that counts the values, its argument and its condition."""
-        return _function(self.measure), self.measure.argument, self.measure.where
+        function = "count_distinct" if self.measure.kind.traits.unites else "count"
+        argument = self.measure.argument
+        return "count_rows" if argument is None else function, argument, self.measure.where
 
 
 def counted_values(final: FinalAggregation, table: BiasTable) -> list[CountedValues]:
@@ -305,20 +308,13 @@ def counted_values(final: FinalAggregation, table: BiasTable) -> list[CountedVal
         found.setdefault((*each.values, each.once, measure.rows, each.clipped, *limits), each)
     # The loss of a count of the same values as a mean is at most the loss of the mean.
     means = [each for each in found.values() if each.clipped and not each.has_total]
+    in_means = [(each.values, each.measure.rows) for each in means]
     kept = [
         each
         for each in found.values()
-        if each.clipped
-        or each.has_total
-        or not any(o.values == each.values and o.measure.rows == each.measure.rows for o in means)
+        if each.clipped or each.has_total or (each.values, each.measure.rows) not in in_means
     ]
     return kept[:_MOST_COUNTED]
-
-
-def _function(measure: Measure) -> str:
-    if measure.argument is None:
-        return "count_rows"
-    return "count_distinct" if measure.kind.traits.unites else "count"
 
 
 def moves_to_bounds(measure: Measure) -> bool:
@@ -387,10 +383,9 @@ def excess_limits(measure: Measure) -> Sequence[Interval]:
 
 @lru_cache(_MOST_LIMITS)
 def _limits(ends: tuple[Fraction, Fraction], quarter: Fraction, kind: SqlType) -> tuple[Interval, ...]:
-    return tuple(
-        (_value(ends[0] - steps * quarter, kind, up=False), _value(ends[1] + steps * quarter, kind, up=True))
-        for steps in EXCESSES[:-1]
-    )
+    lows = [_value(ends[0] - steps * quarter, kind, up=False) for steps in EXCESSES[:-1]]
+    highs = [_value(ends[1] + steps * quarter, kind, up=True) for steps in EXCESSES[:-1]]
+    return tuple(zip(lows, highs, strict=True))
 
 
 def _value(place: Fraction, kind: SqlType, *, up: bool = True) -> Value | None:

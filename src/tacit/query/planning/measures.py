@@ -95,44 +95,51 @@ class _Traits(NamedTuple):
 class MeasureKind(Enum):
     """Kind of a measurement; see the table of the module."""
 
-    UNITS = "units"
-    ROWS = "rows"
-    VALUES = "values"
-    DISTINCT = "distinct"
-    DISTINCT_SUM = "distinct_sum"
-    SUM = "sum"
-    CENTRED_SUM = "centred_sum"
-    CENTRED_SQUARES = "centred_squares"
-    LEAVES = "leaves"
-    PLACES = "places"
-    CATEGORIES = "categories"
+    traits: _Traits
 
-    @property
-    def traits(self) -> _Traits:
-        return _TRAITS[self]
+    def __new__(cls, value: str, traits: _Traits) -> MeasureKind:
+        """Return the member with a value, and with its properties as an attribute."""
+        kind = object.__new__(cls)
+        kind._value_ = value
+        kind.traits = traits
+        return kind
 
-
-_TRAITS: Final = {
-    MeasureKind.UNITS: _Traits("counts once per group"),
-    MeasureKind.ROWS: _Traits("counts in a group with at most {high} rows"),
-    MeasureKind.VALUES: _Traits("counts in a group with at most {high} values"),
-    MeasureKind.DISTINCT: _Traits("adds at most {high} distinct values to a group", own_statement=True, unites=True),
-    MeasureKind.DISTINCT_SUM: _Traits(
-        "adds distinct values of between {low} and {high} steps together, counted from the centre, to a group",
-        own_statement=True,
-        unites=True,
-    ),
-    MeasureKind.SUM: _Traits("adds between {low} and {high} steps to a group", adds_values=True, power=1),
-    MeasureKind.CENTRED_SUM: _Traits(
-        "adds between {low} and {high} steps, counted from the centre, to a group", adds_values=True, power=1
-    ),
-    MeasureKind.CENTRED_SQUARES: _Traits("adds at most {high} squared steps to a group", adds_values=True, power=2),
-    MeasureKind.LEAVES: _Traits("adds at most {high} values to the leaves of a group", spread=True, own_statement=True),
-    MeasureKind.PLACES: _Traits("adds at most {high} values to the places of a group", spread=True, own_statement=True),
-    MeasureKind.CATEGORIES: _Traits(
-        "adds at most {high} values to the categories of a group", spread=True, own_statement=True
-    ),
-}
+    UNITS = "units", _Traits("counts once per group")
+    ROWS = "rows", _Traits("counts in a group with at most {high} rows")
+    VALUES = "values", _Traits("counts in a group with at most {high} values")
+    DISTINCT = (
+        "distinct",
+        _Traits("adds at most {high} distinct values to a group", own_statement=True, unites=True),
+    )
+    DISTINCT_SUM = (
+        "distinct_sum",
+        _Traits(
+            "adds distinct values of between {low} and {high} steps together, counted from the centre, to a group",
+            own_statement=True,
+            unites=True,
+        ),
+    )
+    SUM = "sum", _Traits("adds between {low} and {high} steps to a group", adds_values=True, power=1)
+    CENTRED_SUM = (
+        "centred_sum",
+        _Traits("adds between {low} and {high} steps, counted from the centre, to a group", adds_values=True, power=1),
+    )
+    CENTRED_SQUARES = (
+        "centred_squares",
+        _Traits("adds at most {high} squared steps to a group", adds_values=True, power=2),
+    )
+    LEAVES = (
+        "leaves",
+        _Traits("adds at most {high} values to the leaves of a group", spread=True, own_statement=True),
+    )
+    PLACES = (
+        "places",
+        _Traits("adds at most {high} values to the places of a group", spread=True, own_statement=True),
+    )
+    CATEGORIES = (
+        "categories",
+        _Traits("adds at most {high} values to the categories of a group", spread=True, own_statement=True),
+    )
 
 
 #: Kinds of aggregates that planning refers to by name: counts of rows, values and units; the categories of a search.

@@ -105,20 +105,17 @@ class Plan:
     @cached_property
     def searches(self) -> tuple[Plan, ...]:
         """Plans of the searches that have not run yet, in order: for AUTO limits, then for AUTO bounds."""
-        pending = []
+        pending: list[tuple[Priced, FinalAggregation]] = []
         if self.priced.limits is not None and self.limits is None:
             pending.append((self.priced.limits, auto_limits.search_of(self.final)))
         if self.priced.first is not None and not self.found:
             pending.append((self.priced.first, search_of(self.final)))
+        queries = [(Query(search, (), (), Options()), priced) for priced, search in pending]
         return tuple(
-            replace(
-                self,
-                query=Query(search, (), (), Options()),
-                priced=priced,
-                event=priced.event(self.relation),
-                others=(),
-            )
-            for priced, search in pending
+            [
+                replace(self, query=query, priced=priced, event=priced.event(self.relation), others=())
+                for query, priced in queries
+            ]
         )
 
     @property
@@ -149,10 +146,10 @@ class Plan:
         An aggregation with AUTO limits is given with the largest limits that the search can find.
         """
         final = auto_limits.widest(self.final) if self.final.seeks_limits else self.final
-        own = (*((search.final, None) for search in self.searches), (final, self.losses))
-        return (*own, *(each for other in self.others for each in other.measured))
+        own = [*[(search.final, None) for search in self.searches], (final, self.losses)]
+        return (*own, *[each for other in self.others for each in other.measured])
 
-    @property
+    @cached_property
     def losses(self) -> BiasTable | None:
         """Cells of the bias table; None if the budget buys no bias table."""
         return None if self.priced.bias is None else self.priced.bias.table
@@ -167,7 +164,7 @@ class Plan:
         """Private selection of group keys; None if the keys are public."""
         return self.priced.keys
 
-    @property
+    @cached_property
     def final(self) -> FinalAggregation:
         """The step at which data becomes noisy numbers."""
         return self.query.final
@@ -198,12 +195,12 @@ class Plan:
         """Whether AUTO limits are not found yet; until then noise and errors are those of one group and one row."""
         return self.priced.limits is not None and self.limits is None
 
-    @property
+    @cached_property
     def account(self) -> str:
         """Kind of the account that is charged."""
         return self.terms.account
 
-    @property
+    @cached_property
     def confidence(self) -> Fraction:
         """Confidence level of the expected errors, and the default level of confidence intervals."""
         return self.terms.confidence
@@ -254,7 +251,7 @@ class Plan:
             repr(_exactly(self.guarantee)),
             repr(self.found),
             *([] if self.limits is None else [repr(self.limits)]),
-            *(repr((other.priced.text, other.found, other.limits)) for other in self.others),
+            *[repr((other.priced.text, other.found, other.limits)) for other in self.others],
         ]
         return hashlib.sha256(f"({', '.join(parts)})".encode()).hexdigest()
 
@@ -292,8 +289,8 @@ def plan_on_terms(query: Query, relation: Relation, terms: Terms, *, catalog: st
             "cannot be promised before AUTO bounds are found: noise grows with them; state epsilon, or write "
             "CLAMP(x, lo, hi)",
         )
-    finals = tuple(_with_groups(final, terms, has_totals=query.has_totals) for final in query.finals)
-    query = replace(query, final=finals[0], others=finals[1:])
+    finals = [_with_groups(final, terms, has_totals=query.has_totals) for final in query.finals]
+    query = replace(query, final=finals[0], others=tuple(finals[1:]))
     for final in finals:
         _check_keys(final, terms)
     if query.has_totals:
@@ -305,8 +302,10 @@ def plan_on_terms(query: Query, relation: Relation, terms: Terms, *, catalog: st
     else:
         bought, guarantee = buy(parts, relation, terms, terms.currency, terms.amount)
     others = tuple(
-        Plan(Query(final, (), (), Options()), terms, relation, priced, guarantee, priced.event(relation), catalog)
-        for final, priced in zip(finals[1:], bought[1:], strict=True)
+        [
+            Plan(Query(final, (), (), Options()), terms, relation, priced, guarantee, priced.event(relation), catalog)
+            for final, priced in zip(finals[1:], bought[1:], strict=True)
+        ]
     )
     event = together([priced.event(relation) for priced in bought], relation)
     check_charge(event, guarantee)
@@ -380,7 +379,7 @@ def _check_keys(final: FinalAggregation, terms: Terms) -> None:
 def _weighed(query: Query, terms: Terms, names: NamedAggregates) -> list[PricedPart]:
     """Return each aggregation with one weight per measurement: the largest weight of the aggregates that read it."""
     stated = dict(terms.weights)
-    keys, bounds, limits = (stated.pop(name, Fraction(1)) for name in (KEYS, BOUNDS, LIMITS))
+    keys, bounds, limits = [stated.pop(name, Fraction(1)) for name in (KEYS, BOUNDS, LIMITS)]
     by_place: dict[tuple[int, int], Fraction] = {}
     for name, weight in stated.items():
         for place in places_of(name, names, "weights"):
@@ -390,8 +389,10 @@ def _weighed(query: Query, terms: Terms, names: NamedAggregates) -> list[PricedP
     for part, final in enumerate(query.finals):
         weights = []
         for measure in range(len(final.measures)):
-            readers = [i for i, a in enumerate(final.aggregates) if measure in a.measures]
-            weights.append(max((by_place.get((part, i), Fraction(1)) for i in readers), default=Fraction(1)))
+            read = [
+                by_place.get((part, i), Fraction(1)) for i, a in enumerate(final.aggregates) if measure in a.measures
+            ]
+            weights.append(max(read, default=Fraction(1)))
         sets = sets_of_part(query, part) if has_totals else ()
         found.append(PricedPart(final, Weights(weights, keys, bounds, limits), sets))
     return found
@@ -450,8 +451,8 @@ def _shown(query: Query) -> list[frozenset[tuple[int, int]]]:
 
 
 def _exactly(guarantee: Guarantee) -> tuple[str, ...]:
-    numbers = ("epsilon", "delta", "rho", "mu")
-    return (type(guarantee).__name__, *(f"{n}={getattr(guarantee, n)}" for n in numbers if hasattr(guarantee, n)))
+    numbers = [(name, getattr(guarantee, name, None)) for name in ("epsilon", "delta", "rho", "mu")]
+    return (type(guarantee).__name__, *[f"{name}={number}" for name, number in numbers if number is not None])
 
 
 # -- outline

@@ -94,7 +94,7 @@ def split(coefficients: Sequence[Fraction], weights: Sequence[Fraction], *, squa
     if squared:
         claims = [claim * claim for claim in claims]
     total = sum(claims, Fraction(0))
-    return tuple(claim / total if total else Fraction(0) for claim in claims)
+    return tuple([claim / total if total else Fraction(0) for claim in claims])
 
 
 # -- releases within a budget
@@ -144,12 +144,14 @@ def price(
         squared=budget.concentrated,
     )
     numbers = [ANY_NUMBER if final.group_count is None else final.group_count * block.integers for block in blocks]
-    releases = tuple(
-        _with_levels(_release(block, budget, share, relation, count, beta), final, budget, sets, beta)
+    releases = [
+        _release(block, budget, share, relation, count, beta)
         for block, share, count in zip(blocks, shares, numbers, strict=False)
-    )
+    ]
+    if sets and final.public_keys:
+        releases = [_with_levels(each, final, budget, sets, beta) for each in releases]
     selection = _selection(final, budget, shares[-1], relation, rule) if private else None
-    return Priced(budget, releases, selection, sets=sets)
+    return Priced(budget, tuple(releases), selection, sets=sets)
 
 
 def _with_levels(release: Release, final: FinalAggregation, budget: PlanBudget, sets: Sets, beta: Fraction) -> Release:
@@ -157,9 +159,7 @@ def _with_levels(release: Release, final: FinalAggregation, budget: PlanBudget, 
 
     The decision depends on public sizes, ``max_groups`` and the kind of noise alone.
     """
-    if not sets or not final.public_keys or release.is_constant:
-        return release
-    movement = release.block.movement(final)
+    movement = None if release.is_constant else release.block.movement(final)
     if movement is None:
         return release
     sizes, names = tuple(len(key.values or ()) for key in final.keys), [key.name for key in final.keys]
@@ -260,6 +260,8 @@ def _selection(
 # -- budget and charge in each kind of account
 
 
+#: Stands for the cell of a unit where only the number of cells matters.
+_ANY_CELL: Final = literal(0, INTEGER)
 _RULES: Final = {
     "AUTO": "best",
     "PUBLIC_GROUPS": "best",
@@ -276,15 +278,9 @@ def buy(
     bought, guarantee = _bought(parts, relation, terms, currency, amount)
     # A query that releases nothing about any unit, such as the list of public keys, costs nothing.
     # A search for limits that change no release costs nothing either.
-    found = tuple(replace(each, bias=None, limits=None) if _is_constant(each) else each for each in bought)
-    if all(map(_is_constant, found)):
-        return found, currency_of(guarantee).nothing(relation)
-    return found, guarantee
-
-
-def _is_constant(priced: Priced) -> bool:
-    """Whether no data can change any release."""
-    return priced.keys is None and all(release.is_constant for release in priced.releases)
+    constant = [each.keys is None and all(release.is_constant for release in each.releases) for each in bought]
+    found = [replace(each, bias=None, limits=None) if no else each for each, no in zip(bought, constant, strict=True)]
+    return tuple(found), currency_of(guarantee).nothing(relation) if all(constant) else guarantee
 
 
 def buy_rest(
@@ -308,12 +304,12 @@ def buy_rest(
 def _bought(
     parts: Sequence[PricedPart], relation: Relation, terms: Terms, currency: str, amount: Fraction
 ) -> tuple[tuple[Priced, ...], AccountGuarantee]:
-    private = any(not part.final.public_keys for part in parts)
+    private = not all(part.final.public_keys for part in parts)
     delta = (terms.delta or Fraction(0)) if private else Fraction(0)
 
     def bought(budget: PlanBudget) -> tuple[Priced, ...]:
-        budgets = _divided(parts, budget, relation)
-        return tuple(_buy_part(part, each, relation, terms) for part, each in zip(parts, budgets, strict=True))
+        budgets = [budget] if len(parts) == 1 else _divided(parts, budget, relation)
+        return tuple([_buy_part(part, each, relation, terms) for part, each in zip(parts, budgets, strict=True)])
 
     match terms.account:
         case "pure":
@@ -338,8 +334,6 @@ def _bought(
 
 def _divided(parts: Sequence[PricedPart], budget: PlanBudget, relation: Relation) -> list[PlanBudget]:
     """Divide a budget among the parts for equal relative errors, as among the releases of one part."""
-    if len(parts) == 1:
-        return [budget]
     squared = budget.concentrated
     claims = [_claim(part, budget, relation, squared=squared) for part in parts]
     total = sum(claims, Fraction(0)) or Fraction(1)
@@ -366,37 +360,42 @@ def _claim(part: PricedPart, budget: PlanBudget, relation: Relation, *, squared:
 def _buy_part(part: PricedPart, budget: PlanBudget, relation: Relation, terms: Terms) -> Priced:
     """Return the releases of one aggregation that a budget buys, with its searches and its bias table."""
     final, weights, sets = part
-    beta = 1 - terms.confidence
     asked = (tuple(weights.measures), weights.keys, _RULES[terms.rule])
+    bias = None
     table = bias_table(final) if terms.bias_share and budget.amount else None
-
-    def answered(budget: PlanBudget) -> Priced:
-        claims = {}
-        if final.seeks_limits:
-            worth = auto_limits.search_weight(final)
-            claims["limits"] = ((weights.limits, worth), auto_limits.search_of(final))
-        if final.seeks_bounds:
-            claims["first"] = ((weights.bounds, Fraction(1)), search_of(final))
-        if not claims:
-            return price(
-                final, budget, relation, weights=asked[0], keys_weight=asked[1], rule=asked[2], beta=beta, sets=sets
-            )
-        shares = search_shares([weight for weight, _ in claims.values()], squared=budget.concentrated)
-        searches = {
-            name: price(search, PlanBudget(budget.currency, budget.amount * share), relation)
-            for (name, (_, search)), share in zip(claims.items(), shares, strict=True)
-        }
-        rest = PlanBudget(budget.currency, budget.amount * (1 - sum(shares)), budget.delta)
-        return buy_rest(final, relation, rest, asked, searches.get("first"), searches.get("limits"), sets)
-
-    if table is None:
-        return answered(budget)
-    share = terms.bias_share
-    # The cell of a unit is computed when the query runs; the cost depends on the number of cells alone.
-    counts = cell_counts(final.source, [literal(0, INTEGER)] * (len(table.causes) + 1), table)
-    own = price(counts, PlanBudget(budget.currency, budget.amount * share), relation)
-    rest = PlanBudget(budget.currency, budget.amount * (1 - share), budget.delta)
-    return replace(answered(rest), bias=LossPricing(table, own))
+    if table is not None:
+        # The cell of a unit is computed when the query runs; the cost depends on the number of cells alone.
+        counts = cell_counts(final.source, [_ANY_CELL] * (len(table.causes) + 1), table)
+        own = PlanBudget(budget.currency, budget.amount * terms.bias_share)
+        bias = LossPricing(table, price(counts, own, relation))
+        budget = replace(budget, amount=budget.amount * (1 - terms.bias_share))
+    claims = {}
+    if final.seeks_limits:
+        worth = auto_limits.search_weight(final)
+        claims["limits"] = ((weights.limits, worth), auto_limits.search_of(final))
+    if final.seeks_bounds:
+        claims["first"] = ((weights.bounds, Fraction(1)), search_of(final))
+    if not claims:
+        own_weights, keys_weight, rule = asked
+        priced = price(
+            final,
+            budget,
+            relation,
+            weights=own_weights,
+            keys_weight=keys_weight,
+            rule=rule,
+            beta=1 - terms.confidence,
+            sets=sets,
+        )
+        return replace(priced, bias=bias)
+    shares = search_shares([weight for weight, _ in claims.values()], squared=budget.concentrated)
+    searches = {
+        name: price(search, PlanBudget(budget.currency, budget.amount * share), relation)
+        for (name, (_, search)), share in zip(claims.items(), shares, strict=True)
+    }
+    rest = replace(budget, amount=budget.amount * (1 - sum(shares)))
+    priced = buy_rest(final, relation, rest, asked, searches.get("first"), searches.get("limits"), sets)
+    return replace(priced, bias=bias)
 
 
 def _buy_approx(

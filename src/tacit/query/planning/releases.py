@@ -65,7 +65,7 @@ class Readout:
     @property
     def terms(self) -> int:
         """Number of noise terms in the measurement."""
-        return sum(1 for sign in self.signs if sign)
+        return len(self.signs) - self.signs.count(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +108,8 @@ class Block:
         """Whether a count and a centred sum are read off as the sum and the difference of two totals."""
         if count not in self.measures or total not in self.measures:
             return False
-        signs = [self.readouts[self.measures.index(index)].signs for index in (count, total)]
-        return [each[:2] for each in signs] == [(1, 1), (1, -1)] and not any(any(each[2:]) for each in signs)
+        plus, minus = [self.readouts[self.measures.index(index)].signs for index in (count, total)]
+        return (plus[:2], minus[:2]) == ((1, 1), (1, -1)) and not any(plus[2:]) and not any(minus[2:])
 
     def movement(self, final: FinalAggregation) -> UnitMovement | None:
         """Return how far one unit moves the groups and sums of groups; None if only its effect on groups is bounded.
@@ -153,10 +153,9 @@ def blocks_of(
     blocks: list[Block] = []
     taken: set[int] = set()
     if relation is ADD_REMOVE:
-        joint = [] if concentrated else [_joint(final, moments, own) for moments in _disjoint(_moments(final))]
-        for block in joint:
-            taken |= set(block.measures)
-        blocks += joint
+        for moments, rows in [] if concentrated else _moments(final, own):
+            blocks.append(_joint(final, moments, rows))
+            taken |= set(blocks[-1].measures)
         for pair in _pairs(final, taken, own, concentrated=concentrated):
             taken |= set(pair.measures)
             blocks.append(pair)
@@ -170,39 +169,53 @@ def _groups(final: FinalAggregation) -> int:
     return final.max_groups if final.group_count is None else min(final.max_groups, final.group_count)
 
 
-def _moments(final: FinalAggregation) -> list[tuple[int, ...]]:
-    """Return the measurement indices (V, C) or (V, C, S) behind averages and variances, the longer ones first."""
+def _moments(final: FinalAggregation, weights: Sequence[Fraction]) -> list[tuple[tuple[int, ...], int | None]]:
+    """Return the measurements (V, C) or (V, C, S) behind averages and variances, the longer ones first, each once.
+
+    With each a count of rows that no other block holds and that counts all its values; None for none.
+    """
     begun = {a.measures[:3] for a in final.aggregates if len(a.measures) > 1}
-    found = {indices for indices in begun if _are_moments(tuple(final.measures[i] for i in indices))}
-    return sorted(found, key=lambda indices: (-len(indices), indices))
-
-
-def _disjoint(found: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Keep the index tuples that share no measurement with an earlier one."""
-    taken: set[int] = set()
+    moments = [indices for indices in begun if _are_moments([final.measures[i] for i in indices])]
+    moments.sort(key=lambda indices: (-len(indices), indices))
+    held: set[int] = set()
     kept = []
-    for indices in found:
-        if not taken & set(indices):
+    for indices in moments:
+        if not held & set(indices):
             kept.append(indices)
-            taken |= set(indices)
-    return kept
+            held |= set(indices)
+    in_any = {index for indices in moments for index in indices}
+    # A count of rows joins only one mean: the first.
+    first = [indices for indices in kept if len(indices) == 2][:1]
+    found: list[tuple[tuple[int, ...], int | None]] = []
+    for indices in kept:
+        values, rows = final.measures[indices[0]], []
+        if first in ([], [indices]) and values.kind is MeasureKind.VALUES:
+            rows = [
+                i
+                for i, m in enumerate(final.measures)
+                if i not in in_any and m.kind is MeasureKind.ROWS and m.clamp == values.clamp and _counts_all(m, values)
+            ]
+        alike = [i for i in rows if weights[i] == weights[indices[0]] == weights[indices[1]]]
+        found.append((indices, alike[0] if alike else None))
+    return found
 
 
-def _are_moments(parts: tuple[Measure, ...]) -> bool:
+def _are_moments(parts: Sequence[Measure]) -> bool:
     """Whether the measurements are about the same values and have the clamps that the joint bound assumes.
 
     The count may be one of rows instead of values: there are at least as many rows as values.
     """
-    kinds = (MeasureKind.CENTRED_SUM, MeasureKind.CENTRED_SQUARES)[: len(parts) - 1]
-    count, total = parts[0], parts[1]
-    half = total.reach
-    same = all((p.argument, p.where, p.rows) == (total.argument, total.where, total.rows) for p in parts[1:])
-    grid = all(
-        (p.step, p.low, p.high, p.centre) == (total.step, total.low, total.high, total.centre) for p in parts[1:]
+    count, total, *squares = parts
+    half, rows = total.reach, total.rows
+    low, high = min(0, rows * (total.low - total.centre)), max(0, rows * (total.high - total.centre))
+    fits = (
+        total.kind is MeasureKind.CENTRED_SUM and total.clamp == (low, high) and count.clamp == (0, rows) and half > 0
     )
-    clamps = [(0, total.rows), _centred_clamp(total), (0, total.rows * half**2)][: len(parts)]
-    fits = tuple(p.kind for p in parts[1:]) == kinds and [p.clamp for p in parts] == clamps and half > 0
-    return same and grid and fits and count.rows >= 1 and _counts_all(count, total)
+    for square in squares:
+        own = (square.argument, square.where, square.rows, square.step, square.low, square.high, square.centre)
+        same = own == (total.argument, total.where, rows, total.step, total.low, total.high, total.centre)
+        fits = fits and same and square.kind is MeasureKind.CENTRED_SQUARES and square.clamp == (0, rows * half**2)
+    return fits and count.rows >= 1 and _counts_all(count, total)
 
 
 def _counts_all(count: Measure, part: Measure) -> bool:
@@ -313,14 +326,8 @@ def _joined(
     return Block(_name(final, measures), measures, forms, readouts, 1, moves, groups, why, coefficient)
 
 
-def _centred_clamp(measure: Measure) -> tuple[int, int]:
-    return (
-        min(0, measure.rows * (measure.low - measure.centre)),
-        max(0, measure.rows * (measure.high - measure.centre)),
-    )
-
-
-def _joint(final: FinalAggregation, moments: tuple[int, ...], weights: Sequence[Fraction]) -> Block:
+def _joint(final: FinalAggregation, moments: tuple[int, ...], rest: int | None) -> Block:
+    """Return the block of a mean or a variance, with the count of rows ``rest`` in that of a mean."""
     total = final.measures[moments[1]]
     half, rows, groups = total.reach, total.rows, _groups(final)
     if len(moments) == 3:
@@ -337,7 +344,6 @@ def _joint(final: FinalAggregation, moments: tuple[int, ...], weights: Sequence[
     forms: tuple[tuple[int, ...], ...] = ((half, 1), (half, -1))
     readouts: tuple[Readout, ...] = (Readout((1, 1), Fraction(1, 2 * half)), Readout((1, -1), _HALF))
     measures, coefficient = moments[:2], Fraction(7, 5)
-    rest = _rows_beside(final, moments, weights)
     if rest is not None:
         # The rows without a value, times 2h: all three totals add up to 2h for each row.
         why += f"; a row without a value adds {2 * half} to a third total"
@@ -349,28 +355,6 @@ def _joint(final: FinalAggregation, moments: tuple[int, ...], weights: Sequence[
             Readout((1, 1, 1), Fraction(1, 2 * half)),
         )
     return _joined(final, measures, forms, readouts, moved, why, coefficient)
-
-
-def _rows_beside(final: FinalAggregation, moments: tuple[int, ...], weights: Sequence[Fraction]) -> int | None:
-    """Return a count of rows that no other block holds and that counts all values of a mean; None if there is none."""
-    values = final.measures[moments[0]]
-    others = {index for found in _moments(final) for index in found}
-    first = next((found for found in _disjoint(_moments(final)) if len(found) == 2), moments)
-    if first != moments or weights[moments[0]] != weights[moments[1]]:
-        # A count of rows joins only one mean: the first.
-        return None
-    if values.kind is not MeasureKind.VALUES:
-        return None
-    fit = [
-        i
-        for i, m in enumerate(final.measures)
-        if i not in others
-        and weights[i] == weights[moments[0]]
-        and m.kind is MeasureKind.ROWS
-        and m.clamp == values.clamp
-        and _counts_all(m, values)
-    ]
-    return fit[0] if fit else None
 
 
 def _variance_block(final: FinalAggregation, moments: tuple[int, ...], half: int, moved: int, groups: int) -> Block:
@@ -440,7 +424,7 @@ def _many(count: int, noun: str) -> str:
 
 def _name(final: FinalAggregation, measures: tuple[int, ...]) -> str:
     labels = [a.label for a in final.aggregates if set(measures) & set(a.measures)]
-    kinds = ", ".join(final.measures[index].kind.value.replace("_", " ") for index in measures)
+    kinds = ", ".join([final.measures[index].kind.value.replace("_", " ") for index in measures])
     return f"{kinds} for {', '.join(dict.fromkeys(labels))}" if labels else kinds
 
 
@@ -512,7 +496,7 @@ class Release:
     @property
     def vectors(self) -> tuple[Release, ...]:
         """The releases of integers that get noise: those of the levels, or this release if it has none."""
-        return tuple(level.release for level in self.levels) or (self,)
+        return tuple([level.release for level in self.levels]) or (self,)
 
     @cached_property
     def basis(self) -> LevelBasis:
@@ -531,34 +515,25 @@ class Release:
         """Whether no data can change the release."""
         return not (self.epsilon or self.rho or self.mu)
 
-    def noise(self) -> QueryMechanism:
-        return self._noise
-
     @cached_property
-    def _noise(self) -> QueryMechanism:
-        law = NOISES["rounded" if self.mu else self.mechanism]
-        # Mechanisms hold no state but constants, which take a while to compute, and are made once.
+    def noise(self) -> QueryMechanism:
+        """Mechanism that adds the noise; it holds constants alone, which take a while to compute."""
         price = self.epsilon or self.rho or self.mu
-        return law.mechanism(self.block.sensitivity, self.relation, self.numbers, price)
+        return self.law_type.mechanism(self.block.sensitivity, self.relation, self.numbers, price)
+
+    @property
+    def law_type(self) -> type[Noise]:
+        return NOISES["rounded" if self.mu else self.mechanism]
 
     @cached_property
     def noise_law(self) -> Noise:
         """Law of the noise in each integer."""
-        return law_of(self._noise)
+        return law_of(self.noise)
 
     @cached_property
     def event(self) -> Event:
         """Event of the noise; :attr:`choice` has a separate event."""
-        if self.is_constant:
-            return NoEvent(relation=self.relation)
-        return self.noise().event
-
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """Events of the draws and the noise, in order."""
-        if self.levels:
-            return tuple(level.release.event for level in self.levels)
-        return (self.event,) if self.choice is None else (self.choice.event, self.event)
+        return NoEvent(relation=self.relation) if self.is_constant else self.noise.event
 
     def law(self, measure: int) -> NoiseLaw:
         """Return the law of the noise in a measurement that is read off the block; of a tree, in each of its nodes."""
@@ -660,7 +635,7 @@ class Priced:
     @cached_property
     def text(self) -> str:
         """Canonical text, for digests."""
-        parts = [repr(self), *(repr(part) for part in (self.bias,) if part is not None)]
+        parts = [repr(self)] if self.bias is None else [repr(self), repr(self.bias)]
         parts += [f"levels {release.levels!r}" for release in self.releases if release.levels]
         return ", ".join(parts) + ("" if self.limits is None else f" limits {self.limits!r}")
 
@@ -669,28 +644,36 @@ class Priced:
         """Total cost, including the searches and the bias table."""
         return sum((part.budget.amount for part in self.parts), Fraction(0))
 
-    @property
+    @cached_property
     def parts(self) -> tuple[Priced, ...]:
         """The releases with a budget each, in the order in which they run: searches, the query, the bias table."""
         last = () if self.bias is None else (self.bias.priced,)
         return (*self.searches, self, *last)
 
-    @property
+    @cached_property
     def searches(self) -> tuple[Priced, ...]:
         """The searches that run before the query, in order: for AUTO limits, then for AUTO bounds."""
-        return tuple(search for search in (self.limits, self.first) if search is not None)
+        return tuple([search for search in (self.limits, self.first) if search is not None])
 
     def event(self, relation: Relation) -> ComposedEvent:
         """Compose the events of all releases."""
         events: list[Event] = []
         for part in self.parts:
             events += [] if part.keys is None else [part.keys.event]
-            events += [event for release in part.releases for event in release.events]
+            for release in part.releases:
+                events += [] if release.choice is None else [release.choice.event]
+                events += [each.event for each in release.vectors]
         return ComposedEvent(tuple(events), relation=relation)
 
-    def release_of(self, measure: int) -> Release:
-        """Return the release that holds a measurement."""
-        return next(release for release in self.releases if measure in release.block.measures)
+    @cached_property
+    def release_of(self) -> dict[int, Release]:
+        """The release that holds each measurement."""
+        return {measure: release for release in self.releases for measure in release.block.measures}
+
+    @cached_property
+    def laws(self) -> tuple[NoiseLaw, ...]:
+        """Law of the noise in each measurement."""
+        return tuple([self.release_of[measure].law(measure) for measure in sorted(self.release_of)])
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ not for meaning.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -486,21 +486,28 @@ def call_text(call: UnitCall) -> str:
     return f"{call.function}({optional_text(call.argument)}|{optional_text(call.where)}|{call.parameter!r}):{call.type}"
 
 
-def walk_relations(node: RelationNode) -> Iterator[RelationNode]:
-    """Yield a relation and all relations below it in pre-order, from left to right."""
-    yield node
-    for part in sources(node):
-        yield from walk_relations(part)
+def walk_relations(node: RelationNode) -> list[RelationNode]:
+    """Return a relation and all relations below it in pre-order, from left to right."""
+    found, stack = [], [node]
+    while stack:
+        here = stack.pop()
+        found.append(here)
+        stack.extend(reversed(sources(here)))
+    return found
 
 
-def scans(node: RelationNode) -> Iterator[Scan]:
-    """Yield the scans in a relation, each as often as it occurs."""
-    return (part for part in walk_relations(node) if isinstance(part, Scan))
+def scans(node: RelationNode) -> list[Scan]:
+    """Return the scans in a relation, each as often as it occurs."""
+    return [part for part in walk_relations(node) if isinstance(part, Scan)]
 
 
-def scanned(node: RelationNode) -> Iterator[str]:
-    """Yield the names of the scanned tables, and of the tables on their paths to the unit."""
-    return (name for scan in scans(node) for name in (scan.table, *(hop.table for hop in scan.path)))
+def scanned(node: RelationNode) -> list[str]:
+    """Return the names of the scanned tables, and of the tables on their paths to the unit, each once."""
+    found: dict[str, None] = {}
+    for scan in scans(node):
+        found[scan.table] = None
+        found |= dict.fromkeys([hop.table for hop in scan.path])
+    return list(found)
 
 
 def is_public_throughout(node: RelationNode) -> bool:

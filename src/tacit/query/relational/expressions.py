@@ -141,17 +141,20 @@ def children(node: Expression) -> tuple[Expression, ...]:
             return ()
 
 
-def walk(node: Expression) -> Iterator[Expression]:
-    """Yield an expression and all its parts in pre-order."""
-    stack = [node]
+def walk(node: Expression) -> list[Expression]:
+    """Return an expression and all its parts in pre-order."""
+    found, stack = [], [node]
     while stack:
         here = stack.pop()
-        yield here
+        found.append(here)
         stack.extend(reversed(children(here)))
+    return found
 
 
 def references(node: Expression) -> tuple[Reference, ...]:
     """Return references to the columns an expression reads, each slot once, in order of appearance."""
+    if isinstance(node, Reference):
+        return (node,)
     seen: dict[int, Reference] = {}
     for part in walk(node):
         if isinstance(part, Reference):
@@ -172,7 +175,7 @@ def depth(node: Expression) -> int:
 
 def size(node: Expression) -> int:
     """Return the number of nodes of an expression."""
-    return sum(1 for _ in walk(node))
+    return len(walk(node))
 
 
 def rewrite(node: Expression, change: Callable[[Expression], Expression | None]) -> Expression:
