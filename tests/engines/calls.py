@@ -52,7 +52,6 @@ ONE = [
     not in (
         "date_trunc", "date_diff", "make_date", "like", "ilike", "clamp", "round", "trunc", "strftime",
         "regexp", "regexp_extract", "regexp_replace", "concat_ws",
-        "repeat",
     )
 ]  # fmt: skip
 
@@ -65,7 +64,7 @@ TEXT_CALLS = [
     ("replace", ("a", "")), ("replace", ("aa", "b")), ("replace", ("日", "xx")),
     ("like", ("%",)), ("like", ("a%",)), ("like", ("_",)), ("like", ("%b_c%",)), ("like", ("",)), ("like", ("back\\slash",)),
     ("ilike", ("A%",)), ("ilike", ("É",)), ("ilike", ("%B",)), ("ilike", ("%A_%C%",)), ("ilike", ("_É%",)),
-    ("repeat", (0,)), ("repeat", (3,)), ("regexp_replace", ("[^a-z]", "")), ("regexp_replace", ("[0-9]+", "<#>")),
+    ("regexp_replace", ("[^a-z]", "")), ("regexp_replace", ("[0-9]+", "<#>")),
     *(("regexp_extract", (pattern,)) for pattern in ("[0-9]+", "[a-z]", "\\s+", "[^,]+", "日", "[😀é]+", ".+")),
     *(("regexp", (pattern,)) for pattern in (
         "a", "^a", "b$", "^ab$", "a|b", "(ab|cd)+x?", "^[0-9]{4}-[0-9]{2}-[0-9]{2}", "\\d+\\.\\d*", "a.c", "", "x{2,}", "[^abc]",

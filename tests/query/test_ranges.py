@@ -207,7 +207,6 @@ def test_what_is_presumed_of_every_function_of_columns_and_constants(name: str) 
         "regexp_extract",
         "regexp_replace",
         "concat_ws",
-        "repeat",
     )
 
 

@@ -33,7 +33,6 @@ SELECT REGEXP_EXTRACT(ward, '[a-z]') AS initial, COUNT(*) FROM visits GROUP BY i
 SELECT REGEXP_REPLACE(ward, '[aeiou]+', '', 'g') AS short, AVG(nights) FROM visits GROUP BY short
 SELECT REGEXP_EXTRACT(note, '[0-9]+') AS number, COUNT(*) FROM visits GROUP BY number
 SELECT CONCAT_WS(' / ', ward, CASE WHEN urgent THEN 'urgent' END) AS k, COUNT(*) FROM visits GROUP BY k
-SELECT COUNT(*) FROM visits WHERE REPEAT(note, 2) = 'abab'
 SELECT COUNT(*) FROM visits WHERE nights = '5'
 SELECT month, AVG(n) OVER (ORDER BY month ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS moving FROM (SELECT DATE_TRUNC('month', admitted) AS month, COUNT(*) AS n FROM visits GROUP BY month) ORDER BY month
 SELECT month, SUM(n) OVER (ORDER BY month ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS around, COUNT(*) OVER (ORDER BY month ROWS 3 PRECEDING) AS rows FROM (SELECT DATE_TRUNC('month', admitted) AS month, SUM(nights) AS n FROM visits GROUP BY month)

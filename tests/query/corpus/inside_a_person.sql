@@ -12,7 +12,6 @@ SELECT d, COUNT(*) FROM (SELECT patient_id, LAST_VALUE(visit_id) OVER (PARTITION
 SELECT AVG(c) FROM (SELECT patient_id, ARG_MAX(cost, admitted) AS c FROM visits GROUP BY patient_id)
 SELECT w, COUNT(*) FROM (SELECT patient_id, MAX_BY(ward, visit_id) AS w, MIN_BY(cost, visit_id) FILTER (WHERE urgent) AS c FROM visits GROUP BY patient_id) GROUP BY w
 SELECT k, COUNT(*) FROM (SELECT patient_id, MAX_BY(urgent, visit_id) AS k FROM visits GROUP BY patient_id) GROUP BY k
-SELECT n, COUNT(*) FROM (SELECT patient_id, FIRST(note ORDER BY visit_id DESC) AS n, LAST(nights ORDER BY visit_id) AS m FROM visits GROUP BY patient_id) GROUP BY n
 SELECT s, COUNT(*) FROM (SELECT patient_id, ANY_VALUE(sex) AS s FROM visits v JOIN patients p ON p.id = v.patient_id GROUP BY patient_id) GROUP BY s
 SELECT AVG(cost) FROM (SELECT * FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY patient_id ORDER BY visit_id) = 1)
 SELECT ward, COUNT(*) FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY patient_id ORDER BY visit_id DESC) AS r FROM visits QUALIFY r <= 2 AND cost > 5) GROUP BY ward

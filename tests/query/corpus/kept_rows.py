@@ -30,7 +30,6 @@ KEPT: tuple[str, ...] = (
     f"SELECT UPPER(w.ward) AS k, COUNT(v.visit_id) AS n {_LEFT} GROUP BY 1 ORDER BY k",
     f"SELECT w.ward, SUM(CASE WHEN v.urgent THEN 1 ELSE 0 END) AS urgent {_LEFT} GROUP BY w.ward",
     f"SELECT w.ward, COUNT(*) FILTER (WHERE v.urgent) AS urgent {_LEFT} GROUP BY w.ward",
-    f"SELECT w.ward, COUNT(v.nights + w.beds) AS n {_LEFT} GROUP BY w.ward",
     f"SELECT COUNT(v.visit_id) AS n {_LEFT}",
     f"SELECT w.floor, COUNT(p.id) AS n {_LEFT} LEFT JOIN patients p ON p.id = v.patient_id GROUP BY w.floor",
     "SELECT ward, COUNT(visit_id) AS n FROM wards LEFT JOIN visits USING (ward) GROUP BY ward",

@@ -49,7 +49,6 @@ TEXTS: dict[str, Lowering] = {
     **dict.fromkeys(("split_part", "list_part"), plain("split_part({0}, {1}, {2})")),
     "replace": plain("replace({0}, {1}, {2})"),
     "concat_ws": joined("concat_ws({0})", ", "),
-    "repeat": plain("repeat({0}, {1})"),
     # RE2 takes linear time.
     "regexp": patterned("regexp_matches({0}, {1})"),
     "regexp_extract": patterned("regexp_extract({0}, {1})"),

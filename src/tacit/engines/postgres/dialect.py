@@ -366,7 +366,6 @@ TEXTS: dict[str, Lowering] = {
     **dict.fromkeys(("split_part", "list_part"), plain("split_part({0}, {1}, CAST({2} AS INTEGER))")),
     "replace": plain("replace({0}, {1}, {2})"),
     "concat_ws": joined("concat_ws({0})", ", "),
-    "repeat": plain("repeat({0}, CAST({1} AS INTEGER))"),
     "regexp": _regexp,
     "regexp_extract": _run("coalesce(substring({0} FROM {1}), CASE WHEN {0} IS NOT NULL THEN '' END)"),
     "regexp_replace": _run("regexp_replace({0}, {1}, {2}, 'g')"),

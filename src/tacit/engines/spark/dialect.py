@@ -135,7 +135,6 @@ TEXTS: dict[str, Lowering] = {
     "list_part": plain("split_part({0}, {1}, CAST({2} AS INT))"),
     "replace": plain("replace({0}, {1}, {2})"),
     "concat_ws": joined("concat_ws({0})", ", "),
-    "repeat": _counting("repeat"),
     "regexp": _regexp,
     # Patterns are one set of characters or a run of it, so that matching never backtracks.
     "regexp_extract": patterned("regexp_extract({0}, {1}, 0)"),

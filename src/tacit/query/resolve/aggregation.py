@@ -280,19 +280,6 @@ def read_pick(called: exp.Expr, scalars: Scalars, where: Expression | None) -> t
         if len(args) != 1:
             raise Refusal("arguments", f"{shown} takes one value.")
         return scalars(args[0]), ()
-    if name in ("first", "last"):
-        if len(args) != 1 or not isinstance(args[0], exp.Order) or not args[0].expressions:
-            raise Refusal("arguments", f"{shown} needs an order, as in {shown}(x ORDER BY y).")
-        value = scalars(args[0].this)
-        terms = tuple(sort_key_of(term, scalars(term.this)) for term in args[0].expressions)
-        if where is not None:
-            raise Refusal("aggregate", f"{shown} takes no FILTER; put the condition into WHERE.")
-        order = (
-            terms
-            if how == "first"
-            else tuple(SortKey(k.expression, not k.descending, not k.nulls_first) for k in terms)
-        )
-        return value, (*order, SortKey(value, False, False))
     if len(args) != 2 or any(isinstance(arg, exp.Order) for arg in args):
         raise Refusal(
             "arguments", f"{shown} takes a value and what it is {'largest' if how == 'last' else 'least'} by."

@@ -64,12 +64,8 @@ from tacit.query.relational.algebra import (
 )
 from tacit.query.relational.expressions import (
     TRUE,
-    Call,
-    Cast,
     Expression,
-    InList,
     Interval,
-    Literal,
     Reference,
     literal,
     references,
@@ -77,12 +73,12 @@ from tacit.query.relational.expressions import (
     shift,
     walk,
 )
-from tacit.query.relational.functions import REGISTRY, call, cast, evaluate
+from tacit.query.relational.functions import call, cast, evaluate
 from tacit.query.relational.functions.registry import all_of, constant_int
 from tacit.query.relational.narrowing import conjuncts
 from tacit.query.resolve.aggregation import sort_key_of
 from tacit.query.resolve.scalars import Scalars, Scope, ScopeSource, renamed
-from tacit.query.types import INTEGER, Domain, Range, common_type, union
+from tacit.query.types import INTEGER, Domain, Range, Value, common_type, union
 
 # -- released relations
 
@@ -413,7 +409,7 @@ class KeptPublicRows:
 
     def check_call(self, asked: AggregateCall) -> None:
         """Refuse an aggregate that a row without a match would change."""
-        if asked.where is not None and self._is_passed_over(asked.where):
+        if asked.where is not None and self._is_without_match(asked.where, (False, None)):
             return
         if asked.argument is None:
             raise Refusal(
@@ -421,46 +417,17 @@ class KeptPublicRows:
                 "COUNT(*) would count the public rows that this join keeps without a match; count a column of the "
                 "protected table, as in COUNT(v.id), or write JOIN instead of the outer join.",
             )
-        if not self._is_missing(asked.argument) and not self._adds_nothing(asked):
+        if not self._is_without_match(asked.value, (None, 0) if asked.function == "sum" else (None,)):
             raise Refusal(
                 "join",
                 f"{asked.function.upper()} would take in the public rows that this join keeps without a match; "
                 "aggregate a column of the protected table, or write JOIN instead of the outer join.",
             )
 
-    def _is_passed_over(self, condition: Expression) -> bool:
-        """Whether the condition is not true in a row without a match."""
-        found = self._without(condition)
-        return self._is_missing(condition) or (not list(references(found)) and evaluate(found, ()) is not True)
-
-    def _adds_nothing(self, asked: AggregateCall) -> bool:
-        """Whether the aggregated value is NULL in a row without a match, or 0 in a sum."""
-        found = self._without(asked.value)
-        if list(references(found)):
-            return False
-        value = evaluate(found, ())
-        return value is None or (asked.function == "sum" and value == 0)
-
-    def _without(self, expression: Expression) -> Expression:
-        """Return the expression as it is in a row without a match: the optional columns are NULL."""
-        return rewrite(
-            expression,
-            lambda part: literal(None, part.type) if isinstance(part, Reference) and part.slot in self.owned else None,
-        )
-
-    def _is_missing(self, expression: Expression) -> bool:
-        """Whether the expression is NULL in a row without a match because it is strict in an optional column."""
-        match expression:
-            case Reference():
-                return expression.slot in self.owned
-            case Literal():
-                return expression.value is None
-            case Cast() | InList():
-                return self._is_missing(expression.operand)
-            case Call():
-                return REGISTRY[expression.function].strict and any(map(self._is_missing, expression.args))
-            case _:
-                return False
+    def _is_without_match(self, expression: Expression, values: tuple[Value | None, ...]) -> bool:
+        """Whether an expression reads optional columns alone, and is one of some values where these are NULL."""
+        read = {part.slot for part in references(expression)}
+        return read <= self.owned and evaluate(expression, [None] * (max(self.owned) + 1)) in values
 
     def listing(self, final: FinalAggregation) -> tuple[Match, ...]:
         """Return the join that keeps the groups of the public rows; empty where keys read several public tables.

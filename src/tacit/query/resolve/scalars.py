@@ -353,9 +353,7 @@ class Scalars:
                 and node.expression.name == "ANY"
             ):
                 return contains("any", [*node.expression.expressions, node.this], self)
-            if isinstance(node.this, exp.Interval) or isinstance(node.expression, exp.Interval):
-                return beside_interval(node, _OPERATORS[type(node)], self)
-            return call(_OPERATORS[type(node)], self(node.this), self(node.expression))
+            return self._operator(_OPERATORS[type(node)], node.this, node.expression)
         method = _METHODS.get(type(node))
         if method is not None:
             return method(self, node)
@@ -386,16 +384,14 @@ class Scalars:
         raise Refusal("unsupported", "IS takes NULL, TRUE or FALSE; use = or IS NOT DISTINCT FROM.")
 
     def _between(self, node: exp.Between) -> Expression:
-        if isinstance(node.args["low"], exp.Interval):
-            low, high = (
-                exp.GTE(this=node.this, expression=node.args["low"]),
-                exp.LTE(this=node.this, expression=node.args["high"]),
-            )
-            between = call("and", self(low), self(high))
-            return call("not", between) if node.args.get("negate") else between
-        value = self(node.this)
-        inside = call("and", call("ge", value, self(node.args["low"])), call("le", value, self(node.args["high"])))
+        ends = ((function, node.args[end]) for function, end in (("ge", "low"), ("le", "high")))
+        inside = call("and", *(self._operator(function, node.this, end) for function, end in ends))
         return call("not", inside) if node.args.get("negate") else inside
+
+    def _operator(self, function: str, left: exp.Expr, right: exp.Expr) -> Expression:
+        if isinstance(left, exp.Interval) or isinstance(right, exp.Interval):
+            return beside_interval(left, right, function, self)
+        return call(function, self(left), self(right))
 
     def _in(self, node: exp.In) -> Expression:
         if node.args.get("query") is not None:
@@ -552,17 +548,19 @@ class Remembering(Scalars):
 
     def __init__(self, scope: Scope, clause: str, hook: Hook | None = None) -> None:
         super().__init__(scope, clause, hook)
-        self.known: dict[int, Expression | Refusal] = {}
+        #: By the node's id; the node is held, so that no other one gets its id.
+        self.known: dict[int, tuple[exp.Expr, Expression | Refusal]] = {}
 
     def __call__(self, node: exp.Expr) -> Expression:
         """Return the typed expression for a node, from the cache if it was resolved before."""
-        found = self.known.get(id(node))
-        if found is None:
+        if id(node) not in self.known:
+            found: Expression | Refusal
             try:
                 found = super().__call__(node)
             except Refusal as refusal:
                 found = refusal
-            self.known[id(node)] = found
+            self.known[id(node)] = node, found
+        found = self.known[id(node)][1]
         if isinstance(found, Refusal):
             raise found
         return found

@@ -41,69 +41,30 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-#: Statistics of many rows that are not released: none of them is a person's own value.
-STATISTICS: Final = _words("""
+#: Aggregates that are not released: those that return a person's own value or a list, and statistics that noise hides.
+RAW_AGGREGATES: Final = _words("""
     product fsum kahan_sum sumkahan favg bit_and bit_or bit_xor bool_xor entropy kurtosis
     kurtosis_pop skewness skew mad sem checksum wavg weighted_avg
-""")
-
-#: Aggregates that are not released: statistics, and those that return a person's own value or an unbounded list.
-RAW_AGGREGATES: Final = STATISTICS | _words("""
     any_value arbitrary first first_value last last_value nth_value arg_max arg_min argmax argmin max_by min_by
     arg_max_null arg_min_null list array_agg string_agg group_concat listagg histogram histogram_exact approx_top_k
     reservoir_quantile top_k json_group_array json_group_object json_group_structure
     map_from_entries bitstring_agg array_concat_agg approx_top_count
 """)
-#: What to write instead of aggregates that list or describe values; a list would hold persons' own values.
-_INSTEAD_OF_LISTS: Final = {
-    **dict.fromkeys(("histogram", "histogram_exact"), "COUNT(*) with GROUP BY x or WIDTH_BUCKET(x, 10)"),
-    **dict.fromkeys(
-        ("top_k", "approx_top_k", "approx_top_count"), "COUNT(*) AS n with GROUP BY x ORDER BY n DESC LIMIT 5"
-    ),
-    **dict.fromkeys(("reservoir_quantile", "quantile_disc", "percentile_disc"), "QUANTILE(x, 0.5)"),
-    **dict.fromkeys(("map_from_entries", "bitstring_agg"), "COUNT(*) with GROUP BY"),
-}
 #: Aggregates that pick the value of one row: the last or the first row in some order, or the least value.
 PICKS: Final[dict[str, str]] = {
     **dict.fromkeys(("arg_max", "argmax", "max_by"), "last"),
     **dict.fromkeys(("arg_min", "argmin", "min_by"), "first"),
     **dict.fromkeys(("any_value", "arbitrary"), "least"),
-    "first": "first",
-    "last": "last",
-}
-_INSTEAD: Final = {
-    "fsum": "SUM(x)",
-    "kahan_sum": "SUM(x)",
-    "sumkahan": "SUM(x)",
-    "favg": "AVG(x)",
 }
 
 
 def refuse_aggregate(name: str) -> Refusal:
-    """Return the refusal of an aggregate that is not released, with the reason that applies to it."""
-    word, shown = name.lower(), name.upper()
-    if word in _INSTEAD_OF_LISTS:
-        return Refusal(
-            "raw_aggregate",
-            f"{shown} is not one of the aggregates that can be released; use {_INSTEAD_OF_LISTS[word]}.",
-        )
-    if word in PICKS:
-        return Refusal(
-            "raw_aggregate",
-            f"{shown} takes the value of one row, which over several persons is one person's own value; group by the "
-            f"unit, or use AVG, MEDIAN or QUANTILE.",
-        )
-    if word in _INSTEAD:
-        return Refusal("raw_aggregate", f"{shown} is not released directly; use {_INSTEAD[word]}.")
-    if word in STATISTICS:
-        return Refusal(
-            "raw_aggregate",
-            f"{shown} is not one of the aggregates that can be released; use COUNT, SUM, AVG, VARIANCE, MEDIAN or "
-            f"QUANTILE.",
-        )
-    return Refusal(
-        "raw_aggregate", f"{shown} would return a person's own value; use COUNT, SUM, AVG, MEDIAN or QUANTILE."
-    )
+    """Return the refusal of an aggregate that is not released."""
+    if name.lower() in PICKS:
+        why = "takes the value of one row, which over several persons is one person's own value; group by the unit, or"
+    else:
+        why = "is not one of the aggregates that are released; for a list of values write COUNT(*) with GROUP BY, else"
+    return Refusal("raw_aggregate", f"{name.upper()} {why} use COUNT, SUM, AVG, VARIANCE, MEDIAN or QUANTILE.")
 
 
 #: Functions whose value changes from call to call, or reveals something about the server.

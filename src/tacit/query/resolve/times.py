@@ -591,10 +591,10 @@ def shifted(value: exp.Expr, by: exp.Interval, sign: int, resolve: Resolve) -> E
     return moved_by(resolve(value), by.args["unit"].name, resolve(by.this), sign)
 
 
-def beside_interval(node: exp.Expr, function: str, resolve: Resolve) -> Expression:
+def beside_interval(left: exp.Expr, right: exp.Expr, function: str, resolve: Resolve) -> Expression:
     """Compare a difference of timestamps with an interval, both in seconds."""
     sides: list[Expression] = []
-    for side in (node.this, node.expression):
+    for side in (left, right):
         if isinstance(side, exp.Interval):
             sides.append(literal(interval_of(side).fixed, INTEGER))
             continue

@@ -19,9 +19,9 @@ rewritten from its tree, with sets and anchors spelled out.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
 from tacit.query.refusal import Refusal
@@ -31,10 +31,10 @@ from tacit.query.relational.functions.text import replacement_growth
 from tacit.query.types import BOOLEAN, TEXT
 
 MAX_STATES: Final = 200
-#: Most states times classes of characters, and most states of the nondeterministic automaton: planning takes time
-#: proportional to their product.
+#: Most states times classes of characters, and most rests of a pattern in one state: planning takes time proportional
+#: to their product.
 _MAX_CELLS: Final = 2000
-_MAX_PLACES: Final = 600
+_MAX_PLACES: Final = 400
 _MAX_REPEAT: Final = 100
 _MAX_LENGTH: Final = 200
 _MAX_DEPTH: Final = 20
@@ -83,33 +83,44 @@ _NAMED: Final = {
 }  # fmt: skip
 
 
-# -- the tree
+# -- the tree; nodes are compared by identity, so that what is left of a pattern is a cheap key
 
 
-class OneCharacter(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class OneCharacter:
     """One character of a set."""
 
     members: Set
 
 
-class Sequel(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Sequel:
     """Concatenation of parts."""
 
     parts: tuple[PatternNode, ...]
 
 
-class Alternatives(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Alternatives:
     """Alternation: one of several parts."""
 
     choices: tuple[PatternNode, ...]
 
 
-class Repetition(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Repetition:
     """A part repeated ``least`` to ``most`` times; ``most`` is None for any number."""
 
     part: PatternNode
     least: int
     most: int | None
+
+    @cached_property
+    def once_less(self) -> Repetition:
+        """What is left of the repetition after its part."""
+        if self.least == 0 and self.most is None:
+            return self
+        return Repetition(self.part, max(self.least - 1, 0), None if self.most is None else self.most - 1)
 
 
 PatternNode = OneCharacter | Sequel | Alternatives | Repetition
@@ -342,112 +353,85 @@ class Automaton:
         return state in self.accepts
 
 
-class _Net:
-    """Nondeterministic automaton: edges labelled with sets of characters, and free (empty) edges."""
-
-    def __init__(self) -> None:
-        self.edges: list[list[tuple[Set, int]]] = []
-        self.free: list[list[int]] = []
-
-    def place(self) -> int:
-        if len(self.edges) >= _MAX_PLACES:
-            raise Refusal("pattern", "The regular expression is too large; use smaller repetitions.")
-        self.edges.append([])
-        self.free.append([])
-        return len(self.edges) - 1
-
-    def add(self, node: PatternNode, begin: int) -> int:
-        """Add a part from the state ``begin``, and return the state after it."""
-        match node:
-            case OneCharacter(members):
-                end = self.place()
-                self.edges[begin].append((members, end))
-                return end
-            case Sequel(parts):
-                for part in parts:
-                    begin = self.add(part, begin)
-                return begin
-            case Alternatives(choices):
-                end = self.place()
-                for choice in choices:
-                    first = self.place()
-                    self.free[begin].append(first)
-                    self.free[self.add(choice, first)].append(end)
-                return end
-            case Repetition(part, least, most):
-                for _ in range(least):
-                    begin = self.add(part, begin)
-                if most is None:
-                    loop = self.place()
-                    self.free[begin].append(loop)
-                    self.free[self.add(part, loop)].append(loop)
-                    return loop
-                end = self.place()
-                self.free[begin].append(end)
-                for _ in range(most - least):
-                    begin = self.add(part, begin)
-                    self.free[begin].append(end)
-                return end
-
-    def closure(self, places: Iterable[int]) -> frozenset[int]:
-        """Return all states that are reachable by free edges."""
-        found, stack = set(places), list(places)
-        while stack:
-            for after in self.free[stack.pop()]:
-                if after not in found:
-                    found.add(after)
-                    stack.append(after)
-        return frozenset(found)
+#: Nodes that are to be matched one after the other, of a whole text or of what is left of it.
+_Rest = tuple[PatternNode, ...]
+_ANYTHING: Final = Repetition(OneCharacter(_ANY), 0, None)
 
 
 @lru_cache(maxsize=256)
 def automaton(pattern: str) -> Automaton:
     """Return the automaton that accepts texts of which some part matches.
 
+    A state is the set of the rests that may match what is left of a text, by partial derivatives (Antimirov 1996).
+
     Raises:
         Refusal: the pattern is not in the common subset, or its automaton is too large.
     """
-    net = _Net()
-    anywhere, done, at_end = net.place(), net.place(), net.place()
-    net.edges[anywhere].append((_ANY, anywhere))
-    net.edges[done].append((_ANY, done))
-    firsts = [anywhere]
-    for begins, node, ends in read(pattern):
-        first = net.place()
-        if begins:
-            firsts.append(first)
-        else:
-            net.free[anywhere].append(first)
-        net.free[net.add(node, first)].append(at_end if ends else done)
-    cuts = {0} | {
-        cut for edges in net.edges for members, _ in edges for low, high in members for cut in (low, high + 1)
-    }
+    wholes: list[_Rest] = [
+        (*([] if begins else [_ANYTHING]), node, *([] if ends else [_ANYTHING])) for begins, node, ends in read(pattern)
+    ]
+    sets = {members for whole in wholes for node in whole for members in _sets(node)}
+    cuts = {0} | {cut for members in sets for low, high in members for cut in (low, high + 1)}
     starts = tuple(sorted(cut for cut in cuts if cut <= _LAST))
-    return _determined(net, net.closure(firsts), starts, (done, at_end))
-
-
-def _determined(net: _Net, first: frozenset[int], starts: tuple[int, ...], ends: tuple[int, int]) -> Automaton:
-    done = frozenset(ends[:1])
-
-    def settled(places: frozenset[int]) -> frozenset[int]:
-        # Once a part has matched, the rest of the text does not matter.
-        return done if ends[0] in places else places
-
-    known = {settled(first): 0}
-    queue, steps = [settled(first)], []
-    for places in queue:
+    known = {_beginnings(wholes): 0}
+    queue, steps = list(known), []
+    for state in queue:
         row = []
         for start in starts:
-            after = {end for place in places for members, end in net.edges[place] if _holds(members, start)}
-            found = settled(net.closure(after))
-            if found not in known:
+            after = _beginnings([rest for first, rest in state if first is not None and _holds(first.members, start)])
+            if after not in known:
                 if len(known) >= MAX_STATES or len(known) * len(starts) >= _MAX_CELLS:
                     raise Refusal("pattern", "The regular expression is too large; use fewer alternatives and counts.")
-                known[found] = len(known)
-                queue.append(found)
-            row.append(known[found])
+                known[after] = len(known)
+                queue.append(after)
+            row.append(known[after])
         steps.append(tuple(row))
-    return Automaton(starts, tuple(steps), frozenset(n for places, n in known.items() if set(ends) & places))
+    return Automaton(starts, tuple(steps), frozenset(n for state, n in known.items() if (None, ()) in state))
+
+
+def _beginnings(rests: list[_Rest]) -> frozenset[tuple[OneCharacter | None, _Rest]]:
+    """Return the characters that some rests begin with, each with the rest after it; None for the end of the text."""
+    seen, stack, found = set[_Rest](), list(rests), set[tuple[OneCharacter | None, _Rest]]()
+    while stack:
+        rest = stack.pop()
+        if rest in seen:
+            continue
+        if rest == (_ANYTHING,):
+            # Once a part has matched, the rest of the text does not matter.
+            return _MATCHED
+        seen.add(rest)
+        if len(seen) > _MAX_PLACES:
+            raise Refusal("pattern", "The regular expression is too large; use smaller repetitions.")
+        match rest:
+            case ():
+                found.add((None, ()))
+            case (OneCharacter() as first, *after):
+                found.add((first, tuple(after)))
+            case (Sequel(parts), *after):
+                stack.append((*parts, *after))
+            case (Alternatives(choices), *after):
+                stack += [(choice, *after) for choice in choices]
+            case (Repetition() as node, *after):
+                if node.least == 0:
+                    stack.append(tuple(after))
+                if node.most != 0:
+                    stack.append((node.part, node.once_less, *after))
+    return frozenset(found)
+
+
+#: Any text may follow.
+_MATCHED: Final = frozenset({(None, ()), (OneCharacter(_ANY), (_ANYTHING,))})
+
+
+def _sets(node: PatternNode) -> Iterator[Set]:
+    match node:
+        case OneCharacter(members):
+            yield members
+        case Sequel(parts) | Alternatives(parts):
+            for part in parts:
+                yield from _sets(part)
+        case Repetition(part):
+            yield from _sets(part)
 
 
 def _holds(members: Set, point: int) -> bool:

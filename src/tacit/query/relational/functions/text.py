@@ -23,7 +23,6 @@ from tacit.query.types import BOOLEAN, INTEGER, TEXT, Range
 #: Longest text that padding may produce, and farthest position that a query may state.
 MAX_LENGTH = 1000
 #: Most copies of a text that REPEAT makes.
-MAX_REPEAT = 64
 
 
 def _each(convert: Callable[[str], str]) -> Callable[[str], str]:
@@ -50,11 +49,6 @@ def _text_of(arg: Expression) -> str:
 
 def _separated_growth(args: Args) -> int:
     return _joined_growth(args[1:]) + len(args) * len(_text_of(args[0])) // 64
-
-
-def _repeat_growth(args: Args) -> int:
-    count = args[1].value if isinstance(args[1], Literal) else 1
-    return args[0].domain.growth * max(1, count if isinstance(count, int) else 1)
 
 
 def _joined_growth(args: Args) -> int:
@@ -151,10 +145,6 @@ register(
         "concat_ws", "joined by a separator, NULLs left out", (2, 64),
         takes(written("the separator"), _any_text, result=TEXT), _separated, growth=_separated_growth, cost=4,
         strict=False, never_null=True,
-    ),
-    Function(
-        "repeat", "x so many times", 2, takes(a_text, whole(0, MAX_REPEAT, "the number of times"), result=TEXT),
-        lambda s, n: s * n, growth=_repeat_growth, cost=4,
     ),
     Function(
         "join_text", "x || y; NULL if one is", (1, 64), _join, _joined, growth=_joined_growth, cost=4, inner=True,
