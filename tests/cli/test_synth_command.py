@@ -69,55 +69,6 @@ def test_listed_marginals(concentrated: Path, run: Run, run_json: Json) -> None:
     assert shown.count("charged nothing") == 1
 
 
-WORKLOAD = """
-[release]
-name = "Counts"
-epsilon = "1"
-output = "counts"
-formats = ["csv"]
-
-[workload]
-source = "SELECT ward, cost > 100 AS dear FROM visits"
-parts = [{marginals = ["ward", "dear"], ways = 2}, {each = "ward"}]
-"""
-
-
-def test_a_release_takes_a_workload(concentrated: Path, run: Run, run_json: Json) -> None:
-    (concentrated / "counts.toml").write_text(WORKLOAD)
-    quoted = run_json("release", "counts.toml", "--quote")
-    assert set(quoted) == {"release", "queries", "guarantee", "root_mean_square_error"}
-    assert "root-mean-square error" in run("release", "counts.toml", "--quote").stdout
-    assert not (concentrated / "counts").exists()
-    told = run_json("release", "counts.toml")
-    written = {Path(file).name for file in told["files"]}
-    assert written == {"dear-ward.csv", "ward.csv", "receipt.json", "public-key.txt", "summary.txt"}
-    before = (concentrated / "counts" / "ward.csv").read_bytes()
-    shown = run("release", "counts.toml", "-o", "again")
-    assert "charged nothing" in shown.stdout
-    assert (concentrated / "again" / "ward.csv").read_bytes() == before
-    assert run("receipt", "verify", "again/receipt.json", "--key", "again/public-key.txt").exit_code == 0
-    assert run("ledger", "verify").exit_code == 0
-
-
-@pytest.mark.parametrize(
-    ("changed", "told"),
-    [
-        (('{each = "ward"}', '{best = "ward"}'), "a part is one of"),
-        (("parts = [", "pieces = ["), "parts"),
-        (("[workload]", "[statistics.x]\nsql = 'SELECT 1'\n[workload]"), "release of their own"),
-        (('epsilon = "1"', ""), "epsilon"),
-    ],
-)
-def test_a_workload_that_is_wrong_is_refused_by_name(
-    concentrated: Path, run: Run, changed: tuple[str, str], told: str
-) -> None:
-    (concentrated / "counts.toml").write_text(WORKLOAD.replace(*changed))
-    refused = run("release", "counts.toml")
-    assert refused.exit_code != 0
-    assert told in refused.output
-    assert not (concentrated / "counts").exists()
-
-
 PATIENTS = """
 [tables.patients]
 source = "patients.csv"

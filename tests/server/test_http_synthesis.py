@@ -21,7 +21,7 @@ from support.visiting import Visitor
 from tacit.client.releases import ReleaseResponse
 from tacit.core.errors import BudgetError, InputError
 from tacit.releases.synthesis import SyntheticTableRequest
-from tacit.server.api.request import job_back, job_text, json_bytes, read_body
+from tacit.server.api.request import job_back, job_text, json_bytes, release_of
 from tacit.server.service import CuratorService
 
 TABLE: dict[str, Any] = {
@@ -275,9 +275,7 @@ def test_the_client_makes_checks_and_asks_a_table(monkeypatch: pytest.MonkeyPatc
 
 def _said() -> Any:
     words = {name: value for name, value in TABLE.items() if name not in ("epsilon", "delta")}
-    return read_body(
-        SyntheticTableRequest, SyntheticTableRequest.text(words, {"epsilon": "2", "delta": "1e-7"}).encode()
-    )
+    return release_of(SyntheticTableRequest.text(words, {"epsilon": "2", "delta": "1e-7"}).encode())
 
 
 def test_the_text_of_a_job_is_the_same_in_every_process() -> None:
@@ -291,10 +289,7 @@ def test_the_text_of_a_job_is_the_same_in_every_process() -> None:
         "minutes": 3,
         "source": "t",
     }
-    texts = {
-        job_text(read_body(SyntheticTableRequest, json_bytes(dict(order))), "k")
-        for order in list(permutations(words.items()))[::50]
-    }
+    texts = {job_text(release_of(json_bytes(dict(order))), "k") for order in list(permutations(words.items()))[::50]}
     assert len(texts) == 1
     told, _ = json.loads(texts.pop())
     assert list(told) == [name for name in SyntheticTableRequest.model_fields if name in words]

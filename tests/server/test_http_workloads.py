@@ -19,7 +19,7 @@ from tacit import Workload
 from tacit.core.errors import DelayedError, InputError
 from tacit.releases.payment import Ending
 from tacit.releases.workload import WorkloadRequest
-from tacit.server.api.request import job_back, read_body
+from tacit.server.api.request import job_back, release_of
 from tacit.server.identity import TokenScope
 
 SOURCE = "SELECT ward, patient % 2 = 0 AS even FROM visits"
@@ -123,7 +123,7 @@ class Watched:
 
 def test_an_analyst_sees_the_outcome_at_its_response_time_and_an_owner_at_once(hospital: Served) -> None:
     def answer(name: str, timer: Watched, epsilon: str) -> Any:
-        said = read_body(WorkloadRequest, json.dumps(ASKED | {"epsilon": float(epsilon)}).encode())
+        said = release_of(json.dumps(ASKED | {"epsilon": float(epsilon)}).encode())
         return hospital.service.make_release(hospital.access(name), said, timer=timer)  # type: ignore[arg-type]
 
     fresh, repeat, owners, late = Watched(), Watched(), Watched(), Watched(passes=False)
@@ -167,7 +167,7 @@ def test_a_remote_curator_reads_the_same_answers(monkeypatch: pytest.MonkeyPatch
     served, loop = serve(), asyncio.new_event_loop()
     try:
         remote = remote_of(served, "olga", monkeypatch, loop)
-        workload = Workload.marginals(["ward", "even"], ways=1) + Workload.matrix("even", [[1, 0], [1, -1]])
+        workload = Workload.marginals(["ward", "even"], ways=1) + Workload.prefixes("even")
         made = remote.answer_workload(SOURCE, workload, epsilon="1", delta="1e-7", confidence="0.9")
         assert made.about.queries == workload.count({"ward": len(made.marginal("ward")), "even": 2})
         assert remote.released(made.receipt.position).table(0).equals(made.table(0))

@@ -26,7 +26,7 @@ from tacit.curator.curator import Curator
 from tacit.releases import query as synthetic_queries
 from tacit.releases.synthesis import SYNTHESIS, SyntheticTableRequest
 from tacit.releases.synthetic_table import SyntheticStar
-from tacit.server.api.request import job_back, job_text, read_body
+from tacit.server.api.request import job_back, job_text, release_of
 from tacit.synth import count_measurement, graphical_model, table_synthesis
 from tacit.synth.graphical_model import GraphicalModel
 from tacit.synth.marginal_counts import MarginalCounts
@@ -232,9 +232,7 @@ def test_persons_come_first_whatever_the_names(tmp_path: Path) -> None:
     again = curator.released("admissions_synthetic")
     assert again.to_arrow() == star.to_arrow()
     assert curator.sql("SELECT COUNT(*) AS n FROM patients_synthetic").finished.values == ((again.rows,),)
-    said = read_body(
-        SyntheticTableRequest, SyntheticTableRequest.text({"kind": "synthesis", "source": both}, {"rho": "1"}).encode()
-    )
+    said = release_of(SyntheticTableRequest.text({"kind": "synthesis", "source": both}, {"rho": "1"}).encode())
     back, _ = job_back(job_text(said, ""))
     assert isinstance(back, SyntheticTableRequest)
     assert [name for name, _ in back.asked.tables] == ["patients", "admissions"]
@@ -418,15 +416,11 @@ def test_both_tables_have_a_body_over_http(published: tuple[Curator, SyntheticSt
         "method": "mst",
         "nulls": ("cost",),
     }
-    said = read_body(
-        SyntheticTableRequest, SyntheticTableRequest.text({"kind": "synthesis", **words}, {"rho": "1"}).encode()
-    )
+    said = release_of(SyntheticTableRequest.text({"kind": "synthesis", **words}, {"rho": "1"}).encode())
     request = said.asked
     assert said.rows is None
     assert request == SynthesisRequest.of(BOTH, None, "mst", {"rho": Decimal(1), "nulls": ["cost"]})
     assert SynthesisRequest.from_plain(request.to_plain({"rho": Decimal(1)})) == request
     for wrong in ({"source": {"a": None}}, {"source": 3}, {"nulls": "x"}):
         with pytest.raises(InputError):
-            read_body(
-                SyntheticTableRequest, json.dumps({"kind": "synthesis", "source": "t", "rho": 1} | wrong).encode()
-            )
+            release_of(json.dumps({"kind": "synthesis", "source": "t", "rho": 1} | wrong).encode())

@@ -80,49 +80,6 @@ def show(
 
 
 @app.command()
-def table(
-    table: Annotated[Path, typer.Argument(help="A published table: .csv, .parquet or .json.", show_default=False)],
-    receipt: Annotated[str, typer.Argument(help="Its receipt: a file, or a number in the ledger.", show_default=False)],
-    project: ProjectOption = DEFAULT_PROJECT,
-    name: Annotated[str, typer.Option(help="Name of the table, for a planned release.")] = "",
-    plan: Annotated[Path | None, typer.Option(help="The plan of a planned release.")] = None,
-    confidence: Annotated[
-        str | None, typer.Option(help="Confidence of its intervals, if not that of the query.")
-    ] = None,
-    as_json: JsonFlag = False,
-) -> None:
-    """Check that a published table is the one that a receipt is about, cell by cell.
-
-    The receipt is checked first; then the answer is made again from what the ledger holds, which costs nothing and
-    reads no data, and compared by value. Rows may be in any order and intervals may be left out. Exit code 1 if
-    something differs.
-
-    tacit receipt table visits.csv receipt.json
-    """
-    from tacit.cli.common import opened
-    from tacit.releases.published_table import answer_again, difference, read_table
-    from tacit.releases.receipt import ReceiptCheck
-
-    with reported("table", as_json=as_json):
-        found = read_table(table)
-        said = _receipt(receipt, project)
-        with opened(project) as curator:
-            checks = curator.check_receipt(said).checks
-            if all(check.passed for check in checks):
-                answer = answer_again(curator.context, said, name=name, plan_file=plan)
-                wrong = difference(answer, found, confidence)
-                same = f"{table} has the {len(found.rows)} rows of that release, and nothing else"
-                checks = (*checks, ReceiptCheck("table", wrong is None, same if wrong is None else f"{table}: {wrong}"))
-    ok = all(check.passed for check in checks)
-    if as_json:
-        print_json({"ok": ok, "checks": [{"name": c.name, "passed": c.passed, "words": c.words} for c in checks]})
-    else:
-        _show_checks(checks, ok, "The table is what was released." if ok else "The table is NOT what was released.")
-    if not ok:
-        raise typer.Exit(1)
-
-
-@app.command()
 def find(
     number: Annotated[str, typer.Argument(help="A number as it was quoted: 6,334 or 12.5%.", show_default=False)],
     project: ProjectOption = DEFAULT_PROJECT,
@@ -139,7 +96,7 @@ def find(
     tacit receipt find 6,334
     """
     from tacit.cli.common import opened
-    from tacit.releases.published_table import find_number
+    from tacit.releases.published_numbers import find_number
 
     with reported("number", as_json=as_json), opened(project) as curator:
         result = find_number(curator.context, number, plans=plan or ())

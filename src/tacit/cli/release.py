@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import csv
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,6 +27,7 @@ from tacit.cli.common import (
 )
 from tacit.cli.query import print_answer, request_of, with_query_options
 from tacit.core.errors import FailedRunError, InputError, TacitError
+from tacit.core.extras import load_arrow
 from tacit.core.text_files import replace_file, visible
 
 if TYPE_CHECKING:
@@ -98,31 +100,19 @@ def release(
     from tacit.client.account_responses import BudgetResponse
     from tacit.client.responses import charge_json
     from tacit.engines.registry import warehouse_measured
-    from tacit.releases.batch import WorkloadPlan, load_plan, quote_batch, release_batch, release_workload
+    from tacit.releases.batch import load_plan, quote_batch, release_batch
     from tacit.releases.payment import Caller
-    from tacit.releases.published_table import read_table
 
     with reported("plan", as_json=as_json), opened(project, analyst=analyst) as curator:
         planned = load_plan(plan)
         planned = planned if output is None else replace(planned, output=output)
         told: dict[str, Any] = {"release": planned.name}
-        if isinstance(planned, WorkloadPlan):
-            quoted = curator.explain_workload(planned.source, planned.workload, **planned.options)
-            told |= {"queries": quoted.plan.count, "guarantee": quoted.charge}
-            told |= {"root_mean_square_error": quoted.root_mean_square_error}
-            _say(str(quoted), quiet=as_json)
-            if not quote:
-                counts = release_workload(curator.context, planned, Caller(curator.analyst))
-                written = f"{len(counts.files)} files in {planned.output}; the receipt is beside them."
-                _say(counts.answer.charge.text, written, quiet=as_json)
-                told |= {"files": list(map(str, counts.files)), "charge": charge_json(counts.answer.charge)}
-        elif quote:
+        if quote:
             told |= _quoted(planned, quote_batch(curator.context, planned), quiet=as_json)
         else:
             context = curator.context
             if measured is not None:
-                table = read_table(measured)
-                context = replace(context, engine=warehouse_measured(context.engine, table.names, table.rows))
+                context = replace(context, engine=warehouse_measured(context.engine, *_measured(measured)))
             with progress_bar(quiet=as_json) as advance:
                 done = release_batch(context, planned, Caller(curator.analyst), advance)
             budget = curator.budget(population=done.charge.population)
@@ -150,18 +140,31 @@ def measure(
 
     tacit measure yearly.toml --dialect snowflake > measure.sql; tacit release yearly.toml --measured counts.parquet
     """
-    from tacit.releases.batch import WorkloadPlan, load_plan, measure_batch
+    from tacit.releases.batch import load_plan, measure_batch
     from tacit.releases.payment import Caller
 
     with reported("plan"), opened(project, analyst=analyst) as curator:
-        planned = load_plan(plan)
-        if isinstance(planned, WorkloadPlan):
-            raise InputError("plan", "of a workload is counted by the project's own engine; state [statistics.<name>]")
-        sql = measure_batch(curator.context, planned, Caller(curator.analyst), dialect)
+        sql = measure_batch(curator.context, load_plan(plan), Caller(curator.analyst), dialect)
         if output is None:
             typer.echo(sql, nl=False)
         else:
             output.write_text(sql, encoding="utf-8")
+
+
+def _measured(path: Path) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+    """Return the names and rows of a table that a warehouse wrote; cells of a CSV file are texts."""
+    pa = load_arrow()
+    try:
+        if path.suffix.lower() in (".parquet", ".pq"):
+            table = load_arrow("pyarrow.parquet").read_table(path)
+            return table.column_names, list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            names, *rows = [line for line in csv.reader(file, strict=True) if line]
+            if any(len(row) != len(names) for row in rows):
+                raise ValueError("lines have more or fewer cells than names")
+    except (OSError, ValueError, csv.Error, pa.ArrowException) as problem:
+        raise InputError("measured", f"{path} is not a table in Parquet or CSV: {problem}") from None
+    return names, rows
 
 
 def _say(*lines: str, quiet: bool) -> None:

@@ -559,11 +559,9 @@ class Curator(Asking, Closing):
             InputError, Refusal: the plan is invalid or one of its queries is refused; nothing is charged.
             BudgetError: the account does not allow the total; nothing is charged.
         """
-        from tacit.releases.batch import BatchPlan, load_plan, release_batch
+        from tacit.releases.batch import load_plan, release_batch
 
         planned = load_plan(plan)
-        if not isinstance(planned, BatchPlan):
-            raise InputError("plan", "has a workload; answer_workload answers it, and tacit release writes its files")
         planned = planned if output is None else replace(planned, output=Path(output))
         return release_batch(self._context, planned, Caller(self.analyst), progress)
 

@@ -14,7 +14,7 @@ Modules:
 * :mod:`.payment` — Payment: the one life of a charge, reserve → run → sign → commit, and the context of all paid work
 * :mod:`.profile` — Profiles: what a table holds that nobody has described, as a set of ordinary queries under one
   charge
-* :mod:`.published_table` — Published tables and numbers, looked up in signed releases
+* :mod:`.published_numbers` — Published numbers, looked up in signed releases
 * :mod:`.query` — Life of a query: parse → plan → quote → reserve → run → add noise → commit → answer
 * :mod:`.receipt` — Receipts: signed statements of releases, mechanisms and charges
 * :mod:`.release` — Releases of every kind as one resource: a list, one of them by its position, and its files

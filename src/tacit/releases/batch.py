@@ -14,12 +14,6 @@ A file names the statistics and the total::
     weight = 2                    # twice the epsilon of a statistic of weight 1
     title = "Visits by ward"
 
-A file may plan a workload of counting queries instead (:mod:`tacit.synth.workload` lists what a part may be)::
-
-    [workload]
-    source = "visits"             # or a SELECT of rows
-    parts = [{marginals = ["ward", "sex", "age"], ways = 2}, {prefixes = "age"}]
-
 *Division of the total.* All statistics are known before the first is answered, so their events may be composed as
 tightly as any theorem allows. Each gets an amount in proportion to its weight (to its square, in ρ and μ²), times one
 common factor that is as large as the total allows:
@@ -56,7 +50,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
@@ -106,8 +100,6 @@ from tacit.releases.payment import Caller, entry_of, hide_internal_errors, pay, 
 from tacit.releases.query import QueryContext, answer_from_outcome, public_rows, release_key, run
 from tacit.releases.receipt import Receipt, ReceiptStatement, about_plan, exact_events, mechanisms_of, quoted
 from tacit.releases.release_format import manifest, released_from_text, released_to_text
-from tacit.releases.workload import WorkloadAnswer, answer_workload, quote_workload
-from tacit.synth.workload import Workload, workload_from_plain
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}\Z")
 _RESERVED: Final = ("receipt", "report", "public-key")
@@ -133,16 +125,9 @@ class _ReleaseModel(StrictModel):
     formats: tuple[Literal["csv", "parquet"], ...] = ("csv", "parquet")
 
 
-class _WorkloadModel(StrictModel):
-    source: str
-    parts: list[dict[str, Any]]
-    max_rows: int | None = None
-
-
 class _FileModel(StrictModel):
     release: _ReleaseModel
     statistics: dict[str, _StatisticModel] = Field(default_factory=dict)
-    workload: _WorkloadModel | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,37 +173,11 @@ class BatchPlan:
     bias_share: Fraction = Fraction(1, 25)
 
 
-@dataclass(frozen=True, slots=True)
-class WorkloadPlan:
-    """A workload from a plan file, with ``options`` (cost, confidence, bound on rows) and the ``output`` folder."""
-
-    name: str
-    source: str
-    workload: Workload
-    options: dict[str, Any]
-    output: Path
-    formats: tuple[str, ...]
-
-
-def load_plan(path: str | Path) -> BatchPlan | WorkloadPlan:
+def load_plan(path: str | Path) -> BatchPlan:
     """Read a plan file; raise an InputError that names the position of the first problem."""
     place = Path(path)
     model = validate(_FileModel, read_toml(place, "plan"))
     about = model.release
-    output, formats = place.parent / about.output, tuple(dict.fromkeys(about.formats))
-    if model.workload is not None:
-        if model.statistics:
-            raise InputError(
-                "statistics", "stand in a release of their own: a file has [workload] or [statistics.<name>]"
-            )
-        if "bias_share" in about.model_fields_set:
-            raise InputError("release.bias_share", "is for statistics; a workload has none")
-        stated = about.model_dump(include={"epsilon", "delta", "rho", "mu", "confidence"}, exclude_unset=True)
-        options: dict[str, Any] = {name: str(value) for name, value in stated.items()}
-        if model.workload.max_rows is not None:
-            options["max_rows"] = model.workload.max_rows
-        parts = workload_from_plain(model.workload.parts)
-        return WorkloadPlan(about.name, model.workload.source, parts, options, output, formats)
     if not model.statistics:
         raise InputError("statistics", "name at least one: [statistics.<name>] with its sql")
     totals = [word for word in ("epsilon", "rho", "mu") if getattr(about, word) is not None]
@@ -239,8 +198,8 @@ def load_plan(path: str | Path) -> BatchPlan | WorkloadPlan:
         amount=exact_positive(getattr(about, totals[0]), f"release.{totals[0]}"),
         delta=Fraction(0) if about.delta is None else exact_probability(about.delta, "release.delta"),
         confidence=exact_probability(about.confidence, "release.confidence"),
-        output=output,
-        formats=formats,
+        output=place.parent / about.output,
+        formats=tuple(dict.fromkeys(about.formats)),
         bias_share=OPTIONS["bias_share"].exact(about.bias_share),
     )
 
@@ -531,15 +490,6 @@ class BatchRelease:
         return f"{self.batch.name}: {statistics} in {self.batch.output}. {self.charge.text}."
 
 
-@dataclass(frozen=True)
-class WorkloadRelease:
-    """The answers to a planned workload, and the files that were written."""
-
-    planned: WorkloadPlan
-    answer: WorkloadAnswer
-    files: tuple[Path, ...]
-
-
 def quote_batch(context: QueryContext, batch: BatchPlan) -> Split:
     """Divide the total of a plan among its statistics. Free; reads no data."""
     with hide_internal_errors():
@@ -698,32 +648,6 @@ def part_key(batch: str, statistic: str) -> str:
 
 def _run(context: QueryContext, plan: Plan, _: Reservation) -> NoisyRelease:
     return run(context, plan)
-
-
-def release_workload(context: QueryContext, planned: WorkloadPlan, caller: Caller) -> WorkloadRelease:
-    """Answer a planned workload under one charge, and write a file for each table, a receipt and a summary.
-
-    A second run is free and writes the same files.
-
-    Raises:
-        Refusal, InputError: the workload cannot be answered; nothing is charged.
-        BudgetError: the account does not allow the charge.
-    """
-    summary = quote_workload(context, planned.source, planned.workload, planned.options)
-    answer = answer_workload(context, planned.source, planned.workload, planned.options, caller)
-
-    def files() -> Iterator[tuple[str, bytes]]:
-        taken: set[str] = set()
-        for table in answer.tables():
-            name = re.sub(r"[^A-Za-z0-9_]+", "-", "-".join(table.columns)) or "all"
-            while name in taken:
-                name += "-again"
-            taken.add(name)
-            yield from ((f"{name}.{each}", table_bytes(table.to_arrow(), each)) for each in planned.formats)
-        yield from _receipt_files(answer.receipt, context.keys.public_key)
-        yield "summary.txt", f"{planned.name}\n\n{summary}\n".encode()
-
-    return WorkloadRelease(planned, answer, _written(planned.output, files()))
 
 
 def _receipt_files(receipt: Receipt, public_key: str) -> Iterator[tuple[str, bytes]]:

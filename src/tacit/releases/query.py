@@ -668,8 +668,6 @@ def _elsewhere(ordered: Mapping[str, Any]) -> str:
         return "it is a synthetic table: ask for the same one again, which goes on under this charge"
     if "model" in ordered:
         return "it is a model: fit it again with the same idempotency key, which goes on under this charge"
-    if "workload" in ordered:
-        return "it is a workload too large to be kept: ask it again, which goes on under this charge"
     return "it is a mechanism of a program: release again there with the same idempotency key, under this charge"
 
 

@@ -191,7 +191,9 @@ def from_counts(found: WorkloadAnswer | Sequence[Any], rows: int | None) -> Synt
     load_arrow()
     if not isinstance(found, WorkloadAnswer):
         return SyntheticTable.from_counts(found, rows=rows)
-    made = SyntheticTable.from_counts([each.to_arrow() for each in found.tables()], rows=rows)
+    # Ranges are no values of a column.
+    tables = [t for t in found.tables() if not any(isinstance(each, tuple) for labels in t.labels for each in labels)]
+    made = SyntheticTable.from_counts([table.to_arrow() for table in tables], rows=rows)
     made.charge, made.receipt = found.charge, found.receipt
     return made
 

@@ -34,14 +34,12 @@ from tacit.releases.receipt import Receipt, about_mechanism, quoted
 from tacit.releases.release import TABLE_FORMS, Files, ReleaseKind
 from tacit.synth.count_measurement import CountMeasurement, count_prices, meant_delta, settled
 from tacit.synth.marginal_counts import MarginalCounts, countable_rows
-from tacit.synth.workload import ProductPart, Workload, workload_from_plain, workload_to_plain
+from tacit.synth.workload import Workload, workload_from_plain, workload_to_plain
 from tacit.synth.workload_answer import WorkloadEstimates
 from tacit.synth.workload_plan import WorkloadPlan, plan_workload
 
 _FORMAT: Final = "tacit-workload"
 _LABEL: Final = "workload of "
-#: Largest number of matrix entries stored in the ledger with a workload; a larger workload is not listed as a release.
-_MOST_TOLD: Final = 100_000
 
 
 class WorkloadAnswer(WorkloadEstimates):
@@ -176,18 +174,6 @@ def answer_workload(
         # From these the answers can be read again with the ledger alone, at no cost.
         stated = stated_options(options if priced.delta is None else {**options, "delta": priced.delta})
         told = {"source": source, "parts": workload_to_plain(workload), "options": stated}
-        kept = (
-            told
-            if sum(
-                len(row)
-                for part in workload.parts
-                if isinstance(part, ProductPart)
-                for factor in part.factors
-                for row in factor.rows
-            )
-            <= _MOST_TOLD
-            else {}
-        )
 
         def run(_: Reservation) -> list[NDArray[np.int64]]:
             raw = counts.count(context, priced.sets, seconds=None if timer is None else timer.seconds)
@@ -200,7 +186,7 @@ def answer_workload(
         paid, charge = pay_release(
             context, caller, run, noisy_to_text, lambda _, digest: [about | {"released": digest}],
             population=counts.population, guarantee=priced.guarantee, unit=f"one of {counts.population}", label=label,
-            plan=about["plan"], quote={"mechanisms": mechanisms, "workload": kept, **typed_epsilon(options)},
+            plan=about["plan"], quote={"mechanisms": mechanisms, "workload": told, **typed_epsilon(options)},
             request=[label, text, mechanisms], repeat=repeat, timer=timer, work=counts.work(priced.sets),
             under=under,
         )  # fmt: skip

@@ -31,7 +31,7 @@ from tacit.releases.answer import Answer
 from tacit.releases.api_types import RequestModel
 from tacit.releases.kinds import KINDS, kind_of
 from tacit.releases.payment import Caller, check_succeeded, hide_internal_errors
-from tacit.releases.published_table import NumberSearch, find_number
+from tacit.releases.published_numbers import NumberSearch, find_number
 from tacit.releases.query import (
     FreeQuery,
     QueryContext,

@@ -223,28 +223,19 @@ def strategy_for(factor: Factor, size: int, *, factors: int = 1, norm: int = 2) 
         norm: 2 where noise is calibrated to the largest column in l2, 1 where in l1.
 
     Raises:
-        InputError: there are too many values, or a matrix does not have ``size`` columns.
+        InputError: there are too many values.
     """
-    if factor.kind == "matrix" and len(factor.rows[0]) != size:
-        raise InputError(
-            "rows", f"must have {size} entries, one for each value of {', '.join(factor.columns)}, not "
-            f"{len(factor.rows[0])}",
-        )  # fmt: skip
     if factor.kind == "each":
         return IdentityStrategy(size)
     if factor.kind == "total":
         raise InputError("workload", "a total needs no strategy; it is a sum of counts")
     if size > LARGEST_FACTOR:
-        return _too_large(factor, size)
+        raise InputError(
+            "workload",
+            f"{factor.column} has {size:,} values, and at most {LARGEST_FACTOR:,} can be optimised; group them first, "
+            "such as FLOOR(x / 10)",
+        )
     return _optimised(factor, size, factors) if norm == 2 else _best_for_l1(factor, size, factors)
-
-
-def _too_large(factor: Factor, size: int) -> DenseStrategy:
-    raise InputError(
-        "workload",
-        f"{', '.join(factor.columns)} has {size:,} values, and at most {LARGEST_FACTOR:,} can be optimised; group them "
-        "first, such as FLOOR(x / 10)",
-    )
 
 
 @lru_cache(maxsize=16)

@@ -1,7 +1,7 @@
 """Workloads: many counting queries over the cross product of some columns, as one value.
 
 A workload is a union of parts. A part is a set of **marginals** (counts for every combination of values of some
-columns) or a **product** of factors, one for each column or group of columns:
+columns) or a **product** of factors, one for each column:
 
 ============ ============================================================ =====================
 factor       queries over n ordered values                                number of queries
@@ -10,7 +10,6 @@ each         one for each value                                           n
 total        all values together                                          1
 prefixes     values up to each one: the cumulative counts                 n
 ranges       every interval of values                                     n (n + 1) / 2
-matrix       rows of small integers over the cross product of columns     as stated
 ============ ============================================================ =====================
 
 The queries of a product are all combinations of one query of each factor. A workload names columns and holds no values;
@@ -21,8 +20,7 @@ the numbers of values come from the table that is queried.
     [{"marginals": ["sex", "race", "age"], "ways": 2},      all sets of two of the columns
      {"marginals": [["sex"], ["race", "age"]]},             the sets that are listed
      {"prefixes": "age"},                                   also ranges, each, total
-     {"product": [{"each": "sex"}, {"ranges": "age"}]},     every combination of a query of each
-     {"matrix": ["sex"], "rows": [[1, 0], [1, 1]]}]
+     {"product": [{"each": "sex"}, {"ranges": "age"}]}]     every combination of a query of each
 """
 
 from __future__ import annotations
@@ -42,34 +40,21 @@ from numpy.typing import NDArray
 from tacit.core.errors import InputError
 from tacit.core.numbers import with_noun
 
-FactorKind = Literal["each", "total", "prefixes", "ranges", "matrix"]
-Objective = Literal["total", "maximum"]
+FactorKind = Literal["each", "total", "prefixes", "ranges"]
 #: Largest number of marginals of one workload, subsets not counted.
 _MOST_MARGINALS: Final = 20_000
-#: Largest absolute value of an entry of a stated matrix, and largest number of entries.
-_LARGEST_ENTRY: Final = 1_000
-_MOST_ENTRIES: Final = 4_000_000
 
 
 @dataclass(frozen=True)
 class Factor:
-    """Queries over the values of one column; for a matrix also over the cross product of several columns.
+    """Queries of a kind over the values of one column."""
 
-    Args:
-        columns: name of the column; one or more names for a matrix.
-        kind: kind of the queries.
-        rows: for a matrix, one row of integers for each query, the last column varying fastest.
-    """
-
-    columns: tuple[str, ...]
+    column: str
     kind: FactorKind
-    rows: tuple[tuple[int, ...], ...] = ()
 
     def count(self, size: int) -> int:
         """Return the number of queries over ``size`` values."""
-        return {"each": size, "total": 1, "prefixes": size, "ranges": size * (size + 1) // 2}.get(
-            self.kind, len(self.rows)
-        )
+        return {"each": size, "total": 1, "prefixes": size, "ranges": size * (size + 1) // 2}[self.kind]
 
     def gram(self, size: int) -> NDArray[np.float64]:
         """Return WᵀW of the query matrix W, which determines the total variance of the queries."""
@@ -80,28 +65,12 @@ class Factor:
             return np.ones((size, size))
         if self.kind == "prefixes":
             return np.asarray(size - np.maximum.outer(place, place), dtype=np.float64)
-        if self.kind == "ranges":
-            low, high = np.minimum.outer(place, place), np.maximum.outer(place, place)
-            return np.asarray((low + 1) * (size - high), dtype=np.float64)
-        rows = self.matrix(size)
-        return np.asarray(rows.T @ rows)
-
-    def matrix(self, size: int) -> NDArray[np.float64]:
-        """Return the query matrix W; ranges are ordered by their first value."""
-        if self.kind == "ranges":
-            places = [(low, high) for low in range(size) for high in range(low, size)]
-            rows = np.zeros((len(places), size))
-            for index, (low, high) in enumerate(places):
-                rows[index, low : high + 1] = 1
-            return rows
-        if self.kind == "matrix":
-            return np.array(self.rows, dtype=np.float64)
-        return {"each": np.eye(size), "total": np.ones((1, size)), "prefixes": np.tri(size)}[self.kind]
+        low, high = np.minimum.outer(place, place), np.maximum.outer(place, place)
+        return np.asarray((low + 1) * (size - high), dtype=np.float64)
 
     @property
     def text(self) -> str:
-        rows = f" {self.rows!r}" if self.rows else ""
-        return f"{self.kind}({', '.join(self.columns)}){rows}"
+        return f"{self.kind}({self.column})"
 
 
 @dataclass(frozen=True)
@@ -110,11 +79,9 @@ class MarginalPart:
 
     Args:
         sets: columns of each marginal, sorted; the empty set is the number of all rows.
-        objective: variance to minimise: the sum over all cells, or the largest.
     """
 
     sets: tuple[tuple[str, ...], ...]
-    objective: Objective = "total"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -125,7 +92,7 @@ class MarginalPart:
 
     @property
     def text(self) -> str:
-        return f"marginals {self.objective} {self.sets!r}"
+        return f"marginals {self.sets!r}"
 
 
 @dataclass(frozen=True)
@@ -137,10 +104,10 @@ class ProductPart:
     @property
     def columns(self) -> tuple[str, ...]:
         """All columns, in the order of the factors."""
-        return tuple(name for factor in self.factors for name in factor.columns)
+        return tuple(factor.column for factor in self.factors)
 
     def count(self, sizes: Mapping[str, int]) -> int:
-        return math.prod(f.count(math.prod(sizes[name] for name in f.columns)) for f in self.factors)
+        return math.prod(factor.count(sizes[factor.column]) for factor in self.factors)
 
     @property
     def text(self) -> str:
@@ -167,17 +134,13 @@ class Workload:
         columns: Sequence[str] | Sequence[Sequence[str]],
         *,
         ways: int | None = None,
-        objective: Objective = "total",
     ) -> Workload:
         """Return marginals: with ``ways`` those of all subsets of that size, without it those of the listed sets.
 
         Args:
             columns: names of columns; without ``ways``, lists of names, one for each marginal.
             ways: number of columns of each marginal.
-            objective: ``"total"`` minimises the sum of all variances, ``"maximum"`` the largest variance.
         """
-        if objective not in ("total", "maximum"):
-            raise InputError("objective", f"must be 'total' or 'maximum', got {objective!r}")
         if ways is None:
             if any(isinstance(names, str) for names in columns):
                 raise InputError("columns", "must list the columns of each marginal, or state ways as well")
@@ -193,7 +156,7 @@ class Workload:
             raise InputError("columns", "must make at least one marginal")
         if len(listed) > _MOST_MARGINALS:
             raise InputError("columns", f"makes more than {_MOST_MARGINALS:,} marginals; ask in several workloads")
-        return cls((MarginalPart(_sets(listed), objective),))
+        return cls((MarginalPart(_sets(listed)),))
 
     @classmethod
     def each(cls, column: str) -> Workload:
@@ -216,34 +179,19 @@ class Workload:
         return cls._single(column, "ranges")
 
     @classmethod
-    def matrix(cls, columns: str | Sequence[str], rows: Iterable[Sequence[int]]) -> Workload:
-        """Return queries stated by a matrix: one row of small integers for each query, over the values of ``columns``.
-
-        Args:
-            columns: a name, or several; their cross product is numbered with the last column varying fastest.
-            rows: weights of the cells in each query: 1 counts a cell, 0 leaves it out.
-        """
-        names = _names([columns] if isinstance(columns, str) else columns)
-        return cls((ProductPart((Factor(names, "matrix", _rows(rows)),)),))
-
-    @classmethod
     def _single(cls, column: str, kind: FactorKind) -> Workload:
-        return cls((ProductPart((Factor(_names([column]), kind),)),))
+        return cls((ProductPart((Factor(_names([column])[0], kind),)),))
 
     def __add__(self, other: Workload) -> Workload:
-        """Return the union of two workloads; marginals of the same objective become one part and share their noise."""
+        """Return the union of two workloads; all marginals become one part and share their noise."""
         if not isinstance(other, Workload):
             return NotImplemented
-        parts: list[WorkloadPart] = []
-        for part in (*self.parts, *other.parts):
-            twin = next((i for i, known in enumerate(parts) if _joins(known, part)), None)
-            if twin is None:
-                parts.append(part)
-            else:
-                known = parts[twin]
-                if isinstance(known, MarginalPart) and isinstance(part, MarginalPart):
-                    parts[twin] = MarginalPart(_sets([*known.sets, *part.sets]), known.objective)
-        return Workload(tuple(parts))
+        parts = list(dict.fromkeys((*self.parts, *other.parts)))
+        sets = [names for part in parts if isinstance(part, MarginalPart) for names in part.sets]
+        # The marginals stand where the first of them stood.
+        first = next((part for part in parts if isinstance(part, MarginalPart)), None)
+        kept = [part for part in parts if part is first or not isinstance(part, MarginalPart)]
+        return Workload(tuple(MarginalPart(_sets(sets)) if part is first else part for part in kept))
 
     def __mul__(self, other: Workload) -> Workload:
         """Return the product: all combinations of a query of each workload, over different columns."""
@@ -266,10 +214,9 @@ class Workload:
         for part in self.parts:
             if isinstance(part, MarginalPart):
                 listed = [tuple(names[name] for name in each) for each in part.sets]
-                parts.append(MarginalPart(_sets(listed), part.objective))
+                parts.append(MarginalPart(_sets(listed)))
             else:
-                factors = [Factor(tuple(names[name] for name in f.columns), f.kind, f.rows) for f in part.factors]
-                parts.append(ProductPart(tuple(factors)))
+                parts.append(ProductPart(tuple(Factor(names[f.column], f.kind) for f in part.factors)))
         return Workload(tuple(parts))
 
     @property
@@ -283,20 +230,15 @@ class Workload:
 
 def _words(part: WorkloadPart) -> str:
     if isinstance(part, ProductPart):
-        return " × ".join(f"{factor.kind} of {', '.join(factor.columns)}" for factor in part.factors)
+        return " × ".join(f"{factor.kind} of {factor.column}" for factor in part.factors)
     ways = sorted({len(names) for names in part.sets})
     columns = "column" if ways == [1] else "columns"
     return f"{with_noun(len(part.sets), 'marginal')} of {', '.join(map(str, ways))} {columns}"
 
 
-def _joins(known: WorkloadPart, part: WorkloadPart) -> bool:
-    both = isinstance(known, MarginalPart) and isinstance(part, MarginalPart)
-    return known == part or (both and getattr(known, "objective", None) == getattr(part, "objective", None))
-
-
 def _product(left: WorkloadPart, right: WorkloadPart) -> ProductPart:
     factors = (*_factors(left), *_factors(right))
-    names = [name for factor in factors for name in factor.columns]
+    names = [factor.column for factor in factors]
     if len(set(names)) != len(names):
         raise InputError("workload", "a product needs different columns in its factors")
     return ProductPart(factors)
@@ -307,7 +249,7 @@ def _factors(part: WorkloadPart) -> tuple[Factor, ...]:
         return part.factors
     if len(part.sets) != 1:
         raise InputError("workload", "several marginals are no factor of a product; multiply one, or add the products")
-    return tuple(Factor((name,), "each") for name in part.sets[0])
+    return tuple(Factor(name, "each") for name in part.sets[0])
 
 
 def _names(names: Any) -> tuple[str, ...]:
@@ -323,20 +265,6 @@ def _names(names: Any) -> tuple[str, ...]:
 
 def _sets(listed: Iterable[Iterable[str]]) -> tuple[tuple[str, ...], ...]:
     return tuple(sorted({tuple(sorted(names)) for names in listed}, key=lambda names: (len(names), names)))
-
-
-def _rows(rows: Iterable[Sequence[Any]]) -> tuple[tuple[int, ...], ...]:
-    listed = [list(row) for row in rows]
-    if not listed or not listed[0] or any(len(row) != len(listed[0]) for row in listed):
-        raise InputError("rows", "must be at least one row of integers, all of the same length")
-    if len(listed) * len(listed[0]) > _MOST_ENTRIES:
-        raise InputError("rows", f"has more than {_MOST_ENTRIES:,} entries; use ranges or marginals")
-    for row in listed:
-        for entry in row:
-            whole = isinstance(entry, (int, np.integer)) and not isinstance(entry, (bool, np.bool_))
-            if not whole or abs(int(entry)) > _LARGEST_ENTRY:
-                raise InputError("rows", f"must hold whole numbers of at most {_LARGEST_ENTRY:,} in size")
-    return tuple(tuple(int(entry) for entry in row) for row in listed)
 
 
 #: Largest number of parts of a workload in plain form.
@@ -366,17 +294,11 @@ def workload_to_plain(workload: Workload) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for part in workload.parts:
         if isinstance(part, MarginalPart):
-            found.append({"marginals": [list(names) for names in part.sets], "objective": part.objective})
+            found.append({"marginals": [list(names) for names in part.sets]})
         else:
-            factors = [_factor_to_plain(factor) for factor in part.factors]
+            factors: list[dict[str, Any]] = [{factor.kind: factor.column} for factor in part.factors]
             found.append(factors[0] if len(factors) == 1 else {"product": factors})
     return found
-
-
-def _factor_to_plain(factor: Factor) -> dict[str, Any]:
-    if factor.kind == "matrix":
-        return {"matrix": list(factor.columns), "rows": [list(row) for row in factor.rows]}
-    return {factor.kind: factor.columns[0]}
 
 
 def _part(part: object) -> Workload:
@@ -387,28 +309,22 @@ def _part(part: object) -> Workload:
         if isinstance(factors, str) or not isinstance(factors, Sequence) or not factors:
             raise InputError("workload", "a product must be a list of its factors")
         return reduce(mul, [_single(factor) for factor in factors])
-    if "marginals" in part and set(part) <= {"marginals", "ways", "objective"}:
+    if "marginals" in part and set(part) <= {"marginals", "ways"}:
         columns, ways = part["marginals"], part.get("ways")
         if isinstance(columns, str) or not isinstance(columns, Sequence):
             raise InputError("workload", "marginals must be a list of columns with ways, or a list of lists of columns")
         if ways is not None and type(ways) is not int:
             raise InputError("workload", "ways must be a whole number")
-        return Workload.marginals(columns, ways=ways, objective=part.get("objective", "total"))
+        return Workload.marginals(columns, ways=ways)
     return _single(part)
 
 
 def _single(factor: object) -> Workload:
-    if isinstance(factor, Mapping) and set(factor) == {"matrix", "rows"}:
-        rows = factor["rows"]
-        if isinstance(rows, str) or not isinstance(rows, Sequence) or any(isinstance(row, str) for row in rows):
-            raise InputError("workload", "rows of a matrix must be lists of whole numbers")
-        return Workload.matrix(factor["matrix"], rows)
     kind = next(iter(factor), "") if isinstance(factor, Mapping) and len(factor) == 1 else ""
     if not isinstance(factor, Mapping) or kind not in _SINGLES:
         raise InputError(
             "workload",
-            "a part is one of marginals (with ways and objective), product, matrix (with rows), "
-            f"{', '.join(_SINGLES)}; got {str(factor)[:80]}",
+            f"a part is one of marginals (with ways), product, {', '.join(_SINGLES)}; got {str(factor)[:80]}",
         )
     if not isinstance(factor[kind], str):
         raise InputError("workload", f"{kind} must be the name of a column")

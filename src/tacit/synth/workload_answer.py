@@ -2,18 +2,13 @@
 
 Everything here is post-processing. The answers are unbiased least-squares estimates, so that a total equals the sum of
 its parts; they may be negative or fractional.
-
-*Whole numbers* (:class:`WholeCounts`): a model is fitted to all answers, weighted by their noise, and the estimated
-number of rows is drawn from it, as evenly as whole numbers allow. These counts are biased, above all small counts, and
-have no intervals.
 """
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,7 +22,6 @@ from tacit.core.errors import InputError
 from tacit.core.extras import load_arrow
 from tacit.core.numbers import Number
 from tacit.core.text_files import visible
-from tacit.synth.graphical_model import ExpandedShares, NoisyMarginal, fit_model, model_cells
 from tacit.synth.workload import Factor
 from tacit.synth.workload_plan import MarginalPlan, ProductPlan, WorkloadPlan
 
@@ -111,7 +105,7 @@ class QueryTable:
     """Answers to the queries of one marginal or one product.
 
     Args:
-        columns: name of each axis: a column, or several joined by ×.
+        columns: name of the column of each axis.
         labels: for each axis the labels of its queries: a value, or for an interval its ends.
         values: answers, one axis for each entry of ``columns``.
         variances: variances of the answers, in the same shape.
@@ -219,23 +213,6 @@ class WorkloadEstimates:
         value, variance = min(known, key=lambda answer: answer[1])
         return _estimate(value, variance, self._factor)
 
-    def whole_numbers(self) -> WholeCounts:
-        """Return counts of one synthetic table close to all answers: nonnegative whole numbers that add up; free.
-
-        They are post-processing: biased, and without intervals.
-
-        Raises:
-            InputError: the table would be too large.
-        """
-        measured = [each for part in self._parts for each in part.noisy()]
-        return whole_counts(self.values, measured, self._checked_weights, lambda names: any(
-            part.covers(names) for part in self._parts
-        ))  # fmt: skip
-
-    def _checked_weights(self, conditions: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:
-        self.count(**conditions)
-        return {name: self._weights(name, condition) for name, condition in conditions.items()}
-
     def _weights(self, name: str, condition: Any) -> NDArray[np.float64]:
         if name not in self.values:
             raise InputError("conditions", f"{name!r} is no column of the workload; those are {', '.join(self.values)}")
@@ -259,14 +236,6 @@ class _Marginals:
 
     plan: MarginalPlan
     residuals: Mapping[tuple[str, ...], NDArray[np.float64]]
-
-    def noisy(self) -> list[NoisyMarginal]:
-        """Return the estimated marginals of the workload, with the standard deviation of each cell."""
-        found = []
-        for names in self.plan.part.sets:
-            values, variance = self.marginal(names)
-            found.append(NoisyMarginal(names, values, math.sqrt(variance)))
-        return found
 
     def covers(self, names: tuple[str, ...]) -> bool:
         """Return whether a marginal of the workload, or a margin of one, has these columns."""
@@ -318,18 +287,6 @@ class _Product:
     plan: ProductPlan
     counts: NDArray[np.float64]
 
-    def noisy(self) -> list[NoisyMarginal]:
-        """Return the estimated counts of cells, with the root mean variance of a cell."""
-        names = tuple(name for each, _ in self.plan.factors for name in each.columns)
-        shape = tuple(self.plan.sizes[name] for name in names)
-        spread = [float(np.diagonal(strategy.covariance).mean()) for _, strategy in self.plan.factors]
-        stddev = math.sqrt(self.plan.measurement.sigma2 * math.prod(spread))
-        return [NoisyMarginal(names, self.counts.reshape(shape), stddev)]
-
-    def covers(self, names: tuple[str, ...]) -> bool:
-        """Return whether the product has all of these columns."""
-        return set(names) <= {name for each, _ in self.plan.factors for name in each.columns}
-
     def table(self, values: Values, factor: float) -> QueryTable:
         """Return the answers to all combinations of queries."""
         if self.plan.count > _MOST_LISTED:
@@ -338,20 +295,17 @@ class _Product:
         for axis, (each, _) in enumerate(self.plan.factors):
             answers = _answers_along(each, answers, axis)
             variances = np.multiply.outer(variances, self.plan.factor_variances[axis])
-        columns = tuple(" × ".join(each.columns) for each, _ in self.plan.factors)
+        columns = tuple(each.column for each, _ in self.plan.factors)
         labels = tuple(_labels(each, values) for each, _ in self.plan.factors)
         return QueryTable(columns, labels, answers, variances, factor)
 
     def count(self, weights: Mapping[str, NDArray[np.float64]]) -> tuple[float, float] | None:
         """Return value and variance of the query with these weights; a column without weights counts with weight 1."""
-        measured = {name for each, _ in self.plan.factors for name in each.columns}
-        if not set(weights) <= measured:
+        if not set(weights) <= {each.column for each, _ in self.plan.factors}:
             return None
         value, variance = self.counts, self.plan.measurement.sigma2
         for each, strategy in self.plan.factors:
-            along: NDArray[Any] = np.ones(1)
-            for name in each.columns:
-                along = np.kron(along, weights.get(name, np.ones(self.plan.sizes[name])))
+            along = weights.get(each.column, np.ones(self.plan.sizes[each.column]))
             value = np.tensordot(along, value, axes=([0], [0]))
             variance *= float(along @ strategy.covariance @ along)
         return float(value), variance
@@ -360,9 +314,6 @@ class _Product:
 def _answers_along(factor: Factor, counts: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
     if factor.kind == "each":
         return counts
-    if factor.kind == "matrix":
-        rows = factor.matrix(counts.shape[axis])
-        return np.moveaxis(np.tensordot(rows, counts, axes=([1], [axis])), 0, axis)
     sums = counts.cumsum(axis=axis)
     if factor.kind == "prefixes":
         return np.asarray(sums)
@@ -372,9 +323,7 @@ def _answers_along(factor: Factor, counts: NDArray[np.float64], axis: int) -> ND
 
 
 def _labels(factor: Factor, values: Values) -> tuple[Any, ...]:
-    if factor.kind == "matrix":
-        return tuple(range(1, len(factor.rows) + 1))
-    listed = tuple(values[factor.columns[0]])
+    listed = tuple(values[factor.column])
     if factor.kind == "each":
         return listed
     if factor.kind == "prefixes":
@@ -390,105 +339,3 @@ def _estimate(value: float, variance: float, factor: float) -> CountEstimate:
 
 def _plain(label: Any) -> Any:
     return f"{label[0]} to {label[1]}" if isinstance(label, tuple) else label
-
-
-NOTE: Final = (
-    "Counts of one made-up table that was fitted to the answers: whole numbers, not negative, which add up. They are "
-    "post-processing, not unbiased, and have no intervals; those of the answers hold for the truth."
-)
-#: Largest number of cells of the model, and of rows of the table.
-_MOST_CELLS: Final = 10_000_000
-_MOST_ROWS: Final = 10_000_000
-
-
-class WholeCounts:
-    """Whole-number counts of one synthetic table close to the answers to a workload.
-
-    Args:
-        values: values of each column, in order.
-        places: for each column, the index of its value in every row.
-        weights: returns 0 or 1 for each value of the columns in conditions; refuses conditions outside the workload.
-        covers: returns whether the workload has given columns in one part.
-    """
-
-    note = NOTE
-
-    def __init__(
-        self,
-        values: Mapping[str, Sequence[Any]],
-        places: Mapping[str, NDArray[np.int64]],
-        weights: Callable[[Mapping[str, Any]], Mapping[str, NDArray[np.float64]]],
-        covers: Callable[[tuple[str, ...]], bool],
-    ) -> None:
-        self._values = values
-        self._places = places
-        self._weights = weights
-        self._covers = covers
-        self.rows = len(next(iter(places.values())))
-
-    def count(self, **conditions: Any) -> int:
-        """Return the number of rows that meet conditions, stated as in :meth:`.WorkloadEstimates.count`."""
-        weights = self._weights(conditions)
-        kept = np.ones(self.rows, dtype=np.bool_)
-        for name, each in weights.items():
-            kept &= each[self._places[name]] > 0
-        return int(kept.sum())
-
-    def marginal(self, *columns: str) -> Any:
-        """Return counts of every combination of values of columns in one part of the workload, as an Arrow table."""
-        pa = load_arrow()
-        names = tuple(sorted(columns))
-        if not names or not self._covers(names):
-            raise InputError("columns", f"{', '.join(columns)} is in no part of the workload")
-        shape = tuple(len(self._values[name]) for name in names)
-        cells = np.ravel_multi_index(tuple(self._places[name] for name in names), shape)
-        counts = np.bincount(cells, minlength=math.prod(shape))
-        made = {
-            name: pa.array(list(self._values[name])).take(pa.array(place.ravel()))
-            for name, place in zip(names, np.indices(shape), strict=True)
-        }
-        return pa.table({**made, "count": pa.array(counts)})
-
-    def __repr__(self) -> str:
-        return f"<WholeCounts of {', '.join(self._places)}: {self.rows:,} rows>"
-
-
-def whole_counts(
-    values: Mapping[str, Sequence[Any]],
-    measured: Sequence[NoisyMarginal],
-    weights: Callable[[Mapping[str, Any]], Mapping[str, NDArray[np.float64]]],
-    covers: Callable[[tuple[str, ...]], bool],
-) -> WholeCounts:
-    """Return counts of one synthetic table close to estimated marginals; the same in every process.
-
-    Args:
-        values: values of each column.
-        measured: estimated marginals.
-        weights: see :class:`WholeCounts`.
-        covers: see :class:`WholeCounts`.
-
-    Raises:
-        InputError: there is no column, or the model or the table would be too large.
-    """
-    sizes = {name: len(listed) for name, listed in values.items() if any(name in each.columns for each in measured)}
-    if not sizes:
-        raise InputError("workload", "counts all rows alone; round the answer itself")
-    ordered = [_in_order(each, list(sizes)) for each in measured if each.columns]
-    if (cells := model_cells(sizes, [each.columns for each in ordered])) > _MOST_CELLS:
-        raise InputError(
-            "workload",
-            f"ties columns together with {cells:,} combinations, and {_MOST_CELLS:,} is the most of one table",
-        )
-    model = fit_model(sizes, ordered)
-    rows = round(model.total)
-    if rows > _MOST_ROWS:
-        raise InputError("workload", f"counts about {rows:,} rows, and {_MOST_ROWS:,} is the most of one table")
-    seen = hashlib.sha256(b"".join(np.ascontiguousarray(each.counts).tobytes() for each in ordered)).hexdigest()
-    return WholeCounts(values, model.sample(rows, ExpandedShares(f"whole numbers {seen}")), weights, covers)
-
-
-def _in_order(noisy: NoisyMarginal, names: list[str]) -> NoisyMarginal:
-    """Return a marginal with its columns in the order of ``names``."""
-    order = sorted(range(len(noisy.columns)), key=lambda at: names.index(noisy.columns[at]))
-    columns = tuple(noisy.columns[at] for at in order)
-    return NoisyMarginal(columns, noisy.counts.transpose(order), noisy.stddev)

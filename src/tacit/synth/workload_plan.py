@@ -3,30 +3,24 @@
 *Marginals* are measured in the residual basis. For a set of columns A the residual is the part of the marginal on A
 that no smaller marginal determines; residuals of different sets are orthogonal, and a marginal is the sum of the
 residuals of its subsets, each spread evenly over the columns it lacks. A residual is measured by n·I - J along every
-axis. With cost ρ_A a residual gets a variance v_A ∝ p_A/ρ_A, where p_A = Π (n-1)/n, so that
-
-* the sum of variances Σ c_A v_A is least for ρ_A ∝ √(p_A c_A), which no Gaussian mechanism on any strategy can beat;
-* the largest variance is least for the c_A of the worst mixture of marginals, found by multiplicative weights. Every
-  mixture also gives a lower bound, so the iteration knows how far it is from the optimum.
+axis. With cost ρ_A a residual gets a variance v_A ∝ p_A/ρ_A, where p_A = Π (n-1)/n, so that the sum
+of variances Σ c_A v_A is least for ρ_A ∝ √(p_A c_A), which no Gaussian mechanism on any strategy can beat.
 
 With Laplace noise, calibrated to l1 sensitivity, residuals are expensive: one row changes all cells of a residual. So
-marginals themselves are measured, those of the workload and some smaller or larger ones, with shares of the cost that
-make the sum of variances small; estimates of a residual from several marginals are averaged, weighted by precision.
+marginals themselves are measured (levels): all of the workload, the largest of them, or the one on all columns,
+whichever gives the smallest sum of variances. Estimates of a residual from several marginals are averaged, weighted by
+precision.
 
 *Products* are measured once, by the product of a near-optimal strategy for each factor (:mod:`tacit.synth.strategy`).
 
 The parts of a workload share the cost in proportion to the roots of their total variances (cube roots for Laplace
 noise), which makes the sum least.
-
-*Shares of the cost.* Residuals with Gaussian noise have shares in closed form, or by multiplicative weights where the
-largest variance is to be small. Marginals with Laplace noise have shares by multiplicative steps. Both are functions of
-public sizes, and a bad division costs accuracy alone.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -44,146 +38,8 @@ from tacit.synth.strategy import LARGEST_FACTOR, CentredStrategy, IdentityStrate
 from tacit.synth.workload import Factor, MarginalPart, ProductPart, Workload
 
 Columns = tuple[str, ...]
-#: Relative distance from its lower bound at which the search for the least largest variance ends.
-_CLOSE: Final = 0.005
-_ITERATIONS: Final = 2_000
-#: Steps of the search for the shares of levels, and its number of runs where the largest variance is minimised.
-_LEVEL_STEPS: Final = 300
-_MIXTURES: Final = 40
-#: A level with less than this share of the largest is not measured, unless a marginal needs it.
-_LEAST_SHARE: Final = 1e-3
 #: Largest number of cells with which the marginal on all columns is considered as a level.
 _WHOLE: Final = 100_000
-
-
-class _Variances:
-    """Linear map (sparse matrix) from the variances of residuals to the cell variances of marginals."""
-
-    def __init__(self, part: MarginalPart, residuals: Sequence[Columns], sizes: Mapping[str, int]) -> None:
-        place = {names: index for index, names in enumerate(residuals)}
-        entries = [
-            [(place[below], residual_variance(below, names, sizes)) for below in subsets(names) if below in place]
-            for names in part.sets
-        ]
-        self.rows = np.repeat(np.arange(len(entries)), [len(row) for row in entries])
-        self.columns = np.array([index for row in entries for index, _ in row], dtype=np.int64)
-        self.values = np.array([value for row in entries for _, value in row])
-        self.cells = np.array([cell_count(names, sizes) for names in part.sets], dtype=np.float64)
-        self.residuals = len(residuals)
-
-    def needed(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the coefficient of each residual's variance in a weighted sum of the marginals' variances."""
-        return np.bincount(self.columns, weights[self.rows] * self.values, minlength=self.residuals).astype(np.float64)
-
-    def reached(self, noise: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the cell variance of each marginal, for the given variances of residuals."""
-        return np.bincount(self.rows, self.values * noise[self.columns], minlength=len(self.cells)).astype(np.float64)
-
-
-def residual_claims(
-    part: MarginalPart, residuals: Sequence[Columns], costs: NDArray[np.float64], sizes: Mapping[str, int]
-) -> NDArray[np.float64]:
-    """Return the proportions in which residuals with Gaussian noise share the cost."""
-    variances = _Variances(part, residuals, sizes)
-
-    def claims(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(np.sqrt(costs * variances.needed(weights)))
-
-    def noise(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        asked = claims(weights)
-        return np.asarray(np.where(asked > 0, costs / np.maximum(asked, 1e-300), 0.0) * asked.sum())
-
-    if part.objective == "total":
-        return claims(variances.cells)
-    return claims(_worst_mixture(variances, noise, _ITERATIONS))
-
-
-def _worst_mixture(
-    variances: _Variances, noise: Callable[[NDArray[np.float64]], NDArray[np.float64]], steps: int
-) -> NDArray[np.float64]:
-    """Return weights of marginals for which minimising the weighted sum of variances minimises the largest variance."""
-    count = len(variances.cells)
-    weights = np.full(count, 1.0 / count)
-    for step in range(steps):
-        reached = variances.reached(noise(weights))
-        if reached.max() <= (1 + _CLOSE) * float(weights @ reached):
-            break
-        weights = weights * (reached / reached.max()) ** (1.0 if step < 100 else 0.5)
-        weights = np.maximum(weights, 1e-12 * weights.max())
-        weights = weights / weights.sum()
-    return weights
-
-
-class _Levels:
-    """Marginals (levels) that may be measured with Laplace noise, and their precision about each residual."""
-
-    def __init__(self, levels: Sequence[Columns], residuals: Sequence[Columns], sizes: Mapping[str, int]) -> None:
-        self.levels = list(levels)
-        place = {names: index for index, names in enumerate(residuals)}
-        told = [
-            (place[below], at, 1 / cell_count([name for name in level if name not in below], sizes))
-            for at, level in enumerate(self.levels)
-            for below in subsets(level)
-            if below in place
-        ]
-        self.residual = np.array([each[0] for each in told], dtype=np.int64)
-        self.level = np.array([each[1] for each in told], dtype=np.int64)
-        self.gain = np.array([each[2] for each in told])
-        self.residuals = len(residuals)
-
-    def noise(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the variance of each residual, where the precision of a level is the square of its share."""
-        seen = np.bincount(self.residual, self.gain * shares[self.level] ** 2, minlength=self.residuals)
-        return np.asarray(1 / np.maximum(seen, 1e-300))
-
-    def best(self, needed: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Improve shares by multiplicative steps; at the optimum all levels with a share have equal marginal gain."""
-        for _ in range(_LEVEL_STEPS):
-            pull = needed * self.noise(shares) ** 2
-            gains = np.bincount(self.level, self.gain * pull[self.residual], minlength=len(self.levels)) * shares
-            moved = shares * np.cbrt(gains)
-            total = float(moved.sum())
-            if not math.isfinite(total) or total <= 0:
-                return shares
-            moved = moved / total
-            if np.abs(moved - shares).max() < 1e-7:
-                return moved
-            shares = moved
-        return shares
-
-
-def level_shares(part: MarginalPart, residuals: Sequence[Columns], sizes: Mapping[str, int]) -> dict[Columns, Fraction]:
-    """Return the marginals to measure with Laplace noise, each with its share of the cost; shares add up to 1."""
-    variances = _Variances(part, residuals, sizes)
-    asked = list(dict.fromkeys(tuple(name for name in names if sizes[name] > 1) for names in part.sets))
-    every = tuple(sorted({name for names in asked for name in names}))
-    levels = list(dict.fromkeys([*asked, *residuals]))
-    if every not in levels and cell_count(every, sizes) <= _WHOLE:
-        levels.append(every)
-    made = _Levels(levels, residuals, sizes)
-    starts = [np.full(len(levels), 1 / len(levels)), np.zeros(len(levels))]
-    starts[1][: len(asked)] = 1 / len(asked)
-    if every in levels:
-        alone = np.zeros(len(levels))
-        alone[levels.index(every)] = 1.0
-        starts.append(alone)
-
-    def shares(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        needed = variances.needed(weights)
-        found = [made.best(needed, start) for start in starts]
-        return min(found, key=lambda each: float(needed @ made.noise(each)))
-
-    weights = variances.cells
-    if part.objective != "total":
-        weights = _worst_mixture(variances, lambda each: made.noise(shares(each)), _MIXTURES)
-    best = shares(weights)
-    kept = [level for level, share in zip(levels, best, strict=True) if share >= _LEAST_SHARE * best.max()]
-    told = {below for level in kept for below in map(frozenset, subsets(level))}
-    kept += [names for names in asked if frozenset(names) not in told]
-    place = {level: at for at, level in enumerate(levels)}
-    places = [place[level] for level in kept]
-    parts = divide(Fraction(1), np.maximum(best[places], _LEAST_SHARE * best.max()))
-    return dict(zip(kept, parts, strict=True))
 
 
 #: Largest number of noisy integers of one workload, which a ledger stores.
@@ -412,7 +268,7 @@ def _optimisation(workload: Workload, sizes: Mapping[str, int]) -> int:
     """Estimate the work of optimising the strategies of all factors: Σ (number of values)³."""
     factors = {f for part in workload.parts if isinstance(part, ProductPart) for f in part.factors}
     optimised = [f for f in factors if f.kind not in ("each", "total")]
-    return sum(min(math.prod(sizes[name] for name in f.columns), LARGEST_FACTOR) ** 3 for f in optimised)
+    return sum(min(sizes[f.column], LARGEST_FACTOR) ** 3 for f in optimised)
 
 
 def _at_price(plan: PartPlan, price: Fraction) -> PartPlan:
@@ -433,32 +289,58 @@ def _plan_part(
     if isinstance(part, ProductPart):
         factors = [factor for factor in part.factors if factor.kind != "total"]
         dense = max(1, sum(factor.kind != "each" for factor in factors))
-        strategies = tuple(
-            strategy_for(f, math.prod(sizes[name] for name in f.columns), factors=dense, norm=noise.norm)
-            for f in factors
-        )
-        columns = tuple(name for factor in factors for name in factor.columns)
+        strategies = tuple(strategy_for(f, sizes[f.column], factors=dense, norm=noise.norm) for f in factors)
+        columns = tuple(factor.column for factor in factors)
         return ProductPlan(part, sizes, CountMeasurement(columns, strategies, one, rows, relation, noise))
-    residuals = _residuals(part, sizes)
     if noise.norm == 1:
-        levels = level_shares(part, residuals, sizes)
-        made = {
-            names: CountMeasurement(
-                names, tuple(IdentityStrategy(sizes[name]) for name in names), share, rows, relation, noise
-            )
-            for names, share in levels.items()
-        }
-        return LevelPlan(part, sizes, made)
-    measured = [
-        CountMeasurement(names, tuple(CentredStrategy(sizes[name]) for name in names), one, rows, relation, noise)
-        for names in residuals
+        plans = [_level_plan(part, sizes, levels, rows, relation, noise) for levels in _levels(part, sizes)]
+        return min(plans, key=lambda plan: plan.total_variance)
+    measured = {
+        names: CountMeasurement(
+            names, tuple(CentredStrategy(sizes[name]) for name in names), one, rows, relation, noise
+        )
+        for names in _residuals(part, sizes)
+    }
+    # Coefficient of the variance of each residual in the sum of the variances of all queries.
+    needed = dict.fromkeys(measured, 0.0)
+    for names in part.sets:
+        for below in subsets(names):
+            if below in needed:
+                needed[below] += cell_count(names, sizes) * residual_variance(below, names, sizes)
+    claims = [
+        math.sqrt(needed[names] * m.l2_squared) / (m.scale * cell_count(names, sizes)) for names, m in measured.items()
     ]
-    costs = [m.l2_squared / (m.scale * cell_count(m.columns, sizes)) ** 2 for m in measured]
-    claims = residual_claims(part, residuals, np.array(costs, dtype=np.float64), sizes)
     shares = divide(one, claims)
     return MarginalPlan(
-        part, sizes, {m.columns: replace(m, price=share) for m, share in zip(measured, shares, strict=True)}
+        part, sizes, {m.columns: replace(m, price=share) for m, share in zip(measured.values(), shares, strict=True)}
     )
+
+
+def _levels(part: MarginalPart, sizes: Mapping[str, int]) -> list[list[Columns]]:
+    """Return the sets of marginals that may be measured with Laplace noise; each determines all of the workload."""
+    asked = list(dict.fromkeys(tuple(name for name in names if sizes[name] > 1) for names in part.sets))
+    largest = [names for names in asked if not any(set(names) < set(other) for other in asked)]
+    every = tuple(sorted({name for names in asked for name in names}))
+    return [asked, largest, *([[every]] if cell_count(every, sizes) <= _WHOLE else [])]
+
+
+def _level_plan(
+    part: MarginalPart,
+    sizes: Mapping[str, int],
+    levels: Sequence[Columns],
+    rows: int,
+    relation: Relation,
+    noise: CountNoise,
+) -> LevelPlan:
+    # The sum of the variances of the cells of separate marginals is least for shares ∝ ∛(number of cells).
+    shares = divide(Fraction(1), [cell_count(names, sizes) ** (1 / 3) for names in levels])
+    made = {
+        names: CountMeasurement(
+            names, tuple(IdentityStrategy(sizes[name]) for name in names), share, rows, relation, noise
+        )
+        for names, share in zip(levels, shares, strict=True)
+    }
+    return LevelPlan(part, sizes, made)
 
 
 def _residuals(part: MarginalPart, sizes: Mapping[str, int]) -> list[Columns]:
@@ -475,16 +357,13 @@ def _integers(part: MarginalPart | ProductPart, sizes: Mapping[str, int]) -> int
         if largest > MOST_INTEGERS:
             return largest
         return sum(cell_count(names, sizes) for names in _residuals(part, sizes))
-    return math.prod(sizes[name] for f in part.factors if f.kind != "total" for name in f.columns)
+    return math.prod(sizes[factor.column] for factor in part.factors if factor.kind != "total")
 
 
 def query_variances(factor: Factor, covariance: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the variances of the queries of a factor, for counts with this covariance matrix."""
     if factor.kind == "each":
         return covariance.diagonal().copy()
-    if factor.kind == "matrix":
-        rows = factor.matrix(len(covariance))
-        return np.asarray(np.einsum("ij,ij->i", rows @ covariance, rows))
     sums = covariance.cumsum(axis=0).cumsum(axis=1)
     ends = sums.diagonal()
     if factor.kind == "prefixes":

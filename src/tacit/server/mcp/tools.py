@@ -40,7 +40,7 @@ from tacit.query.refusal import Proposal, Refusal
 from tacit.query.request import OPTIONS, Request
 from tacit.releases.accounts import Budget
 from tacit.releases.payment import entry_of
-from tacit.releases.published_table import NumberSearch, find_number
+from tacit.releases.published_numbers import NumberSearch, find_number
 from tacit.server.api.request import read_json
 from tacit.server.api.worker_runtime import let_run
 from tacit.server.errors import describe, failure_json
