@@ -23,7 +23,7 @@ from tacit.accounting.compose import compose
 from tacit.core.errors import BudgetError, InputError
 from tacit.core.events import DiscreteGaussianEvent, PoissonSampledEvent, RepeatedEvent, event_from_json, event_to_json
 from tacit.learn.gradient import sample_rows
-from tacit.learn.torch import PrivateTrainer, select
+from tacit.learn.torch import PrivateTrainer
 from tacit.learn.torch.exact_sums import STEPS
 from tacit.noise import entropy
 
@@ -200,7 +200,7 @@ class Stream(IterableDataset[Any]):
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (lambda X, y: (DataLoader(TensorDataset(X, y), batch_size=4),), "fit\\(loader.dataset, workers"),
+        (lambda X, y: (DataLoader(TensorDataset(X, y), batch_size=4),), "fit\\(loader.dataset"),
         (lambda X, y: (DataLoader(TensorDataset(X, y), batch_size=4, shuffle=True),), "not Poisson"),
         (lambda X, y: (RandomSampler(TensorDataset(X, y)),), "draws its own samples"),
         (lambda X, y: (Stream(),), "needs a dataset with len"),
@@ -315,26 +315,6 @@ def test_steps_are_never_forgotten() -> None:
             trainer(stack(), **changes).load_state_dict(early)
     with pytest.raises(InputError, match="not a checkpoint"):
         trainer(stack()).load_state_dict({"model": {}})
-
-
-@pytest.mark.usefixtures("seeded")
-def test_selection_is_charged_for_all_runs() -> None:
-    X, y = table(rows=200)
-    settings: dict[str, Any] = {"n": 200, "batch_size": 50, "steps": 20, "epsilon": 40}
-    good = trainer(stack(), **settings)
-    idle_model = stack()
-    idle = trainer(idle_model, optimizer=torch.optim.SGD(idle_model.parameters(), lr=1e-9), **settings)
-    chosen = select([idle, good], X, y, holdout=(X, y), epsilon=2)
-    assert chosen.place == 1
-    assert chosen.best is good
-    assert good.taken == idle.taken == 20
-    assert chosen.guarantee.epsilon > good.planned.epsilon
-    assert chosen.guarantee.epsilon <= 2 * 40 + 2
-    assert len(chosen.event.events) == 3  # type: ignore[attr-defined]
-    with pytest.raises(InputError, match="one of its own"):
-        select([good, good], X, y, holdout=(X, y), epsilon=1)
-    with pytest.raises(InputError, match="at least one"):
-        select([], X, y, holdout=(X, y), epsilon=1)
 
 
 @pytest.mark.usefixtures("seeded")

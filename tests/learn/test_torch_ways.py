@@ -1,9 +1,7 @@
-"""Ways of training: views of a row, workers, schedulers, averages, callbacks, half precision, several processes."""
+"""Ways of training: views of a row, datasets, callbacks and half precision."""
 
 from __future__ import annotations
 
-import multiprocessing
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -121,43 +119,38 @@ def test_half_precision_is_near(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 1e-6 < off < 0.03, "another precision, and nearly the same gradient"
 
 
-def test_workers_read_the_rows_that_were_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_cannot_be_read_add_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside the same tensors with a row of zeros that the loss cannot take at its place."""
     X, y = table()
-    outcomes = []
-    for workers in (0, 2):
+    sums = []
+    spoilt = y.clone()
+    spoilt[3] = 99
+    for data in ((Rows(X, y),), (X, spoilt)):
         with monkeypatch.context() as patch:
             patch.setattr(entropy, "current", RowBits)
-            learner = trainer(stack(), epsilon=50, micro_batch=8)
-            seen = record(patch, lambda learner=learner, workers=workers: learner.fit(Rows(X, y), workers=workers))
-        outcomes.append(seen.raw)
-    assert all(np.array_equal(a, b) for a, b in zip(*outcomes, strict=True))
-    assert any(raw.any() for raw in outcomes[0])
+            learner = trainer(stack(), n=48, batch_size=48, epsilon=50, micro_batch=8)
+            sums.append(record(patch, lambda learner=learner, data=data: learner.fit(*data)).raw)
+    assert all(np.array_equal(a, b) for a, b in zip(*sums, strict=True))
+    assert any(raw.any() for raw in sums[0])
 
 
 @pytest.mark.usefixtures("seeded")
-def test_schedulers_averages_and_callbacks_see_what_is_released() -> None:
+def test_callbacks_see_what_is_released() -> None:
+    """After every step, where they move a scheduler on and average the weights."""
     X, y = table()
     model, seen = stack(), []
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    slower = torch.optim.lr_scheduler.StepLR(optimizer, 2, gamma=0.1)
+    average = torch.optim.swa_utils.AveragedModel(model)
     learner = trainer(
-        model, optimizer=optimizer, steps=6, ema="0.5", epsilon=20,
-        scheduler=torch.optim.lr_scheduler.StepLR(optimizer, 2, gamma=0.1),
-        callbacks=[lambda at: seen.append((at.taken, optimizer.param_groups[0]["lr"], weights(at.model).clone()))],
+        model, optimizer=optimizer, steps=6, epsilon=20,
+        callbacks=[lambda _: slower.step(), lambda at: average.update_parameters(at.model),
+                   lambda at: seen.append((at.taken, optimizer.param_groups[0]["lr"], weights(at.model).clone()))],
     )  # fmt: skip
-    start = weights(model).clone()
     learner.fit(X, y)
     assert [taken for taken, *_ in seen] == [1, 2, 3, 4, 5, 6]
     assert [rate for _, rate, _ in seen] == pytest.approx([1.0, 0.1, 0.1, 0.01, 0.01, 0.001])
-    average = start
-    for step, (_, _, now) in enumerate(seen):
-        decay = min(0.5, (1 + step) / (10 + step))
-        average = decay * average + (1 - decay) * now
-    assert torch.allclose(weights(learner.averaged), average, atol=1e-6)
-    again = trainer(
-        stack(), steps=6, ema="0.5", epsilon=20,
-    )  # fmt: skip
-    again.load_state_dict(learner.state_dict())
-    assert torch.equal(weights(again.averaged), weights(learner.averaged))
+    assert torch.allclose(weights(average.module), sum(now for *_, now in seen) / 6, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -166,84 +159,9 @@ def test_schedulers_averages_and_callbacks_see_what_is_released() -> None:
         ({"views": 3}, "needs augment"),
         ({"augment": 3}, "must be a function"),
         ({"precision": "float16"}, "bfloat16"),
-        ({"scheduler": 3}, "step"),
         ({"callbacks": len}, "list of functions"),
-        ({"ema": 1}, "ema"),
-        ({"distributed": True}, "init_process_group"),
     ],
 )
 def test_refused_ways(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         trainer(stack(), **changes)
-    optimizer = torch.optim.SGD(stack().parameters(), lr=1.0)
-    with pytest.raises(InputError, match="asks for a loss"):
-        trainer(stack(), scheduler=torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer))
-
-
-def member(rank: int, file: str, fails: bool, settings: dict[str, Any], answers: Any) -> None:
-    """One of two processes: what it released, its sums before they were added up, its parameters at the end."""
-    from datetime import timedelta
-
-    from tacit.learn import release
-    from tacit.learn.torch.trainer import ManyProcesses
-
-    torch.set_num_threads(1)
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{file}", rank=rank, world_size=2, timeout=timedelta(seconds=20)
-    )
-    X, y = table()
-    mine = slice(0, 30) if rank == 0 else slice(30, 48)
-    own: list[Any] = []
-    released: list[Any] = []
-    added, true = ManyProcesses.summed, release.release_gaussian
-    ManyProcesses.summed = lambda self, raw: (own.append(raw.copy()), added(self, raw))[1]  # type: ignore[method-assign,assignment]
-    release.release_gaussian = lambda raw, sigma2: (released.append(raw.copy()), true(raw, sigma2))[1]
-    model = stack()
-    if rank:
-        nn.init.zeros_(model[0].weight)  # type: ignore[index]
-
-    def stop(at: Any) -> None:
-        if fails and rank and at.taken == 2:
-            raise SystemExit
-
-    learner = trainer(model, distributed=True, callbacks=[stop], **settings)
-    problem = ""
-    try:
-        learner.fit(X[mine], y[mine])
-    except BaseException as raised:
-        problem = type(raised).__name__
-    answers.put((rank, problem, own, released, weights(model).numpy(), learner.taken))
-
-
-def together(folder: Path, fails: bool, settings: dict[str, Any]) -> list[Any]:
-    context = multiprocessing.get_context("fork")
-    answers = context.Queue()
-    file = str(folder / "meeting")
-    members = [context.Process(target=member, args=(rank, file, fails, settings, answers)) for rank in (0, 1)]
-    for each in members:
-        each.start()
-    found = sorted((answers.get(timeout=120) for _ in members), key=lambda answer: answer[0])
-    for each in members:
-        each.join(30)
-    return found
-
-
-def test_two_processes_add_noise_once(tmp_path: Path) -> None:
-    first, second = together(tmp_path, False, {"epsilon": 5, "steps": 4})
-    assert first[1] == second[1] == ""
-    assert len(first[3]) == 4, "the first process draws the noise"
-    assert not second[3], "and the second none"
-    for sums in zip(first[2], second[2], first[3], strict=True):
-        assert np.array_equal(sums[0] + sums[1], sums[2])
-    assert any(raw.any() for raw in first[2])
-    assert any(raw.any() for raw in second[2])
-    assert np.array_equal(first[4], second[4]), "the same parameters everywhere, though they began apart"
-    assert first[5] == second[5] == 4
-
-
-def test_a_process_that_ends_stops_the_others_before_the_next_release(tmp_path: Path) -> None:
-    first, second = together(tmp_path, True, {"epsilon": 5, "steps": 4})
-    assert second[1] == "SystemExit"
-    assert first[1] not in ("", "SystemExit")
-    assert len(first[3]) == 2
-    assert first[5] == 2

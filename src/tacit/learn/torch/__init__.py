@@ -9,12 +9,10 @@ Modules:
 * :mod:`.randomness` — Random layers with coins per row
 * :mod:`.recorded_pass` — Passes over made-up rows: whether places in a micro-batch matter, and the operations of a
   pass to be replayed
-* :mod:`.selection` — Selection among trained networks with every run accounted for
 * :mod:`.torch_import` — Import of PyTorch, with a clear message where it, or a part of it that is needed, is missing
 * :mod:`.trainer` — Private training of networks: sampling, clipping, noise, accounting, stopping and checkpoints
 """
 
-from tacit.learn.torch.selection import NetworkSelection, select
 from tacit.learn.torch.trainer import PrivateTrainer
 
-__all__ = ["NetworkSelection", "PrivateTrainer", "select"]
+__all__ = ["PrivateTrainer"]

@@ -5,9 +5,6 @@ batches of different shapes: otherwise adding one person would change the last b
 ``gradients.proof.md``). Empty places are filled with zeros, and rows are packed tightly only if a row's place in a
 micro-batch was observed not to affect its result (``recorded_pass.py``). Otherwise the place of each row is drawn
 independently, so that it stays the same if another row is added or removed.
-
-Worker processes read the rows of a dataset that the trainer has drawn, in that order; batches, samplers and seeds of a
-loader have no effect.
 """
 
 from __future__ import annotations
@@ -58,74 +55,6 @@ class Layout:
             yield rows[turn == batch], places[turn == batch]
 
 
-#: Row of a dataset as tensors; None if it cannot be read.
-Row = tuple[Tensor, ...] | None
-
-
-def read_row(dataset: Any, place: int) -> Row:
-    """Return one row of a dataset as tensors; None if it cannot be read."""
-    try:
-        row = dataset[place]
-        # Detached: a worker process cannot send a tensor with a graph.
-        return tuple(torch.as_tensor(part).detach() for part in (row if isinstance(row, tuple | list) else (row,)))
-    except Exception:
-        return None
-
-
-class RowReaders:
-    """Worker processes that read rows of a dataset, kept from step to step.
-
-    Args:
-        dataset: dataset with ``len()`` and an index; sent to every worker.
-        workers: number of processes, at least 1.
-    """
-
-    def __init__(self, dataset: Any, workers: int) -> None:
-        self._wanted = _WantedRows()
-        self._loader = torch.utils.data.DataLoader(
-            _ReadableRows(dataset),
-            batch_sampler=self._wanted,
-            num_workers=workers,
-            persistent_workers=True,
-            collate_fn=_as_they_are,
-        )
-
-    def read(self, wanted: list[list[int]]) -> Iterator[list[Row]]:
-        """Yield the rows of each list of indices, in order."""
-        self._wanted.lists = wanted
-        yield from self._loader
-
-
-class _WantedRows:
-    """Lists of row indices of the next step, as a batch sampler."""
-
-    def __init__(self) -> None:
-        self.lists: list[list[int]] = []
-
-    def __iter__(self) -> Iterator[list[int]]:
-        return iter(self.lists)
-
-    def __len__(self) -> int:
-        return len(self.lists)
-
-
-class _ReadableRows:
-    """Dataset that returns None for a row that cannot be read."""
-
-    def __init__(self, dataset: Any) -> None:
-        self._dataset = dataset
-
-    def __len__(self) -> int:
-        return len(self._dataset)
-
-    def __getitem__(self, place: int) -> Row:
-        return read_row(self._dataset, place)
-
-
-def _as_they_are(rows: list[Row]) -> list[Row]:
-    return rows
-
-
 _BATCH_NORMS = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d, torch.nn.SyncBatchNorm)
 _REMEDY = "use torch.nn.GroupNorm(…) or torch.nn.LayerNorm(…) instead"
 
@@ -157,14 +86,6 @@ def check_model(model: Any, optimizer: Any) -> None:
                 f"layer {path or 'at the top'} ({type(layer).__name__}) draws masks that follow a row's place in the "
                 "batch; set its dropout to 0 and put torch.nn.Dropout(…) between layers",
             )
-
-
-def checked_scheduler(scheduler: Any) -> Any:
-    """Return the learning rate scheduler, or None; refuse one that requires a loss."""
-    plateau = isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau)
-    if scheduler is not None and (plateau or not callable(getattr(scheduler, "step", None))):
-        raise InputError("scheduler", "must move on by step() alone; ReduceLROnPlateau asks for a loss, which costs")
-    return scheduler
 
 
 def _mixes(layer: Any) -> str:
@@ -202,7 +123,7 @@ def check_data(data: tuple[Any, ...]) -> None:
             raise InputError(
                 "data",
                 "is a DataLoader, whose batches are not Poisson samples; give what it reads, "
-                "fit(loader.dataset, workers=…): the trainer draws the rows of every step itself",
+                "fit(loader.dataset): the trainer draws the rows of every step itself",
             )
         if isinstance(each, torch.utils.data.Sampler):
             raise InputError("data", "is a sampler; the trainer draws its own samples, give the tensors or the dataset")
@@ -223,10 +144,9 @@ class Examples:
 
     Args:
         data: tensors (features and targets of the loss), or one dataset of tuples of these.
-        workers: number of processes that read the rows of a dataset, within the ``with`` block.
     """
 
-    def __init__(self, data: tuple[Any, ...], workers: int = 0) -> None:
+    def __init__(self, data: tuple[Any, ...]) -> None:
         check_data(data)
         arrays = tuple(torch.from_numpy(np.asarray(each)) if isinstance(each, np.ndarray) else each for each in data)
         if len(arrays) == 1 and isinstance(arrays[0], torch.utils.data.TensorDataset):
@@ -236,18 +156,6 @@ class Examples:
         if self._tensors and len({len(each) for each in self._tensors}) > 1:
             # Different lengths are a mistake of the program; the message does not name them, because they are private.
             raise InputError("data", "must have one entry per row in every tensor; the numbers of rows differ")
-
-        self._workers = workers if self._dataset is not None else 0
-        self._readers: RowReaders | None = None
-
-    def __enter__(self) -> Examples:
-        if self._workers:
-            self._readers = RowReaders(self._dataset, self._workers)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        # Without a reference to them the worker processes end.
-        self._readers = None
 
     def __len__(self) -> int:
         return len(self._tensors[0]) if self._dataset is None else len(self._dataset)
@@ -267,7 +175,7 @@ class Examples:
 
         A row of a dataset that cannot be read, or that does not have the form of most rows, is left out.
         """
-        planned = list(layout.batches(np.arange(len(chosen), dtype=np.intp)))
+        planned = layout.batches(np.arange(len(chosen), dtype=np.intp))
         if self._dataset is None:
             for members, places in planned:
                 taken, own = torch.from_numpy(places), keys[torch.from_numpy(members)]
@@ -275,8 +183,8 @@ class Examples:
                 batch = tuple(_gathered(each, index, taken, layout.size) for each in self._tensors)
                 yield taken, batch, _placed(own, taken, layout.size)
             return
-        wanted = [chosen[members].tolist() for members, _ in planned]
-        for (members, places), (read, good) in zip(planned, self._taken(wanted), strict=True):
+        for members, places in planned:
+            read, good = self._joined([self._row(place) for place in chosen[members].tolist()])
             taken, own = torch.from_numpy(places[good]), keys[torch.from_numpy(members[good])]
             if len(taken):
                 yield taken, tuple(_placed(each, taken, layout.size) for each in read), _placed(own, taken, layout.size)
@@ -291,15 +199,12 @@ class Examples:
         return max(known, key=lambda form: known[form]) if known else None
 
     def _row(self, place: int) -> tuple[Tensor, ...] | None:
-        return read_row(self._dataset, place)
-
-    def _taken(self, wanted: list[list[int]]) -> Iterator[tuple[tuple[Tensor, ...], list[int]]]:
-        """Yield the readable rows of each batch, stacked, and their positions in the list of wanted rows."""
-        if self._readers is None:
-            for places in wanted:
-                yield self._joined([self._row(place) for place in places])
-        else:
-            yield from map(self._joined, self._readers.read(wanted))
+        """Return one row of the dataset as tensors; None if it cannot be read."""
+        try:
+            row: Any = self._dataset[place]  # type: ignore[index]
+            return tuple(torch.as_tensor(part) for part in (row if isinstance(row, tuple | list) else (row,)))
+        except Exception:
+            return None
 
     def _joined(self, rows: list[tuple[Tensor, ...] | None]) -> tuple[tuple[Tensor, ...], list[int]]:
         good = [i for i, row in enumerate(rows) if row is not None and _form_of(row) == self.form]

@@ -1,14 +1,8 @@
-"""Private training of networks: sampling, clipping, noise, accounting, stopping and checkpoints.
-
-With several processes, each sums the gradients of its rows, and the first process adds the noise, once.
-``torch.distributed`` adds integer sums exactly, in any order, so the noisy sum has the same distribution as with one
-process that holds all rows. If a process fails, the next collective call of all remaining ones fails, before a release.
-"""
+"""Private training of networks: sampling, clipping, noise, accounting, stopping and checkpoints."""
 
 from __future__ import annotations
 
 import copy
-import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +11,6 @@ from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.accounting.compose import compose
 from tacit.core.errors import BudgetError, InputError
@@ -29,51 +22,17 @@ from tacit.core.numbers import (
     exact_positive,
     exact_probability,
     float_down,
-    float_nearest,
     format_up,
 )
 from tacit.core.relations import Relation, as_relation
 from tacit.learn import release
 from tacit.learn.estimator import PrivacyReport
 from tacit.learn.gradient import rate_on_grid, sample_rows
-from tacit.learn.integer_rows import Integers
 from tacit.learn.release import Phase, check_privacy, phase_event, progress, spend
 from tacit.learn.torch.exact_sums import GradientGrid
-from tacit.learn.torch.examples import Examples, check_model, checked_scheduler, trained_parameters
+from tacit.learn.torch.examples import Examples, check_model, trained_parameters
 from tacit.learn.torch.gradients import ExampleGradients, ForwardPass, Parameters
-from tacit.learn.torch.torch_import import load, torch
 from tacit.noise import entropy
-
-
-class WeightAverage:
-    """Copy of a model with an exponential moving average of its weights.
-
-    The decay of step t is the smaller of ``decay`` and (1 + t)/(10 + t), so that initial weights are soon forgotten.
-
-    Args:
-        model: the network.
-        decay: factor of the previous average in a step, between 0 and 1.
-    """
-
-    def __init__(self, model: Any, decay: Number) -> None:
-        self._decay = float_nearest(exact_probability(decay, "ema"))
-        self._seen = 0
-        self.model = copy.deepcopy(model)
-        self.model.requires_grad_(False)
-
-    def begin(self, model: Any) -> None:
-        """Set the average to the weights of ``model``."""
-        self.model.load_state_dict(model.state_dict())
-
-    @torch.no_grad()  # type: ignore[untyped-decorator]
-    def update(self, model: Any) -> None:
-        """Average in the weights of ``model``, and copy its buffers."""
-        decay = min(self._decay, (1 + self._seen) / (10 + self._seen))
-        self._seen += 1
-        for average, now in zip(self.model.parameters(), model.parameters(), strict=True):
-            average.lerp_(now, 1 - decay)
-        for average, now in zip(self.model.buffers(), model.buffers(), strict=True):
-            average.copy_(now)
 
 
 @dataclass(frozen=True)
@@ -121,49 +80,6 @@ class StepCount:
         )
 
 
-Release = Callable[[Integers], NDArray[np.float64]]
-
-
-class ManyProcesses:
-    """Communication of all processes of the default group of ``torch.distributed``.
-
-    Each person's rows must be held by one process. The processes exchange sums before noise, so the network
-    between them must be trusted.
-    """
-
-    def __init__(self) -> None:
-        self._group: Any = load("torch.distributed")
-        if not self._group.is_available() or not self._group.is_initialized():
-            raise InputError("processes", "need torch.distributed.init_process_group(…) before the trainer is made")
-        self._first = self._group.get_rank() == 0
-
-    def agree(self, plan: str, taken: int, model: Any) -> None:
-        """Refuse processes with different plans or numbers of steps; broadcast the first process's parameters."""
-        text = hashlib.sha256(f"{plan} {taken}".encode()).digest()
-        own = torch.tensor(list(text), dtype=torch.int64)
-        every = [torch.zeros_like(own) for _ in range(self._group.get_world_size())]
-        self._group.all_gather(every, own)
-        if any(not torch.equal(own, other) for other in every):
-            raise InputError("processes", "have different plans or numbers of steps; make all trainers alike")
-        with torch.no_grad():
-            for tensor in (*model.parameters(), *model.buffers()):
-                self._group.broadcast(tensor, 0)
-
-    def summed(self, raw: Integers) -> Integers:
-        """Return the exact sum over all processes."""
-        total = torch.from_numpy(raw)
-        self._group.all_reduce(total)
-        added: Integers = total.numpy()
-        return added
-
-    def released(self, raw: Integers, release: Release) -> NDArray[np.float64]:
-        """Return, in every process, the noisy sum that the first process released."""
-        noisy = torch.from_numpy(release(raw)) if self._first else torch.zeros(len(raw), dtype=torch.float64)
-        self._group.broadcast(noisy, 0)
-        found: NDArray[np.float64] = noisy.numpy()
-        return found
-
-
 #: Smallest and largest clip, with which gradients in float32 neither vanish nor overflow on the grid.
 _CLIPS: Final = (Fraction(1, 10**6), Fraction(10**6))
 _FORMAT: Final = 1
@@ -197,15 +113,11 @@ class PrivateTrainer:
             of a row is the average over ``views`` views, before it is clipped. It costs no privacy.
         views: how many, with ``augment``.
         precision: ``"bfloat16"`` for forward and backward passes in that type where PyTorch's autocast allows it.
-        scheduler: of the learning rate, such as ``torch.optim.lr_scheduler.OneCycleLR``; moved on after every step.
-        ema: decay of an average of the weights, such as 0.99; the average is ``averaged``.
-        callbacks: functions of the trainer, called after every step. What they see is released: parameters, and never a
-            row or a loss of one.
-        distributed: True for training by all processes of ``torch.distributed``, each with rows of its own.
+        callbacks: functions of the trainer, called after every step, such as one that moves a scheduler of the learning
+            rate on. What they see is released: parameters, never a row or its loss.
 
     Attributes:
         steps: of the whole plan; ``taken`` have been taken.
-        averaged: a copy of the model with averaged weights, with ``ema``; else None.
         guarantee_: of the steps taken so far, for a number of steps that was chosen without looking at the outcome.
         planned: of all steps, which also holds for a caller who stops sooner because of an outcome.
         event_: what was released so far; :meth:`privacy_report` puts it in words.
@@ -235,7 +147,7 @@ class PrivateTrainer:
 
     References:
         Abadi et al. (2016) for the algorithm; Zhu, Dong, Wang (2022) for the account of Poisson samples; De et al.
-        (2022) for views and averages. Proof: ``gradients.proof.md``.
+        (2022) for views. Proof: ``gradients.proof.md``.
     """
 
     def __init__(
@@ -256,10 +168,7 @@ class PrivateTrainer:
         augment: Callable[..., Any] | None = None,
         views: int = 1,
         precision: str | None = None,
-        scheduler: Any = None,
-        ema: Number | None = None,
         callbacks: Sequence[Callable[[PrivateTrainer], object]] = (),
-        distributed: bool = False,
     ) -> None:
         check_model(model, optimizer)
         if not callable(loss):
@@ -283,10 +192,10 @@ class PrivateTrainer:
         self._gradients: ExampleGradients | None = None
         self._modes: tuple[Any, ...] = ()
         self._pass = ForwardPass.checked(augment, views, precision)
-        self.scheduler, self._callbacks = checked_scheduler(scheduler), _checked_callbacks(callbacks)
-        self._average = None if ema is None else WeightAverage(model, ema)
+        if callable(callbacks) or not all(callable(each) for each in callbacks):
+            raise InputError("callbacks", "must be a list of functions of the trainer")
+        self._callbacks = tuple(callbacks)
         self._spent = spend([self._phase(self.steps)], epsilon=self.epsilon, delta=self.delta, relation=self.relation)
-        self._processes = ManyProcesses() if distributed else None
         self._steps = StepCount.begin()
         self._guarantees: dict[int, ApproxDP] = {}
 
@@ -294,14 +203,13 @@ class PrivateTrainer:
         """Return the plan of the releases of ``count`` steps."""
         return Phase("gradient", self._grid.steps**2, self._parameters.dimension, Fraction(1), count, self.rate)
 
-    def fit(self, *data: Any, steps: int | None = None, workers: int = 0) -> PrivateTrainer:
+    def fit(self, *data: Any, steps: int | None = None) -> PrivateTrainer:
         """Take all remaining steps, or ``steps`` of them.
 
         Args:
             data: features and targets as tensors (or arrays) with one row per example, or one dataset with ``len()``
                 and an index.
             steps: number of steps; by default all remaining steps.
-            workers: number of processes that read the rows of a dataset; the trainer draws the rows.
 
         Raises:
             BudgetError: no step is left, or fewer than ``steps``.
@@ -310,7 +218,7 @@ class PrivateTrainer:
             table, and a row of a dataset that cannot be read, count as zero; an error would reveal that row. Try the
             loss on some rows that are not private before a long training.
         """
-        examples = Examples(data, check_count(workers, "workers", minimum=0, maximum=256))
+        examples = Examples(data)
         left = self.steps - self.taken
         wanted = left if steps is None else check_count(steps, "steps")
         if not left or wanted > left:
@@ -318,13 +226,8 @@ class PrivateTrainer:
                 f"{left} of {self.steps} steps are left; plan more steps, or a larger epsilon, from the start"
             )
         gradients = self._looked_at(examples)
-        if self._processes is not None:
-            self._processes.agree(self._plan(), self.taken, self.model)
-        if self._average is not None and not self.taken:
-            self._average.begin(self.model)
-        with examples:
-            for _ in progress(range(wanted), "train"):
-                self._step(gradients, examples)
+        for _ in progress(range(wanted), "train"):
+            self._step(gradients, examples)
         return self
 
     def _looked_at(self, examples: Examples) -> ExampleGradients:
@@ -341,25 +244,14 @@ class PrivateTrainer:
     def _step(self, gradients: ExampleGradients, examples: Examples) -> None:
         chosen = np.flatnonzero(sample_rows(len(examples), self.rate))
         raw = gradients.raw_sum(examples, chosen)
-        if self._processes is not None:
-            raw = self._processes.summed(raw)
         # Counted before it is released: a step that fails from here on is spent.
         self._steps = self._steps.plus_one()
-        together = self._processes
-        noisy = self._released(raw) if together is None else together.released(raw, self._released)
-        self._parameters.give(noisy, self._per_step)
+        # The only release of numbers computed from rows.
+        self._parameters.give(release.release_gaussian(raw, self.sigma2), self._per_step)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        if self.scheduler is not None:
-            self.scheduler.step()
-        if self._average is not None:
-            self._average.update(self.model)
         for callback in self._callbacks:
             callback(self)
-
-    def _released(self, raw: Integers) -> NDArray[np.float64]:
-        """Release the noisy sum of a step: the only release of numbers computed from rows."""
-        return release.release_gaussian(raw, self.sigma2)
 
     @property
     def sigma2(self) -> Fraction:
@@ -375,11 +267,6 @@ class PrivateTrainer:
     def noise(self) -> float:
         """Standard deviation of the noise in each coordinate of a step's mean gradient."""
         return math.sqrt(self.sigma2) * self._per_step
-
-    @property
-    def averaged(self) -> Any:
-        """Copy of the model with averaged weights, or None without ``ema``."""
-        return None if self._average is None else self._average.model
 
     @cached_property
     def _per_step(self) -> float:
@@ -425,15 +312,13 @@ class PrivateTrainer:
         return PrivacyReport("PrivateTrainer", self.guarantee_, self.event_, (released,), public, assumes)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return a checkpoint: parameters, states of optimizer, average and scheduler, plan, and the steps charged."""
+        """Return a checkpoint: parameters, state of the optimizer, plan, and the steps charged."""
         return {
             "format": _FORMAT,
             "runs": dict(self._steps.runs),
             "plan": self._plan(),
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
-            **({} if self._average is None else {"averaged": self._average.model.state_dict()}),
-            **({} if self.scheduler is None else {"scheduler": self.scheduler.state_dict()}),
         }
 
     def load_state_dict(self, state: Any) -> None:
@@ -469,10 +354,6 @@ class PrivateTrainer:
             if not isinstance(problem, Exception):
                 raise
             raise InputError("state", f"does not fit this model or this optimizer: {problem}") from problem
-        if self._average is not None and "averaged" in state:
-            self._average.model.load_state_dict(state["averaged"])
-        if self.scheduler is not None and "scheduler" in state:
-            self.scheduler.load_state_dict(state["scheduler"])
 
     @property
     def taken(self) -> int:
@@ -501,12 +382,6 @@ class PrivateTrainer:
 
     def __repr__(self) -> str:
         return f"<PrivateTrainer {type(self.model).__name__}: {self.taken} of {self.steps} steps, {self.planned!r}>"
-
-
-def _checked_callbacks(callbacks: Any) -> tuple[Any, ...]:
-    if callable(callbacks) or not all(callable(each) for each in callbacks):
-        raise InputError("callbacks", "must be a list of functions of the trainer")
-    return tuple(callbacks)
 
 
 def _steps(epochs: Number | None, steps: int | None, rate: Fraction) -> int:
