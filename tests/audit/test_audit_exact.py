@@ -90,12 +90,6 @@ def test_an_error_is_an_output() -> None:
     assert json.loads(found.to_json())["epsilon"] is None
 
 
-def test_waste_is_told() -> None:
-    assert exact(COIN, claimed=5, wasteful=2).waste
-    assert exact(COIN, claimed=2, wasteful=2).waste is None
-    assert "WASTEFUL" in str(exact(COIN, claimed=5, wasteful=2))
-
-
 def test_what_cannot_be_enumerated_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["tacit.audit.exact"], "_MOST_PATHS", 500)
 

@@ -13,7 +13,6 @@ REFUTED: the exact epsilon is 1.098612289, claimed 1. Worst: 0 against 1: the ou
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -128,13 +127,11 @@ class ExactLoss:
         mechanism: the table, with every query it can answer.
         claimed: the guarantee under test.
         excess: text: by how much the claim is exceeded, and where; ``None`` if it holds.
-        waste: text: by how much the claim is larger than needed, if by more than the ``wasteful`` factor.
     """
 
     mechanism: FiniteMechanism
     claimed: Guarantee | None
     excess: str | None
-    waste: str | None = None
 
     @property
     def violated(self) -> bool:
@@ -159,7 +156,6 @@ class ExactLoss:
             "claimed": None if self.claimed is None else repr(self.claimed),
             "violated": self.violated,
             "excess": self.excess,
-            "waste": self.waste,
         }
         return json.dumps(content, indent=2)
 
@@ -168,8 +164,7 @@ class ExactLoss:
             return f"the exact epsilon is {self.epsilon}"
         if self.excess is not None:
             return f"REFUTED: {self.excess}. Worst: {self.worst}"
-        verdict = "holds" if self.waste is None else self.waste
-        return f"{verdict}: the exact epsilon is {self.epsilon}, claimed {self.claimed!r}"
+        return f"holds: the exact epsilon is {self.epsilon}, claimed {self.claimed!r}"
 
 
 def exact(
@@ -179,7 +174,6 @@ def exact(
     relation: Relation | str | None = None,
     pairs: Iterable[tuple[Hashable, Hashable]] | None = None,
     claimed: Number | Guarantee | None = None,
-    wasteful: Number | None = None,
 ) -> ExactLoss:
     """Compute a mechanism's privacy loss exactly and compare it with a claim.
 
@@ -191,13 +185,11 @@ def exact(
         pairs: instead of a relation, the pairs of neighbours; with neither, any two databases are neighbours, as for a
             person's own answer.
         claimed: ε, or a guarantee: pure, (ε, δ), zCDP, GDP or Renyi.
-        wasteful: also report when the claimed ε is more than this many times the exact one.
     """
     table = _table(mechanism, databases, relation, pairs)
     claim = claimed if claimed is None or isinstance(claimed, Guarantee) else PureDP(claimed)
     excess = None if claim is None else _excess(table, claim)
-    waste = None if claim is None or wasteful is None or excess else _waste(table, claim, wasteful)
-    return ExactLoss(table, claim, excess, waste)
+    return ExactLoss(table, claim, excess)
 
 
 def _table(
@@ -250,13 +242,3 @@ def _gdp_excess(table: FiniteMechanism, claim: GDP) -> str | None:
         if found.low > allowed:
             return f"the exact delta at epsilon {float(epsilon):g} is {found}, claimed {float(allowed):g}"
     return None
-
-
-def _waste(table: FiniteMechanism, claim: Guarantee, times: Number) -> str | None:
-    if not isinstance(claim, (PureDP, ApproxDP)):
-        raise InputError("wasteful", "compares epsilons; claim a PureDP or an ApproxDP")
-    needed = table.epsilon(delta=claim.delta)
-    if not needed.is_finite or needed.up == 0 or float(claim.epsilon) <= float(Fraction(times)) * needed.up:
-        return None
-    factor = math.floor(10 * float(claim.epsilon) / needed.up) / 10
-    return f"WASTEFUL: the claim is {factor:g} times what the mechanism gives away"

@@ -18,12 +18,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -179,15 +178,11 @@ _BINS: Final = 40
 _STEPS: Final = 25
 
 
-class Score(ABC):
-    """A score of outputs: larger where the first law is likelier."""
+class Score(NamedTuple):
+    """A score of outputs, with its description: larger where the first law is likelier."""
 
-    #: Description of the score.
     name: str
-
-    @abstractmethod
-    def __call__(self, sample: Sample) -> NDArray[np.float64]:
-        """Return the scores of outputs."""
+    of: Callable[[Sample], NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
@@ -219,67 +214,45 @@ def learn_scores(first: Sample, second: Sample, names: Sequence[str]) -> list[Sc
     table = np.vstack([first.table, second.table])
     is_first = np.arange(len(table)) < len(first.table)
     varies = np.flatnonzero(np.ptp(table, axis=0) > 0)
-    scores: list[Score] = [_Binned(j, names[j], table[:, j], is_first) for j in varies.tolist()]
+    scores = [Score(names[j], _binned(j, table[:, j], is_first)) for j in varies.tolist()]
     if len(scores) > 1:
-        scores.append(_Combined(table, is_first))
+        scores.append(Score("all features together", _combined(table, is_first)))
     outputs = {each.label for each in (*first.observations, *second.observations)}
     if not scores or len(outputs) <= _FEW * len(table):
-        scores.append(_Counted(first.observations, second.observations))
+        scores.append(Score("equal outputs, counted", _counted(first.observations, second.observations)))
     return scores
 
 
-class _Counted(Score):
+def _counted(first: Sequence[Observation], second: Sequence[Observation]) -> Callable[[Sample], NDArray[np.float64]]:
     """Score by the frequency of exactly this output in both samples."""
-
-    name = "equal outputs, counted"
-
-    def __init__(self, first: Sequence[Observation], second: Sequence[Observation]) -> None:
-        ones, twos = Counter(o.label for o in first), Counter(o.label for o in second)
-        self._scores = {
-            label: _log_ratio(ones[label], len(first), twos[label], len(second)) for label in {*ones, *twos}
-        }
-
-    def __call__(self, sample: Sample) -> NDArray[np.float64]:
-        return np.array([self._scores.get(each.label, 0.0) for each in sample.observations])
+    ones, twos = Counter(o.label for o in first), Counter(o.label for o in second)
+    ratios = {label: _log_ratio(ones[label], len(first), twos[label], len(second)) for label in {*ones, *twos}}
+    return lambda sample: np.array([ratios.get(each.label, 0.0) for each in sample.observations])
 
 
-class _Binned(Score):
+def _binned(
+    column: int, values: NDArray[np.float64], is_first: NDArray[np.bool_]
+) -> Callable[[Sample], NDArray[np.float64]]:
     """Score by the shares of both samples in a bin of one feature."""
-
-    def __init__(self, column: int, name: str, values: NDArray[np.float64], is_first: NDArray[np.bool_]) -> None:
-        self.name = name
-        self._column = column
-        distinct = np.unique(values)
-        if len(distinct) > _BINS:
-            distinct = np.unique(np.quantile(values, np.linspace(0, 1, _BINS + 1)[1:-1]))
-        self._edges = distinct
-        bins = np.searchsorted(self._edges, values)
-        ones = np.bincount(bins[is_first], minlength=len(self._edges) + 1)
-        twos = np.bincount(bins[~is_first], minlength=len(self._edges) + 1)
-        n, m = int(is_first.sum()), int((~is_first).sum())
-        self._scores = np.array([_log_ratio(a, n, b, m) for a, b in zip(ones, twos, strict=True)])
-
-    def __call__(self, sample: Sample) -> NDArray[np.float64]:
-        bins = np.searchsorted(self._edges, sample.table[:, self._column])
-        return np.asarray(self._scores[bins], dtype=np.float64)
+    edges = np.unique(values)
+    if len(edges) > _BINS:
+        edges = np.unique(np.quantile(values, np.linspace(0, 1, _BINS + 1)[1:-1]))
+    bins = np.searchsorted(edges, values)
+    ones, twos = (np.bincount(bins[side], minlength=len(edges) + 1) for side in (is_first, ~is_first))
+    n, m = int(is_first.sum()), int((~is_first).sum())
+    ratios = np.array([_log_ratio(a, n, b, m) for a, b in zip(ones, twos, strict=True)])
+    return lambda sample: ratios[np.searchsorted(edges, sample.table[:, column])]
 
 
-class _Combined(Score):
+def _combined(table: NDArray[np.float64], is_first: NDArray[np.bool_]) -> Callable[[Sample], NDArray[np.float64]]:
     """Score by logistic regression on all features, standardised."""
+    middle, spread = table.mean(axis=0), np.where(table.std(axis=0) > 0, table.std(axis=0), 1.0)
 
-    name = "all features together"
+    def standard(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.hstack([np.clip((rows - middle) / spread, -1e3, 1e3), np.ones((len(rows), 1))])
 
-    def __init__(self, table: NDArray[np.float64], is_first: NDArray[np.bool_]) -> None:
-        self._middle = table.mean(axis=0)
-        self._spread = np.where(table.std(axis=0) > 0, table.std(axis=0), 1.0)
-        self._weights = _logistic(self._standard(table), is_first)
-
-    def __call__(self, sample: Sample) -> NDArray[np.float64]:
-        return np.asarray(self._standard(sample.table) @ self._weights, dtype=np.float64)
-
-    def _standard(self, table: NDArray[np.float64]) -> NDArray[np.float64]:
-        scaled = np.clip((table - self._middle) / self._spread, -1e3, 1e3)
-        return np.hstack([scaled, np.ones((len(table), 1))])
+    weights = _logistic(standard(table), is_first)
+    return lambda sample: np.asarray(standard(sample.table) @ weights, dtype=np.float64)
 
 
 def _logistic(rows: NDArray[np.float64], is_first: NDArray[np.bool_]) -> NDArray[Any]:
@@ -446,7 +419,7 @@ def lower_bound(
         slack,
         confidence,
     )
-    scores = [event.score(reader.read(each)) for each in _between(drawn, *_CONFIRM)]
+    scores = [event.score.of(reader.read(each)) for each in _between(drawn, *_CONFIRM)]
     ours, others = (int(event.holds(each).sum()) for each in (scores if favours == "first" else scores[::-1]))
     confirmed = Confirmed(ours, others, len(scores[0]), confidence)
     return LowerBound(
@@ -496,7 +469,7 @@ def _choose(
     """Return the event with the largest bound on separate samples, and the neighbour on which it is likelier."""
     best: tuple[float, OutputEvent, str] | None = None
     for score in scores:
-        values = [score(each) for each in samples]
+        values = [score.of(each) for each in samples]
         for threshold in _thresholds(values):
             for above, favours in ((True, "first"), (False, "second")):
                 event = OutputEvent(score, float(threshold), above)

@@ -13,7 +13,7 @@ and in a test::
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
@@ -24,25 +24,8 @@ from tacit.core.numbers import Number
 from tacit.core.relations import ADD_REMOVE, Relation
 
 
-class AssertPrivate(Protocol):
-    """Signature of the fixture's value."""
-
-    def __call__(
-        self,
-        function: Callable[[Any], Any],
-        database: Any = None,
-        *,
-        neighbours: Iterable[Neighbours | tuple[Any, Any]] | None = None,
-        relation: Relation | str = ADD_REMOVE,
-        unit: Hashable | None = None,
-        claimed: Number | Guarantee | None = None,
-        see: Callable[[Any], Any] | None = None,
-    ) -> list[ReplayReport]:
-        """Fail unless replays of ``function`` on all pairs of neighbours have no findings."""
-
-
 @pytest.fixture
-def assert_private() -> AssertPrivate:
+def assert_private() -> Callable[..., list[ReplayReport]]:
     """Return a function that records and replays code, and fails with the findings.
 
     It takes the code to test and either a database from which neighbours are proposed, or ``neighbours``.

@@ -279,70 +279,42 @@ def _read_fit(raw: Any, *noise: Fraction, **named: Fraction) -> CallInputs:
     return CallInputs(f"noise of {[*noise, *named.values()]}", _numbers(raw))
 
 
-class RecordingBits:
-    """Bit source that records the bits drawn outside of mechanisms.
+class TapedBits:
+    """Bit source that records the bits drawn outside of mechanisms, or replays recorded ones.
+
+    They are replayed while the requests match in order and size; afterwards, and for mechanisms, the bits are genuine.
 
     Args:
         source: the genuine bit source.
-        inside: whether a mechanism is drawing; then nothing is recorded.
+        tape: the bits to replay; None to record.
     """
 
-    def __init__(self, source: BitSource, inside: Callable[[], bool]) -> None:
+    def __init__(self, source: BitSource, tape: Sequence[tuple[str, int, Any]] | None = None) -> None:
         self._source = source
-        self._inside = inside
+        self._left = None if tape is None else list(tape)
         self.drawn: list[tuple[str, int, Any]] = []
-
-    def word(self) -> int:
-        return int(self._noted("word", 64, self._source.word()))
-
-    def bits(self, count: int) -> int:
-        return int(self._noted("bits", count, self._source.bits(count)))
-
-    def words(self, count: int) -> NDArray[np.uint64]:
-        drawn = self._source.words(count)
-        self._noted("words", count, drawn.copy())
-        return drawn
-
-    def _noted(self, kind: str, count: int, value: Any) -> Any:
-        if not self._inside():
-            self.drawn.append((kind, count, value))
-        return value
-
-
-class ReplayingBits:
-    """Bit source that replays recorded bits while the requests match in order and size; afterwards genuine bits.
-
-    Args:
-        drawn: bits recorded by :class:`RecordingBits`.
-        source: the genuine bit source.
-        inside: whether a mechanism is drawing; it gets genuine bits.
-    """
-
-    def __init__(self, drawn: Sequence[tuple[str, int, Any]], source: BitSource, inside: Callable[[], bool]) -> None:
-        self._left = list(drawn)
-        self._source = source
-        self._inside = inside
         #: Whether a request did not match the recording.
         self.strayed = False
 
     def word(self) -> int:
-        taped = self._next("word", 64)
-        return self._source.word() if taped is None else int(taped)
+        return int(self._next("word", 64, self._source.word))
 
     def bits(self, count: int) -> int:
-        taped = self._next("bits", count)
-        return self._source.bits(count) if taped is None else int(taped)
+        return int(self._next("bits", count, lambda: self._source.bits(count)))
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        taped: NDArray[np.uint64] | None = self._next("words", count)
-        return self._source.words(count) if taped is None else taped.copy()
+        drawn: NDArray[np.uint64] = self._next("words", count, lambda: self._source.words(count))
+        return drawn.copy()
 
-    def _next(self, kind: str, count: int) -> Any:
-        if self._inside() or self.strayed:
-            return None
+    def _next(self, kind: str, count: int, draw: Callable[[], Any]) -> Any:
+        if _inside.get() or self.strayed:
+            return draw()
+        if self._left is None:
+            self.drawn.append((kind, count, draw()))
+            return self.drawn[-1][2]
         if not self._left or self._left[0][:2] != (kind, count):
             self.strayed = True
-            return None
+            return draw()
         return self._left.pop(0)[2]
 
 
@@ -350,7 +322,6 @@ class ReplayingBits:
 _INSIDE: Final = (
     "tacit.mechanisms.",
     "tacit.noise.",
-    "tacit.audit.replay",
     "tacit.audit.replay",
     "contextlib",
 )
@@ -518,7 +489,7 @@ def _record(run: Callable[[], Any], see: Callable[[Any], Any] | None) -> Tape:
         tape.calls.append(RecordedCall(reading, output, _caller()))
         return output
 
-    source = RecordingBits(entropy.current(), _inside.get)
+    source = TapedBits(entropy.current())
     tape.seen, tape.printed = _run(run, see, handle, source)
     tape.bits = source.drawn
     return tape
@@ -601,7 +572,7 @@ def replay_tape(
             raise refused
         return output
 
-    source = ReplayingBits(tape.bits, entropy.current(), _inside.get)
+    source = TapedBits(entropy.current(), tape.bits)
     try:
         seen, printed = _run(run, see, handle, source)
     except _Diverged as diverged:

@@ -34,10 +34,8 @@ class Verdict:
 
 def judged(found: Found) -> Verdict:
     """Return the verdict of a finding of any of the tools."""
-    if isinstance(found, LowerBound):
+    if isinstance(found, LowerBound | ExactLoss):
         return Verdict(found.violated, str(found), found)
-    if isinstance(found, ExactLoss):
-        return Verdict(found.violated or found.waste is not None, str(found), found)
     reports = list(found)
     if not reports:
         raise InputError("found", "no pair of neighbours was tried")

@@ -33,7 +33,7 @@ def composed(*, logarithm: bool) -> float:
 
 def _composition(*, logarithm: bool) -> ExactLoss:
     table = {0: _reports(1 - _TRUTH), 1: _reports(_TRUTH)}
-    return exact(table, claimed=ApproxDP(composed(logarithm=logarithm), _DELTA), wasteful="3/2")
+    return exact(table, claimed=ApproxDP(composed(logarithm=logarithm), _DELTA))
 
 
 def _noisy_max(rho: Fraction) -> ExactLoss:
@@ -68,5 +68,6 @@ PIECES = (
         tool="exact",
         flawed=lambda: _composition(logarithm=False),
         mended=lambda: _composition(logarithm=True),
+        wasteful=1.5,
     ),
 )

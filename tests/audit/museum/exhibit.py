@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tacit.audit.exact import ExactLoss
 from tacit.audit.report import Found, Verdict, judged
+from tacit.core.guarantees import ApproxDP
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,7 @@ class Piece:
         tool: ``replay``, ``lower_bound`` or ``exact``: the cheapest one that must catch it.
         flawed: audits the bug with that tool.
         mended: audits the twin that has the bug mended, with the same tool and on the same neighbours.
+        wasteful: catch a claim of more than this many times the exact epsilon as well.
     """
 
     name: str
@@ -29,11 +32,18 @@ class Piece:
     tool: str
     flawed: Callable[[], Found]
     mended: Callable[[], Found]
+    wasteful: float | None = None
 
     def catch(self) -> Verdict:
         """Verdict of the tool on the bug."""
-        return judged(self.flawed())
+        return self._judged(self.flawed())
 
     def spare(self) -> Verdict:
         """Verdict of the tool on the corrected twin."""
-        return judged(self.mended())
+        return self._judged(self.mended())
+
+    def _judged(self, found: Found) -> Verdict:
+        if self.wasteful is not None and isinstance(found, ExactLoss) and isinstance(found.claimed, ApproxDP):
+            factor = float(found.claimed.epsilon) / found.epsilon.up
+            return Verdict(found.violated or factor > self.wasteful, f"{found}: {factor:.3g} times too much", found)
+        return judged(found)
