@@ -136,8 +136,8 @@ def test_every_kind_of_entry_can_be_shown(clinic: Path, run: Run) -> None:
     run("analysts", "add", "alice", "--epsilon", "1")
     run("query", ALL, "--epsilon", "0.5", "--analyst", "alice")
     run("analysts", "revoke", "alice", "--reason", "left")
-    shown = run("ledger", "show", "--all").stdout
-    for words in ("alice may ask", "analyst alice: epsilon 1 of patients", ALL, "of entry", "not ask any more: left"):
+    shown = " ".join(run("ledger", "show", "--all").stdout.split())
+    for words in ('"name": "alice"', '"owner": "analyst:alice"', '"caps": {"epsilon": "1"}', ALL, '"reason": "left"'):
         assert words in shown
 
 
@@ -201,7 +201,7 @@ def test_a_deleted_ledger_is_missed(clinic: Path, run: Run) -> None:
     assert run("ledger", "caps", "patients", "--reason", "go on").exit_code == 0
     assert run("query", WARD, "--epsilon", "3", "--receipt", "r.json").exit_code == 0
     assert run("receipt", "verify", "r.json").exit_code == 0
-    assert "begun anew after the flood" in run("ledger", "show", "--all").stdout
+    assert "begun anew after the flood" in " ".join(run("ledger", "show", "--all").stdout.split())
 
 
 def test_an_edited_ledger_is_found_out(clinic: Path, run: Run, run_json: Json) -> None:
@@ -300,7 +300,7 @@ def test_a_lost_key_is_replaced_on_an_operators_word(clinic: Path, run: Run, run
     shown = run("ledger", "rotate-key", "--lost", "--reason", "the disk is gone").stdout
     for words in ("Receipts are signed with ed25519:", "No program can follow", "group secret was lost", "Back up"):
         assert words in shown
-    assert "(the old one was lost): the disk is gone" in " ".join(run("ledger", "show", "--all").stdout.split())
+    assert '"reason": "the disk is gone", "signature": ""' in " ".join(run("ledger", "show", "--all").stdout.split())
     assert run("receipt", "verify", "old.json").exit_code == 0
     assert run("query", WARD, "--epsilon", "0.5").exit_code == 0
     assert run_json("ledger", "verify")["ok"]

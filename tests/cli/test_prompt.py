@@ -11,7 +11,7 @@ from rich.console import Console
 
 from cli.terminal import at_a_terminal
 from tacit.cli.common import opened
-from tacit.cli.query import Prompt, completions, is_complete
+from tacit.cli.query import Prompt, is_complete
 from tacit.query.request import Request
 
 
@@ -139,23 +139,7 @@ def test_words_that_leave(clinic: Path, word: str) -> None:
 def test_help_tables_and_history(clinic: Path) -> None:
     seen = session(clinic, "help", r"\d visits", r"\d nothing", "SELECT COUNT(*) FROM visits;", "y", "history",
                    price=Request(epsilon="1"))  # fmt: skip
-    assert "Tab completes" in seen
+    assert "what is spent and what is left" in seen
     assert "visits: protects patients" in seen
     assert "there is no table 'nothing'; there are visits" in seen
     assert "Charged epsilon 1 to patients: SELECT COUNT(*) FROM visits;" in seen
-
-
-def test_completions() -> None:
-    complete = completions(["visits", "visit_id", "WHERE", "\\epsilon", "SELECT"])
-
-    def all_of(text: str) -> list[str]:
-        found = []
-        while (word := complete(text, len(found))) is not None:
-            found.append(word)
-        return found
-
-    assert all_of("vis") == ["visits", "visit_id"]
-    assert all_of("VIS") == ["visits", "visit_id"]
-    assert (all_of("whe"), all_of("WHE")) == (["where"], ["WHERE"])
-    assert all_of("\\e") == ["\\epsilon"]
-    assert all_of("") == []

@@ -43,5 +43,5 @@ def test_bounds_and_limits_that_change_are_told(clinic: Path, run: Run, run_json
     assert run("query", ALL, "--epsilon", "0.5").exit_code == 0
     for words in ("visits: max_rows was 5, is 50", "visits: cost.bounds was 0 to 2500, is 0 to 9000"):
         assert any(words in change for change in run_json("ledger", "verify")["changes"])
-        assert words.partition(": ")[2] in run("ledger", "show", "--all").stdout
         assert words in run("doctor").stdout
+    assert '"max_rows": ["5", "50"]' in " ".join(run("ledger", "show", "--all").stdout.split())

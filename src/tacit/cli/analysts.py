@@ -18,6 +18,7 @@ from tacit.cli.common import (
     JsonFlag,
     OperatorOption,
     ProjectOption,
+    columns,
     console,
     opened,
     opened_ledger,
@@ -190,18 +191,12 @@ def _people(project: Path) -> Iterator[People]:
 
 
 def _show_tokens(found: tuple[TokenInfo, ...]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for column in ("id", "whose", "for", "may", "share", "state", "last used"):
-        table.add_column(column)
+    rows = []
     for one in found:
         used = "never" if one.used is None else one.used.isoformat()
         share = "" if one.share is None else f"epsilon {one.share}"
-        cells = (one.id, one.name, one.label, _words(one.scopes), share, _state(one), used)
-        table.add_row(*map(Text, cells))
-    console().print(table)
+        rows.append((one.id, one.name, one.label, _words(one.scopes), share, _state(one), used))
+    console().print(columns(rows, ("id", "whose", "for", "may", "share", "state", "last used")))
 
 
 def _state(one: TokenInfo) -> str:

@@ -18,6 +18,7 @@ import typer
 from tacit.cli.common import (
     JsonFlag,
     LedgerLocation,
+    columns,
     console,
     find_ledger,
     print_json,
@@ -239,19 +240,16 @@ def _show(outcomes: list[CheckOutcome], as_json: bool, html: Path | None) -> Non
 
 
 def _show_table(outcomes: list[CheckOutcome]) -> None:
-    from rich.table import Table
+    from rich.text import Text
 
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for head in ("", "tool", "what", "said"):
-        table.add_column(head)
+    rows = []
     for each in outcomes:
-        mark = "[green]ok[/]" if each.passed else "[bold red]FAILED[/]"
+        mark = Text("ok", "green") if each.passed else Text("FAILED", "bold red")
         said = each.verdict.words.split("\n")[0].split(":")[0] if each.passed else each.verdict.words
-        table.add_row(mark, each.check.tool, each.check.name, said)
+        rows.append((mark, each.check.tool, each.check.name, said))
     screen = console()
-    screen.print(table)
-    failed = sum(not each.passed for each in outcomes)
-    screen.print(f"\n{len(outcomes)} checks, {failed} failed.")
+    screen.print(columns(rows, ("", "tool", "what", "said")))
+    screen.print(f"\n{len(outcomes)} checks, {sum(not each.passed for each in outcomes)} failed.")
 
 
 _EPSILONS: Final = ("0.1", "0.5", "2", "8")
@@ -377,15 +375,9 @@ def _say(screen: Console, words: str, style: str = "") -> None:
 
 def _result(screen: Console, result: Figures | Comparison) -> None:
     from rich.padding import Padding
-    from rich.table import Table
 
     from tacit.audit.attacks.results import Figures
 
     _say(screen, result.headline if isinstance(result, Figures) else f"{result.words.measure}:", style="bold")
     head, *rows = result.table()
-    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
-    for name in head:
-        table.add_column(name)
-    for row in rows:
-        table.add_row(*row)
-    screen.print(Padding(table, (0, 0, 0, 4)))
+    screen.print(Padding(columns(rows, head), (0, 0, 0, 4)))

@@ -11,7 +11,7 @@ import io
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,8 @@ from tacit.project.project_template import read_project
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
     from tacit.curator.curator import Curator
     from tacit.ledger import Ledger, Outcome
@@ -241,6 +243,20 @@ class _Trimmed(io.StringIO):
 
     def flush(self) -> None:
         self._stream.flush()
+
+
+def columns(rows: Iterable[Sequence[str | Text]], head: Sequence[str] = (), *, right: Sequence[int] = ()) -> Table:
+    """Return rows as columns without lines, plain text without markup; those numbered in ``right`` are flush right."""
+    from rich.table import Table
+    from rich.text import Text
+
+    listed = [[Text(visible(cell)) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    table = Table(box=None, show_header=bool(head), header_style="bold", padding=(0, 2, 0, 0))
+    for i in range(len(head) or max(map(len, listed), default=0)):
+        table.add_column(head[i] if head else "", justify="right" if i in right else "left")
+    for row in listed:
+        table.add_row(*row)
+    return table
 
 
 def print_json(content: object) -> None:

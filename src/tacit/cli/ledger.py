@@ -19,6 +19,7 @@ from tacit.cli.common import (
     ReasonOption,
     adopted_ledger,
     check_exists,
+    columns,
     console,
     find_ledger,
     opened_ledger,
@@ -305,20 +306,13 @@ def _entries(place: LedgerLocation, last: int) -> list[dict[str, Any]]:
 
 
 def _show_entries(entries: list[dict[str, Any]]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
     if not entries:
-        console().print("Nothing was charged yet.")
+        say("Nothing was charged yet.")
         return
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for name in ("entry", "time", "who", "what", "query"):
-        table.add_column(
-            name, overflow="ellipsis", no_wrap=name != "query", justify="right" if name == "entry" else "left"
-        )
-    for entry in entries:
-        who, what, query = map(visible, _words(entry))
-        table.add_row(Text(str(entry["position"])), Text(entry["time"]), Text(who), Text(what), Text(query))
+    rows = ([str(entry["position"]), entry["time"], *_words(entry)] for entry in entries)
+    table = columns(rows, ("entry", "time", "who", "what", "query"), right=(0,))
+    for column in table.columns:
+        column.overflow, column.no_wrap = "ellipsis", column.header != "query"
     console().print(table)
 
 
@@ -331,47 +325,5 @@ def _words(entry: dict[str, Any]) -> tuple[str, str, str]:
         what = f"{amounts or 'nothing'} of {entry['population']}{state}"
         return entry["analyst"], what, " ".join(entry["sql"].split())
     who = str(body.get("operator") or body.get("analyst") or "")
-    return who, entry["kind"], " ".join(str(_about(entry["kind"], body)).split())
-
-
-def _about(kind: str, body: dict[str, Any]) -> str:
-    match kind:
-        case "reserve":
-            return str(body.get("sql", ""))
-        case "commit" | "repeat" | "run":
-            from tacit.ledger import FAILED_DIGEST
-
-            papers = body.get("papers") or {}
-            failed = " failed" if papers.get("result") == FAILED_DIGEST else ""
-            return f"of entry {body.get('of')}{failed}"
-        case "analyst":
-            state = "may ask" if body.get("active") else "may not ask any more"
-            return f"{body.get('name')} {state}{_colon(body.get('reason'))}"
-        case "quota":
-            owner = str(body.get("owner")).replace(":", " ", 1)
-            return f"{owner}: {_caps(body) or 'no limit of their own'} of {body.get('population')}"
-        case "conversation":
-            return f"{body.get('name')}: {_caps(body)} of {body.get('population')}"
-        case "account" | "caps" | "source":
-            return f"{body.get('population')}{_colon(body.get('reason') or body.get('name'))}"
-        case "unit" | "column" | "declared":
-            from tacit.ledger.protection import describe_protection
-
-            return describe_protection(kind, body)
-        case "lost":
-            return f"{body.get('population')}: what was left counts as spent{_colon(body.get('reason'))}"
-        case "key":
-            lost = "" if body.get("signature") else " (the old one was lost)"
-            return f"{body.get('public_key')}{lost}{_colon(body.get('reason'))}"
-        case "note":
-            return f"{body.get('note')}{_colon(json.dumps(body.get('fields'), ensure_ascii=False))}"
-        case _:
-            return str(body.get("reason", ""))
-
-
-def _caps(body: dict[str, Any]) -> str:
-    return ", ".join(f"{name} {cap}" for name, cap in (body.get("caps") or {}).items() if cap is not None)
-
-
-def _colon(text: object) -> str:
-    return f": {text}" if text else ""
+    about = body.get("sql") or json.dumps(body, ensure_ascii=False)
+    return who, entry["kind"], " ".join(about.split())

@@ -25,6 +25,7 @@ from tacit.cli.common import (
     JsonFlag,
     ProjectOption,
     check_registered,
+    columns,
     console,
     find_ledger,
     is_interactive,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from tacit.releases.query import Quote
 
     _State = tuple[list[Budget], list[Entry], list[Override]]
+    from tacit.learn.sample_size import LearningPlan
     from tacit.mechanisms.planning import SampleSizePlan
 
 
@@ -290,37 +292,27 @@ def show_budget(screen: Console, account: Budget) -> None:
 
 def budget_table(rows: Iterable[tuple[str, Sequence[Line], EpsilonSpent | None]]) -> Table:
     """A bar for each owner and currency that has a cap; first for epsilon, where the account counts something else."""
-    from rich.table import Table
     from rich.text import Text
 
     from tacit.core.numbers import format_up, round_down
 
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    found: list[list[str | Text]] = []
+
+    def add(owner: str, currency: str, share: float, spent: str, left: str) -> None:
+        filled = min(max(round(20 * share), 1 if share > 0 else 0), 20)
+        bar = Text("█" * filled + "░" * (20 - filled), "green" if share < 0.75 else "yellow" if share < 1 else "red")
+        found.append([owner, currency, bar, spent, Text(f"{left} left", "bold")])
+
     for owner, lines, epsilon in rows:
         if epsilon is not None:
             # As long as the share of the account: epsilon does not grow in proportion to charges.
-            bar = _bar(float(lines[0].share))
-            table.add_row(
-                Text(owner),
-                Text("epsilon"),
-                Text(bar, style="green"),
-                Text(str(epsilon)),
-                Text(f"{epsilon.left} left", style="bold"),
-            )
+            add(owner, "epsilon", float(lines[0].share), str(epsilon), str(epsilon.left))
         for line in lines:
-            if not line.cap:
-                continue
-            share = float(line.share)
-            spent = format_up(Fraction(min(line.spent, line.cap)))
-            cap, left = (format_up(round_down(each, 6)) for each in (line.cap, line.left))
-            table.add_row(
-                Text(owner),
-                Text(line.currency),
-                Text(_bar(share), style="green" if share < 0.75 else "yellow" if share < 1 else "red"),
-                Text(f"{spent} of {cap} spent"),
-                Text(f"{left} left", style="bold"),
-            )
-    return table
+            if line.cap:
+                spent = format_up(Fraction(min(line.spent, line.cap)))
+                cap, left = (format_up(round_down(each, 6)) for each in (line.cap, line.left))
+                add(owner, line.currency, float(line.share), f"{spent} of {cap} spent", left)
+    return columns(found)
 
 
 def _asked(
@@ -373,11 +365,6 @@ def _read(project: Path, population: str | None, analyst: str | None) -> _State 
         found = [ledger.budget(name, analyst=analyst or OWNER, project=model.project.name) for name in names]
         decided = [each for each in ledger.overrides() if each.population in {"", *names}]
         return [Budget.of(each, durable=True, account=kinds[each.population]) for each in found], [], decided
-
-
-def _bar(share: float, width: int = 20) -> str:
-    filled = min(max(round(width * share), 1 if share > 0 else 0), width)
-    return "█" * filled + "░" * (width - filled)
 
 
 # -- answers as text, CSV, JSON and Parquet
@@ -491,15 +478,9 @@ _HELP = r"""Write a query in SQL, to a semicolon. Its cost is shown, and you are
 \d               the tables; \d visits: one table and what is known about its columns
 \budget          what is spent and what is left
 \history         what was asked, and what it cost
-\q               leave (or exit, quit, Ctrl-D); Ctrl-C drops what you are writing
-Tab completes commands, tables, columns and words of SQL; arrow keys bring earlier lines back."""
+\q               leave (or exit, quit, Ctrl-D); Ctrl-C drops what you are writing"""
 #: Words that are commands when they stand alone, as in other prompts.
 _BARE = {"exit": "\\q", "quit": "\\q", "help": "\\help", "history": "\\history"}
-_COMMANDS = ("q", "help", "d", "tables", "budget", "history", "explain")
-_SQL = ("SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "HAVING", "LIMIT", "JOIN", "LEFT JOIN", "USING", "COUNT(*)",
-        "COUNT(DISTINCT", "SUM(", "AVG(", "MEDIAN(", "STDDEV(", "BETWEEN", "CASE WHEN", "DATE_TRUNC(", "WITH",
-        "UNION ALL", "DESC", "DISTINCT", "IS NULL", "NOT", "AND")  # fmt: skip
-_HISTORY_LINES = 1000
 
 
 class Prompt:
@@ -515,13 +496,12 @@ class Prompt:
         self._explain = False
 
     def run(self) -> None:
-        history = _remember(completions(self._words()))
+        with suppress(ImportError):
+            # Gives ``input`` the keys of an editor, and this session's lines.
+            import readline  # noqa: F401
         self._say(f"{self._curator.name}: queries end with a semicolon; help explains, exit leaves.", style="bold")
-        try:
-            while self._turn():
-                pass
-        finally:
-            history()
+        while self._turn():
+            pass
 
     def _turn(self) -> bool:
         """Run one query or one command; return False to leave the prompt."""
@@ -591,13 +571,6 @@ class Prompt:
         for table in found:
             self._say(str(table))
 
-    def _words(self) -> list[str]:
-        """Return the words that Tab completes."""
-        tables = self._curator.tables()
-        columns = [column.name for table in tables for column in table.table.columns]
-        commands = [f"\\{word}" for word in (*_COMMANDS, *OPTIONS)]
-        return list(dict.fromkeys([*commands, *(table.name for table in tables), *columns, *_SQL]))
-
     def _set(self, word: str, value: str) -> None:
         if not value:
             raise InputError(f"\\{word}", "needs a number after it")
@@ -641,42 +614,6 @@ def is_complete(text: str) -> bool:
     return sqlite3.complete_statement(text.encode(errors="replace").decode().replace("\0", "?"))
 
 
-def completions(words: Sequence[str]) -> Callable[[str, int], str | None]:
-    """The completer of a line: words that begin with what is typed, in its own case where that is small."""
-
-    def complete(text: str, state: int) -> str | None:
-        found = [word for word in words if word.lower().startswith(text.lower())] if text else []
-        shown = [word.lower() if text.islower() and word in _SQL else word for word in found]
-        return shown[state] if state < len(shown) else None
-
-    return complete
-
-
-def _remember(complete: Callable[[str, int], str | None]) -> Callable[[], None]:
-    """Set up line editing, completion and history; return the function that saves the history."""
-    try:
-        import readline
-    except ImportError:
-        return lambda: None
-    from tacit.ledger.anchor import state_folder
-
-    place = state_folder() / "history"
-    with suppress(OSError):
-        readline.read_history_file(place)
-    readline.set_history_length(_HISTORY_LINES)
-    readline.set_completer(complete)
-    readline.set_completer_delims(" \t\n,()=<>+-*/")
-    readline.parse_and_bind("bind ^I rl_complete" if "libedit" in (readline.__doc__ or "") else "tab: complete")
-
-    def keep() -> None:
-        with suppress(OSError):
-            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            place.touch(mode=0o600)
-            readline.write_history_file(place)
-
-    return keep
-
-
 def plan(
     mechanism: Annotated[
         str,
@@ -703,40 +640,32 @@ def plan(
 
     tacit plan learning --within 0.05 --epsilon 1 --delta 1e-6 --dimensions 20
     """
+    with reported("mechanism", as_json=as_json):
+        numbers = {"within": within, "confidence": confidence, "epsilon": epsilon, "people": people, "delta": delta}
+        others = {"bins": bins, "candidates": candidates, "relation": relation}
+        found: SampleSizePlan | LearningPlan
+        if mechanism == "learning":
+            found, told = _plan_learning(numbers | others | {"dimensions": dimensions})
+        elif dimensions is not None:
+            raise InputError("dimensions", "has a meaning for learning only")
+        else:
+            found, told = _plan_mechanism(mechanism.replace("-", "_"), numbers | others)
+    if as_json:
+        print_json(told | {"cautions": list(found.cautions)})
+        return
+    solved = told.get("solved")
+    if solved:
+        console().print(columns((*row, "<- computed" if row[0] == solved else "") for row in found.rows()))
+    say(str(found), whole=True)
+    say(*(f"Note: {sentence}" for sentence in found.cautions), style="yellow")
+
+
+def _plan_mechanism(mechanism: str, given: Mapping[str, Any]) -> tuple[SampleSizePlan, dict[str, Any]]:
+    from tacit.core.numbers import float_nearest, format_up, round_down
     from tacit.mechanisms.planning import plan as make_plan
 
-    if mechanism == "learning":
-        given = {"confidence": confidence, "people": people, "bins": bins, "candidates": candidates}
-        with reported("mechanism", as_json=as_json):
-            for name, value in (given | {"relation": relation}).items():
-                if value is not None:
-                    raise InputError(name, "has no meaning for learning, which computes the rows")
-            _plan_learning(within, epsilon, delta, dimensions, as_json=as_json)
-        return
-    with reported("mechanism", as_json=as_json):
-        if dimensions is not None:
-            raise InputError("dimensions", "has a meaning for learning only")
-        found = make_plan(
-            mechanism.replace("-", "_"),
-            within=within,
-            confidence=confidence,
-            epsilon=epsilon,
-            people=people,
-            delta=delta,
-            bins=bins,
-            candidates=candidates,
-            relation=relation,
-        )
-    if as_json:
-        print_json(_plan_json(found))
-    else:
-        _show_plan(found)
-
-
-def _plan_json(found: SampleSizePlan) -> dict[str, object]:
-    from tacit.core.numbers import float_nearest, format_up, round_down
-
-    return {
+    found = make_plan(mechanism, **given)
+    return found, {
         "mechanism": found.mechanism,
         "solved": found.solved,
         "people": found.people,
@@ -746,47 +675,23 @@ def _plan_json(found: SampleSizePlan) -> dict[str, object]:
         "delta": None if found.delta is None else float(format_up(found.delta, 12)),
         "outputs": found.outputs,
         "relation": found.relation.value,
-        "cautions": list(found.cautions),
     }
 
 
-def _show_plan(found: SampleSizePlan) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    for label, text in found.rows():
-        style = "bold green" if label == found.solved else ""
-        table.add_row(label, text, "<- computed" if label == found.solved else "", style=style)
-    console = Console(highlight=False)
-    console.print(table)
-    console.print(f"\n{found}")
-    for sentence in found.cautions:
-        console.print(f"Note: {sentence}", style="yellow")
-
-
-def _plan_learning(
-    within: str | None, epsilon: str | None, delta: str | None, dimensions: int | None, *, as_json: bool
-) -> None:
+def _plan_learning(given: Mapping[str, Any]) -> tuple[LearningPlan, dict[str, Any]]:
     from tacit.core.numbers import format_up
     from tacit.learn.sample_size import plan_learning
 
-    if within is None or epsilon is None or delta is None or dimensions is None:
-        named = {"within": within, "epsilon": epsilon, "delta": delta, "dimensions": dimensions}
-        wrong = next(name for name, value in named.items() if value is None)
-        raise InputError(wrong, "is needed by learning: state --within, --epsilon, --delta and --dimensions")
-    found = plan_learning(excess=within, epsilon=epsilon, delta=delta, dimensions=dimensions)
-    if as_json:
-        numbers = {
-            name: float(format_up(value, 12))
-            for name, value in (("within", found.excess), ("epsilon", found.epsilon), ("delta", found.delta))
-        }
-        constants = {name: how for name, _, how in found.rows()}
-        theorem = {"rows": found.theorem, "says": constants["theorem"]}
-        measured = {"rows": found.measured, "says": constants["measured"]}
-        told = {"mechanism": "learning", **numbers, "dimensions": found.dimensions, "theorem": theorem}
-        print_json(told | {"measured": measured, "cautions": list(found.cautions)})
-        return
-    typer.echo(str(found))
-    for sentence in found.cautions:
-        typer.echo(f"Note: {sentence}")
+    needed = ("within", "epsilon", "delta", "dimensions")
+    for name, value in given.items():
+        if name not in needed and value is not None:
+            raise InputError(name, "has no meaning for learning, which computes the rows")
+        if name in needed and value is None:
+            raise InputError(name, "is needed by learning: state --within, --epsilon, --delta and --dimensions")
+    excess, epsilon, delta, dimensions = (given[name] for name in needed)
+    found = plan_learning(excess=excess, epsilon=epsilon, delta=delta, dimensions=dimensions)
+    told: dict[str, Any] = {"mechanism": "learning", "dimensions": found.dimensions}
+    exact = zip(needed, (found.excess, found.epsilon, found.delta), strict=False)
+    told |= {name: float(format_up(value, 12)) for name, value in exact}
+    rows = {"theorem": found.theorem, "measured": found.measured}
+    return found, told | {name: {"rows": rows[name], "says": how} for name, _, how in found.rows()}

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tacit.cli.common import DEFAULT_PROJECT, JsonFlag, ProjectOption, console, opened_ledger, print_json, reported
+from tacit.cli.common import (
+    DEFAULT_PROJECT,
+    JsonFlag,
+    ProjectOption,
+    columns,
+    console,
+    opened_ledger,
+    print_json,
+    reported,
+)
 from tacit.core.errors import InputError
 from tacit.core.text_files import visible
 
@@ -177,15 +186,11 @@ def _key(said: str) -> str:
 
 
 def _show_checks(checks: tuple[ReceiptCheck, ...], ok: bool, verdict: str = "") -> None:
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table.grid(padding=(0, 2, 0, 0))
-    for check in checks:
-        sign = Text("ok", "green") if check.passed else Text("NOT", "bold red")
-        table.add_row(sign, Text(visible(check.words)))
+    signs = {True: Text("ok", "green"), False: Text("NOT", "bold red")}
     screen = console()
-    screen.print(table)
+    screen.print(columns((signs[check.passed], check.words) for check in checks))
     said = verdict or ("The receipt holds." if ok else "The receipt does NOT hold.")
     screen.print(said, style="bold green" if ok else "bold red")
 

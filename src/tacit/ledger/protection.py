@@ -202,23 +202,6 @@ def describe_unit(unit: Mapping[str, str]) -> str:
     return "every row" if unit["unit"] == "row" else f"an id of type {unit['type']}"
 
 
-def describe_protection(kind: str, body: Mapping[str, Any]) -> str:
-    """Return one line about an entry of these kinds."""
-    if kind == "declared":
-        changed = [
-            f"{name} was {was or 'not stated'}, is {now or 'not stated'}"
-            for name, (was, now) in body["changed"].items()
-        ]
-        return f"{body['table']}: {'; '.join(changed) or 'for the first time'}"
-    columns = dict.fromkeys(f"{source['name']} by {source['column']}" for source in body["sources"])
-    listed = f"; named in {', '.join(columns)}" if columns else ""
-    if kind == "column":
-        return f"{body['population']}{listed}"
-    was = f", {describe_unit(body['was'])} before" if body["was"] else ""
-    reason = f": {body['reason']}" if body.get("reason") else ""
-    return f"{body['population']}: {describe_unit(body['unit'])}{was}{listed}{reason}"
-
-
 class ProtectionAudit:
     """Audit of entries of kinds ``unit``, ``column`` and ``declared``, in order, for :mod:`tacit.ledger.verify`."""
 
