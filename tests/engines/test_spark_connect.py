@@ -1,4 +1,4 @@
-"""Spark Connect: the same integers, stops, progress and errors as anywhere, at a real server that can be lost."""
+"""Spark Connect: the same integers, stops and errors as anywhere, at a real server that can be lost."""
 
 from __future__ import annotations
 
@@ -90,7 +90,6 @@ class Server:
             "spark.sql.warehouse.dir": str(self._folder / "warehouse"),
             "spark.connect.grpc.binding.address": "127.0.0.1",
             "spark.connect.grpc.binding.port": str(self.port),
-            "spark.connect.progress.reportInterval": "100ms",
         }
         words = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
         program = Path(pyspark.__file__).parent / "bin" / "spark-submit"
@@ -244,20 +243,13 @@ def test_sessions_that_are_not_fit_are_refused(server: Server) -> None:
     held.release()
 
 
-def test_time_limit_and_progress(server: Server, other: SessionHandle, caplog: pytest.LogCaptureFixture) -> None:
+def test_time_limit(server: Server, other: SessionHandle, caplog: pytest.LogCaptureFixture) -> None:
     other.spark.sql(f"CREATE OR REPLACE VIEW endless AS {ENDLESS}")
     with engine(server, DataSource("table", "endless")) as made:
-        # On a machine with other work it can take a while until the first task is done.
-        for seconds in (2.0, 10.0, 60.0):
-            told: list[float] = []
-            with caplog.at_level(logging.ERROR), pytest.raises(EngineError) as caught:
-                made.measure(MeasurementTask(HARD, b"k", timeout=seconds, progress=told.append))
-            check_opaque(caught, caplog)
-            assert told == sorted(told)
-            assert made._held.is_alive()
-            if told[-1] > 0:
-                break
-        assert 0 < told[-1] < 100
+        with caplog.at_level(logging.ERROR), pytest.raises(EngineError) as caught:
+            made.measure(MeasurementTask(HARD, b"k", timeout=2.0))
+        check_opaque(caught, caplog)
+        assert made._held.is_alive()
 
 
 def test_interrupt_from_another_thread(

@@ -42,7 +42,7 @@ class Session:
 
 
 def query(session: Session) -> SparkQuery:
-    return SparkQuery(SessionHandle(session, None, Limits(), {}), None, None)
+    return SparkQuery(SessionHandle(session, None, Limits(), {}), None)
 
 
 def test_stops_from_many_threads_at_once() -> None:

@@ -1,23 +1,12 @@
-"""``Curator``: the object users hold, and the interface for asking that others share; a progress bar on terminals.
-
-*Progress.* The bar is drawn only where standard error is a terminal, from the thread that asks (the main one), and only
-for queries that take longer than a second, so that scripts, notebooks and servers never see it. The progress of reading
-a source, and its speed, depend on the data: a bar is a timing channel with numbers on it. That is no loss in front of a
-local terminal, whose user could read the file itself. Progress must never be sent to a remote analyst, and no answer,
-receipt or log holds any of it.
-"""
+"""``Curator``: the object users hold, and the interface for asking that others share."""
 
 from __future__ import annotations
 
-import sys
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, Protocol, Unpack, overload
 
 from tacit.accounting.prices import Charge
 from tacit.core.closing import Closing
@@ -41,8 +30,6 @@ from tacit.releases.release import Release, read_release, released
 
 # Kinds of releases other than queries load when they are asked for: a query at the command line waits for none of them.
 if TYPE_CHECKING:
-    from rich import progress as bars
-
     from tacit.releases.batch import BatchRelease, Progress
     from tacit.releases.mechanism import DirectRelease, ReleasingMechanism
     from tacit.releases.model import Fitted
@@ -197,10 +184,7 @@ class Curator(Asking, Closing):
         request = Request.of(sql, options)
         talk = "" if self._conversation is None else self._conversation.name
         caller = Caller(analyst or self.analyst, idempotency_key, talk)
-        if sys.stderr is None or not sys.stderr.isatty():
-            return answer(self._context, sql, request, caller)
-        with terminal_progress() as progress:
-            return answer(self._context, sql, request, caller, progress)
+        return answer(self._context, sql, request, caller)
 
     @takes_options
     def explain(self, sql: Query, **options: Unpack[QueryOptions]) -> Quote:
@@ -654,74 +638,3 @@ def budget_of(
             population, analyst=analyst, project=context.project, conversation=conversation, charge=charge
         )
     return Budget.of(found, durable=context.ledger.durable, account=context.accounts[population])
-
-
-#: Seconds a query may take before a bar is drawn.
-PATIENCE = 1.0
-_WHOLE = 100.0
-
-
-class ProgressBar:
-    """Callback for percentages that draws a bar once ``PATIENCE`` seconds have passed; it never raises."""
-
-    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
-        self._stream = stream
-        self._clock = clock
-        self._start = clock()
-        self._drawn: tuple[bars.Progress, bars.TaskID] | None = None
-        self._lock = threading.Lock()
-        self._ended = False
-
-    def __call__(self, percent: float) -> None:
-        """Show the percentage of the source that has been read; engines call this from their own thread."""
-        with self._lock:
-            if self._ended or self._clock() - self._start < PATIENCE:
-                return
-            try:
-                self._show(percent)
-            except Exception:
-                # A terminal that went away must not stop the thread that also keeps the time limit.
-                self._ended = True
-
-    def close(self) -> None:
-        with self._lock:
-            self._ended = True
-            drawn, self._drawn = self._drawn, None
-        if drawn is not None:
-            try:
-                drawn[0].stop()
-            except Exception:
-                # As above: a bar that cannot be drawn need not be erased.
-                return
-
-    def _show(self, percent: float) -> None:
-        if self._drawn is None:
-            self._drawn = self._begin()
-        bar, task = self._drawn
-        # Before a percentage is known the bar is indeterminate: it swings instead of standing at 0.
-        known = 0 < percent <= _WHOLE
-        bar.update(task, total=_WHOLE if known else None, completed=percent if known else 0)
-
-    def _begin(self) -> tuple[bars.Progress, bars.TaskID]:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-
-        columns = (TextColumn("Reading"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-        bar = Progress(*columns, console=Console(file=self._stream), transient=True)
-        bar.start()
-        return bar, bar.add_task("reading", total=None)
-
-
-@contextmanager
-def terminal_progress() -> Iterator[ProgressBar | None]:
-    """Yield a progress bar for queries asked in this context, or None where standard error is no terminal."""
-    # Threads that ask at the same time, as in a server, would draw over one another, and their callers are remote.
-    here = threading.current_thread() is threading.main_thread()
-    if not here or sys.stderr is None or not sys.stderr.isatty():
-        yield None
-        return
-    bar = ProgressBar(sys.stderr)
-    try:
-        yield bar
-    finally:
-        bar.close()

@@ -59,7 +59,6 @@ class MeasurementTask:
         key_secret: decides, with a unit's own rows, which of its groups and values are kept. Each data set has one
             that never changes, so that equal queries keep equal rows. Privacy does not rest on its secrecy.
         timeout: seconds after which the work is interrupted; None for the engine's own limit.
-        progress: called from time to time, from any thread, with the percentage read so far; 0 while it is unknown.
             The percentage depends on the data, so only the data owner may see it.
         bias: the bias table to count on the same state of the data; None for no table.
     """
@@ -67,7 +66,6 @@ class MeasurementTask:
     final: FinalAggregation
     key_secret: bytes
     timeout: float | None = None
-    progress: Callable[[float], None] | None = field(default=None, compare=False, repr=False)
     bias: BiasTable | None = None
 
 

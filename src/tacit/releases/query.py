@@ -24,7 +24,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -331,7 +331,6 @@ def answer(
     sql: str,
     request: Request,
     caller: Caller,
-    progress: Callable[[float], None] | None = None,
     *,
     timer: ReleaseTimer | None = None,
 ) -> Answer:
@@ -347,7 +346,6 @@ def answer(
         sql: the query.
         request: cost and options of the query.
         caller: analyst, idempotency key and conversation.
-        progress: callback for the data owner's terminal; see :mod:`tacit.curator.curator`.
         timer: decides when the outcome of a fresh query is stored, and so can become known.
 
     Raises:
@@ -361,7 +359,7 @@ def answer(
     plan = planned(context, sql, request)
     if isinstance(plan, FreeQuery):
         return free_answer(plan, sql, caller)
-    return charged_answer(context, plan, sql, request, caller, progress, timer=timer)
+    return charged_answer(context, plan, sql, request, caller, timer=timer)
 
 
 def free_answer(free: FreeQuery, sql: str, caller: Caller) -> Answer:
@@ -388,7 +386,6 @@ def charged_answer(
     sql: str,
     request: Request,
     caller: Caller,
-    progress: Callable[[float], None] | None = None,
     *,
     timer: ReleaseTimer | None = None,
     under: int | None = None,
@@ -407,7 +404,7 @@ def charged_answer(
         paid = pay(
             context,
             order,
-            lambda _: run(context, plan, progress, None if timer is None else timer.seconds),
+            lambda _: run(context, plan, None if timer is None else timer.seconds),
             released_to_text,
             statement,
             timer=timer,
@@ -422,17 +419,15 @@ def public_rows(context: QueryContext, plan: Plan) -> list[PublicRows]:
     return [context.engine.rows(each, most=MAX_PUBLIC_ROWS) for each in plan.query.reads]
 
 
-def run(
-    context: QueryContext, plan: Plan, progress: Callable[[float], None] | None = None, seconds: float | None = None
-) -> NoisyRelease:
+def run(context: QueryContext, plan: Plan, seconds: float | None = None) -> NoisyRelease:
     """Measure and add noise, under a reservation: the only function that holds exact numbers about people."""
     if plan.others:
-        return in_turn(plan, lambda _, part: run(context, part, progress, seconds))
+        return in_turn(plan, lambda _, part: run(context, part, seconds))
     while plan.first is not None:
-        found = run(context, plan.first, progress, seconds)
+        found = run(context, plan.first, seconds)
         plan = with_found(plan, found.noisy, found.laws)
     secret = context.keys.group_secret(plan.final.population)
-    work = MeasurementTask(plan.final, secret, timeout=seconds, progress=progress, bias=plan.losses)
+    work = MeasurementTask(plan.final, secret, timeout=seconds, bias=plan.losses)
     raw_measurements = context.engine.measure(work)
     released = release(plan, raw_measurements)
     if plan.losses is None:
@@ -621,7 +616,6 @@ def undelivered(context: QueryContext, *, population: str = "", analyst: str = "
 def deliver(
     context: QueryContext,
     position: int,
-    progress: Callable[[float], None] | None = None,
     *,
     timer: ReleaseTimer | None = None,
 ) -> Answer | WorkloadAnswer:
@@ -657,7 +651,7 @@ def deliver(
         )
     if timer is not None and not record.answered:
         timer.check(planned.plan)
-    return charged_answer(context, planned, record.sql, request, caller, progress, timer=timer, under=position)
+    return charged_answer(context, planned, record.sql, request, caller, timer=timer, under=position)
 
 
 def _elsewhere(ordered: Mapping[str, Any]) -> str:

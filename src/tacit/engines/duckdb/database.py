@@ -14,10 +14,8 @@ Small files are copied into memory when they are read a second time (:class:`Tab
 
 from __future__ import annotations
 
-import math
 import os
 import threading
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -53,8 +51,8 @@ _SIZES = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 def open_locked(
     catalog: Catalog, sources: Mapping[str, SourceLike], limits: Limits
-) -> tuple[duckdb.DuckDBPyConnection, duckdb.DuckDBPyConnection, dict[str, DuckDBTable]]:
-    """Return a locked connection, a cursor of it that reports progress, and every table as it is read there."""
+) -> tuple[duckdb.DuckDBPyConnection, dict[str, DuckDBTable]]:
+    """Return a locked connection, and every table as it is read there."""
     import duckdb
 
     connection = duckdb.connect(":memory:")
@@ -74,20 +72,11 @@ def open_locked(
             files |= set(read)
         check_identities(connection, catalog, sources, tables)
         connection.execute(f"ATTACH ':memory:' AS {DATABASE} (COMPRESS true)")
-        watched = _watched(connection)
         _lock(connection, sorted(files), limits)
     except Exception:
         connection.close()
         raise
-    return connection, watched, tables
-
-
-def _watched(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    """Return a cursor that reports progress. It must be opened before the lock, and prints nothing."""
-    cursor = connection.cursor()
-    cursor.execute("SET enable_progress_bar = true")
-    cursor.execute("SET enable_progress_bar_print = false")
-    return cursor
+    return connection, tables
 
 
 def memory_limit(connection: duckdb.DuckDBPyConnection) -> int:
@@ -124,10 +113,7 @@ def _set(connection: duckdb.DuckDBPyConnection, name: str, value: str) -> None:
 
 
 class DuckDBSession:
-    """Cursor of one query, with a flag that stops it; work between statements checks the flag.
-
-    The cursor that reports progress is reused by later queries.
-    """
+    """Cursor of one query, with a flag that stops it; work between statements checks the flag."""
 
     def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
         self.cursor = cursor
@@ -156,10 +142,6 @@ class DuckDBSession:
         with self._lock:
             self._ended = True
 
-    def percent(self) -> float:
-        """Return the percentage of the running statement that is done."""
-        return max(0.0, self.cursor.query_progress())
-
     def check(self) -> None:
         """Raise if the query was interrupted.
 
@@ -174,20 +156,19 @@ _TICK = 0.25
 
 
 @contextmanager
-def watched(session: DuckDBSession, seconds: float | None, progress: Callable[[float], None] | None) -> Iterator[None]:
-    """Interrupt the session after ``seconds``, and report its progress four times a second, inside this block."""
-    if seconds is None and progress is None:
+def limited(session: DuckDBSession, seconds: float | None) -> Iterator[None]:
+    """Interrupt the session after ``seconds``, inside this block."""
+    if seconds is None:
         yield
         return
-    ended, end = threading.Event(), time.monotonic() + (math.inf if seconds is None else seconds)
+    ended, wait = threading.Event(), seconds
 
     def watch() -> None:
-        while not ended.wait(max(0.0, min(_TICK, end - time.monotonic())) or _TICK):
-            if time.monotonic() >= end:
-                # Repeated, because an interrupt between two statements has no effect.
-                session.interrupt()
-            elif progress is not None:
-                progress(session.percent())
+        # Repeated, because an interrupt between two statements has no effect.
+        left = wait
+        while not ended.wait(left):
+            left = _TICK
+            session.interrupt()
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
@@ -216,27 +197,21 @@ class OpenedSources:
         self.users = 0
         self.is_retired = False
         self._lock = threading.Lock()
-        #: Held while the cursor that reports progress is in use.
-        self.free = threading.Lock()
         self.connection: duckdb.DuckDBPyConnection
         self.tables: dict[str, DuckDBTable]
-        self.connection, self.watched, self.tables = open_locked(catalog, data, limits)
+        self.connection, self.tables = open_locked(catalog, data, limits)
         self.memory = memory_limit(self.connection)
         self.residents = TableCache(self.new_cursor, self.tables, self.memory)
 
     @contextmanager
-    def session(self, *, watched: bool) -> Iterator[DuckDBSession]:
-        """Open a session of one query, if ``watched`` with the cursor that reports progress, provided it is free."""
-        alone = not (watched and self.free.acquire(blocking=False))
-        session = DuckDBSession(self.new_cursor() if alone else self.watched)
+    def session(self) -> Iterator[DuckDBSession]:
+        """Open a session of one query."""
+        session = DuckDBSession(self.new_cursor())
         try:
             yield session
         finally:
             session.end()
-            if alone:
-                session.cursor.close()
-            else:
-                self.free.release()
+            session.cursor.close()
 
     def new_cursor(self) -> duckdb.DuckDBPyConnection:
         # Locked, because a connection keeps a list of its cursors.
@@ -244,9 +219,6 @@ class OpenedSources:
             return self.connection.cursor()
 
     def close(self) -> None:
-        # Waits for the query that uses the watched cursor; it has been interrupted.
-        with self.free:
-            self.watched.close()
         self.connection.close()
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Self
 
-from tacit.engines.duckdb.database import DuckDBSession, SourceStates, watched
+from tacit.engines.duckdb.database import DuckDBSession, SourceStates, limited
 from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.segments import MOST_ROWS, ROW_BYTES, GroupPlan, RowSource
 from tacit.engines.duckdb.sources import MOST_PLACES, DuckDBTable
@@ -240,14 +240,13 @@ class DuckDBEngine(SqlEngine):
         self, relation: RelationNode, work: MeasurementTask | None
     ) -> Iterator[tuple[DuckDBSession, Mapping[str, StoredTable]]]:
         names = tables_of(relation)
-        progress = None if work is None else work.progress
         with (
             self._sources.reading() as opened,
             # Copies are used only for measuring; there are few other reads.
             opened.residents.reading(names if work is not None else ()) as tables,
-            opened.session(watched=progress is not None) as session,
+            opened.session() as session,
             self._running.entered(session),
-            watched(session, self._seconds(work), progress),
+            limited(session, self._seconds(work)),
         ):
             for name in names:
                 frame = tables[name].frame

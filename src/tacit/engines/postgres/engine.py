@@ -304,8 +304,6 @@ _LOOK = 60.0
 class PostgresEngine(SqlEngine):
     """Engine that measures tables and views of a PostgreSQL database.
 
-    The progress of a statement is unknown, so it is reported once, as 0.
-
     Args:
         catalog: the tables.
         names: name of each catalog table in the database, ``table`` or ``schema.table``.
@@ -374,8 +372,6 @@ class PostgresEngine(SqlEngine):
     ) -> Iterator[tuple[PostgresSession, Mapping[str, StoredTable]]]:
         if os.getpid() != self._pid:
             raise RuntimeError("connections cannot be used after a fork; open the project in the new process")
-        if work is not None and work.progress is not None:
-            work.progress(0.0)
         with self._server.session(self._seconds(work)) as session:
             self._same(session, relation)
             yield session, self._stored

@@ -181,7 +181,7 @@ class SparkEngine(SqlEngine):
         work: MeasurementTask | None,
     ) -> Iterator[tuple[SparkQuery, Mapping[str, StoredTable]]]:
         with self._watched():
-            query = SparkQuery(self._held, self._seconds(work), None if work is None else work.progress)
+            query = SparkQuery(self._held, self._seconds(work))
             with self._running.entered(query):
                 try:
                     with query.named():

@@ -563,7 +563,7 @@ def _fails(spark: Any, statement: str) -> bool:
     return False
 
 
-# One running query: timeout, cancellation, progress -------------------------------------------------------------------
+# One running query: timeout, cancellation -------------------------------------------------------------------
 
 
 _TICK = 0.2
@@ -572,16 +572,13 @@ _HEARD = 2.0
 
 
 class SparkQuery:
-    """The work of one query: name, time limit in seconds (None for no limit), interruption and progress."""
+    """The work of one query: name, time limit in seconds (None for no limit) and interruption."""
 
-    def __init__(self, held: SessionHandle, seconds: float | None, progress: Callable[[float], None] | None) -> None:
+    def __init__(self, held: SessionHandle, seconds: float | None) -> None:
         self._spark, self._context = held.spark, held.context
-        self._seconds, self._progress = seconds, progress if held.is_elsewhere else None
+        self._seconds = seconds
         self._name = f"tacit-{uuid.uuid4().hex}"
         self._stopped, self._ended = threading.Event(), threading.Event()
-        self._best = 0.0
-        self._thread = 0
-        self._told: dict[str | None, tuple[int, int]] = {}
         self._lock = threading.Lock()
         self._stopping: threading.Thread | None = None
         self._heard = False
@@ -654,14 +651,11 @@ class SparkQuery:
             self._unmark()
 
     def _mark(self) -> None:
-        self._thread = threading.get_ident()
         if self._context is not None:
             # True: running tasks are interrupted as well.
             self._context.setJobGroup(self._name, "tacit", True)
             return
         self._spark.addTag(self._name)
-        if self._progress is not None and hasattr(self._spark, "registerProgressHandler"):
-            self._spark.registerProgressHandler(self._hear)
 
     def _unmark(self) -> None:
         with suppress(Exception):
@@ -670,16 +664,6 @@ class SparkQuery:
                     self._context.setLocalProperty(name, None)
                 return
             self._spark.removeTag(self._name)
-            if self._progress is not None:
-                self._spark.removeProgressHandler(self._hear)
-
-    def _hear(self, stages: Iterable[Any] | None, operation_id: str | None = None, **_: Any) -> None:
-        """Record progress of a Spark Connect server; handlers get all work of a session, so the thread is compared."""
-        if threading.get_ident() != self._thread:
-            return
-        known = list(stages or ())
-        tasks = sum(stage.num_tasks for stage in known), sum(stage.num_completed_tasks for stage in known)
-        self._told = {**self._told, operation_id: tasks}
 
     def _watch(self) -> None:
         started = time.monotonic()
@@ -688,12 +672,3 @@ class SparkQuery:
                 self._stopped.set()
             if self._stopped.is_set():
                 self._cancel()
-            elif self._progress is not None:
-                self._progress(self._done())
-
-    def _done(self) -> float:
-        """Return the percentage of known tasks that are done; never less than before."""
-        told = self._told.values()
-        tasks, done = sum(tasks for tasks, _ in told), sum(done for _, done in told)
-        self._best = max(self._best, min(100.0, 100.0 * done / tasks if tasks else 0.0))
-        return self._best
