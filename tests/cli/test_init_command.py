@@ -131,7 +131,7 @@ def test_a_project_elsewhere_finds_its_data(folder: Path, run: Run) -> None:
         (("visits.csv", "--delta", "2"), "--delta: must lie in (0, 1)"),
         (("visits.csv", "--population", "my people"), "--population: a name has letters"),
         (("visits.csv", "VISITS.csv"), "sources: two files would be the table"),
-        (("visits.csv", "-o", "nowhere/tacit.toml"), "--output: cannot write nowhere/tacit.toml"),
+        (("visits.csv", "-o", "nowhere/tacit.toml"), "project: cannot write nowhere/tacit.toml"),
         ((".",), "source: "),
     ],
 )

@@ -7,7 +7,6 @@ most extreme value.
 
 from __future__ import annotations
 
-import os
 import tempfile
 import tomllib
 from dataclasses import replace
@@ -31,7 +30,15 @@ from tacit.project.draft import (
     postgres_tables,
     project_name,
 )
-from tacit.project.project_template import DELTA, Draft, DraftColumn, DraftTable, open_places, project_text
+from tacit.project.project_template import (
+    DELTA,
+    Draft,
+    DraftColumn,
+    DraftTable,
+    open_places,
+    project_text,
+    write_project,
+)
 
 
 def init(
@@ -52,7 +59,8 @@ def init(
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("tacit.toml"),
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     edit: Annotated[
-        bool, typer.Option("--edit", help="Edit in the browser: a project file, a folder, or data files to begin with.")
+        bool,
+        typer.Option("--edit", help="Edit in the browser: a project file, a folder, or a new file."),
     ] = False,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser, with --edit.")] = True,
     as_json: JsonFlag = False,
@@ -69,8 +77,9 @@ def init(
     tacit init --edit visits.csv
     """
     with reported("sources", "source", "project", as_json=as_json):
-        if edit:
-            edit_in_browser(sources or [], output, open_browser=browser)
+        known = _known_project(sources or [], output) if edit else None
+        if known is not None:
+            edit_in_browser(known, open_browser=browser)
             return
         if not sources:
             raise InputError("sources", "name the data to protect, such as visits.csv; or: tacit init --edit")
@@ -101,12 +110,10 @@ def init(
             draft = replace(draft, tables=tables, sampled=sampled)
         _check_tables(draft, unit)
         text = project_text(draft)
-        try:
-            # For its owner alone.
-            with open(output, "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
-                file.write(text)
-        except OSError as problem:
-            raise InputError("output", f"cannot write {output}: {problem.strerror}") from None
+        write_project(output, text)
+        if edit:
+            edit_in_browser(output, open_browser=browser)
+            return
     places = open_places(tomllib.loads(text))
     if as_json:
         print_json(_as_json(draft, output, places))
@@ -188,17 +195,23 @@ def _quantities(table: DraftTable) -> list[DraftColumn]:
     return [c for c in numbers if c.name not in units and not c.name.lower().endswith("id")]
 
 
-def edit_in_browser(sources: list[str], output: Path, *, open_browser: bool) -> None:
+def _known_project(sources: list[str], output: Path) -> Path | None:
+    """Return the project file to edit, which may be new; None if data files are named, for a new one."""
+    if not sources:
+        return output
+    first = Path(sources[0])
+    if len(sources) == 1 and first.is_dir():
+        return first / output.name
+    return first if len(sources) == 1 and first.suffix.lower() == ".toml" else None
+
+
+def edit_in_browser(project: Path, *, open_browser: bool) -> None:
     """Serve the console in owner mode until the owner has finished.
 
-    Args:
-        sources: a project file, a folder with or for one, or data files to begin with.
-        output: the project file, where none of the sources says it.
-        open_browser: whether to open one, if there is any.
-
     Raises:
-        InputError: a source is none, or the server is not installed.
+        InputError: there is no folder for the project file, or the server is not installed.
     """
+    from tacit.cli.doctor import examine
     from tacit.project.project_editing import EditedProject
 
     try:
@@ -209,26 +222,20 @@ def edit_in_browser(sources: list[str], output: Path, *, open_browser: bool) -> 
         raise MissingError(
             problem.name or "server", f"is not installed; --edit needs it: {install_command('server')}"
         ) from None
-    project, files = _chosen(sources, output)
+    if not project.parent.is_dir():
+        raise InputError("output", f"there is no folder {project.parent}")
     editing = EditedProject(project)
-    known = {said.get("source") for said in editing.content.get("tables", {}).values() if isinstance(said, dict)}
-    for file in files:
-        drafted = draft_file(file, editing.folder, public=False, unit=None, show=True)
-        if drafted.source not in known:
-            editing.add(editing.revision, drafted)
+    editing.read()
 
     def started(address: str) -> None:
         typer.echo(f"Edit {project} in your browser; the link works once, on this machine:\n\n    {address}\n")
-        typer.echo("It shows rows of your data to you alone. Ctrl-C ends it without saving.")
+        typer.echo("It shows rows of your data to you alone. Each choice is written to the file. Ctrl-C ends it.")
         if open_browser:
             _open(address, Path(folder))
 
     with tempfile.TemporaryDirectory(prefix="tacit-edit-") as folder:
-        run_owner_mode(editing, started)
-    if editing.is_changed:
-        typer.echo(f"{project}: nothing more was saved.")
-    else:
-        typer.echo(f"{project} is saved. Then: tacit doctor --project {project}")
+        run_owner_mode(editing, started, examine)
+    typer.echo(f"Then: tacit doctor --project {project}")
 
 
 def _open(address: str, folder: Path) -> None:
@@ -240,19 +247,3 @@ def _open(address: str, folder: Path) -> None:
     # The folder is its owner's alone.
     page.write_text(f'<!doctype html><html lang="en"><meta charset="utf-8"><title>tacit</title>{words}</html>')
     webbrowser.open(page.as_uri())
-
-
-def _chosen(sources: list[str], output: Path) -> tuple[Path, list[Path]]:
-    """Return the project file, and the data files to start from."""
-    paths = [Path(source) for source in sources]
-    projects = [path for path in paths if path.suffix.lower() == ".toml"]
-    folders = [path for path in paths if path.is_dir()]
-    if len(projects) + len(folders) > 1:
-        raise InputError("sources", "name one project file or one folder")
-    if projects:
-        output = projects[0]
-    elif folders:
-        output = folders[0] / output.name
-    if not output.parent.is_dir():
-        raise InputError("output", f"there is no folder {output.parent}")
-    return output, [path for path in paths if path not in (*projects, *folders)]

@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 
     from tacit.engines.duckdb.csv_lines import CsvReport
     from tacit.engines.files import CsvFormat
-    from tacit.engines.frames import PlainFrame
     from tacit.engines.warehouse import WarehouseEngine
-    from tacit.query.catalog import Catalog, Column, Table
+    from tacit.query.catalog import Catalog, Table
     from tacit.query.query import FinalAggregation
     from tacit.query.types import SqlType
 
@@ -89,19 +88,6 @@ def stored_names(address: str) -> list[str]:
 
     with _placed():
         return read_names(address)
-
-
-def first_values(address: Any, text: str, column: Column, most: int) -> PlainFrame | None:
-    """Return one column of at most ``most`` rows of a database table, for the data owner only; None if unsupported.
-
-    Only PostgreSQL supports it: a Spark table would need a new session for every call.
-    """
-    if engine_kind(address) != "postgres":
-        return None
-    from tacit.engines.postgres.engine import read_first_values
-
-    with _placed():
-        return read_first_values(address, text, column, most)
 
 
 def open_engine(address: Any, catalog: Catalog, sources: Mapping[str, SourceLike], limits: Mapping[str, Any]) -> Engine:

@@ -4,8 +4,7 @@ Exact numbers of protected rows, **not private**: for the owner of the data, on 
 doctor`` prints them there with a warning, and writes them nowhere. Numbers that are derived from them
 and put into a project file become public; AUTO finds such numbers privately.
 
-Tables of a database server or of Spark are not read here: their rows would leave the database. Only to show a column
-of PostgreSQL are its first rows read (:func:`brought_near`), by the role of the project.
+Tables of a database server or of Spark are not read here: their rows would leave the database.
 """
 
 # ruff: noqa: S608 - names are quoted, values are bound
@@ -22,7 +21,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.errors import InputError
-from tacit.engines.registry import first_values, open_unprotected
+from tacit.engines.registry import open_unprotected
 from tacit.mechanisms.laplace import Laplace
 from tacit.project.draft import near_pairs
 from tacit.project.source import Source, column_types
@@ -46,8 +45,6 @@ _MOST_NEAR: Final = 5
 #: The errors shown are those of a count at this epsilon.
 EPSILON: Final = "1"
 _BETA: Final = Fraction(1, 20)
-#: Maximal number of rows of a database's table that are read to show a column.
-MOST_ROWS: Final = 50_000
 _BINS: Final = 48
 #: Maximal number of values that are listed with their counts, and of characters of each.
 _MOST_LISTED: Final = 200
@@ -122,6 +119,7 @@ class RowsKept:
     Args:
         table: its name.
         rows: number of rows that belong to a person.
+        missing: number of rows that belong to none.
         people: number of people with rows.
         by_rows: choices of ``max_rows`` for an answer without groups; empty if each person has one row.
         by_groups: choices of ``max_groups`` for an answer grouped by a column of categories, by its name.
@@ -130,6 +128,7 @@ class RowsKept:
 
     table: str
     rows: int
+    missing: int
     people: int
     by_rows: tuple[LimitChoice, ...]
     by_groups: Mapping[str, tuple[LimitChoice, ...]]
@@ -137,6 +136,8 @@ class RowsKept:
 
     def lines(self) -> Iterator[str]:
         yield f"{self.table}: {self.rows:,} rows of {self.people:,} people"
+        if self.missing:
+            yield f"  {self.missing:,} rows belong to no person and count in no answer"
         for choice in self.by_rows:
             yield f"  max_rows = {choice} (a count at epsilon {EPSILON})"
         for key, choices in self.by_groups.items():
@@ -211,7 +212,7 @@ def _view(
     columns = table.columns if losses else ()
     lost = tuple(filter(None, (_loss(connection, table, column, sources[table.name]) for column in columns)))
     if table.unit == ROW:
-        return RowsKept(table.name, rows, rows, (), {}, lost)
+        return RowsKept(table.name, rows, 0, rows, (), {}, lost)
     unit, joined = _owned(catalog, table)
     counts = _histogram(connection, f"SELECT {unit} AS u FROM {joined}")
     keys = [c for c in table.columns if c.categories is not None and c.name.lower() != (table.unit or "").lower()]
@@ -223,7 +224,8 @@ def _view(
     single = max(counts, default=1) <= 1
     total = sum(number * people for number, people in counts.items())
     by_groups = {name: choices for name, choices in groups.items() if len(choices) > 1}
-    return RowsKept(table.name, total, sum(counts.values()), () if single else _choices(counts), by_groups, lost)
+    choices = () if single else _choices(counts)
+    return RowsKept(table.name, total, rows - total, sum(counts.values()), choices, by_groups, lost)
 
 
 def _owned(catalog: Catalog, table: Table) -> tuple[str, str]:
@@ -396,43 +398,6 @@ class ColumnValues:
         return 0 < self.different == len(self.values) and whole
 
 
-@dataclass(frozen=True, slots=True)
-class UnitFacts:
-    """A column as the unit: rows, rows without a value in it, people, and the largest number of rows of one person."""
-
-    rows: int
-    missing: int
-    people: int
-    most: int
-
-
-def brought_near(engine: Any, source: Source, column: Column) -> Source:
-    """Return a source that can be read here: itself, or the column in the first rows of a table of PostgreSQL.
-
-    Raises:
-        InputError: the table cannot be read, or it is Spark's.
-    """
-    if not source.is_elsewhere:
-        return source
-    found = first_values(engine, source.path or "", column, MOST_ROWS) if source.kind == "table" else None
-    if found is None:
-        raise InputError("source", "is not looked at here: a session of Spark would have to be started for each look")
-    return Source.of_frame(found)
-
-
-def unit_facts(source: Source, column: Column) -> UnitFacts:
-    """Return the facts about a column that identifies the person.
-
-    Raises:
-        InputError: the source cannot be read here.
-    """
-    with _opened(source, column) as connection:
-        each = "SELECT count(*) AS n FROM t WHERE v IS NOT NULL GROUP BY v"
-        rows, named = connection.execute("SELECT count(*), count(v) FROM t").fetchall()[0]
-        people, most = connection.execute(f"SELECT count(*), coalesce(max(n), 0) FROM ({each})").fetchall()[0]
-    return UnitFacts(rows, rows - named, people, most)
-
-
 def histogram(source: Source, column: Column) -> ColumnHistogram | None:
     """Return the histogram of an ordered column; None if none of its values can be read.
 
@@ -515,8 +480,6 @@ def column_values(source: Source, column: Column) -> ColumnValues:
 @contextmanager
 def _opened(source: Source, column: Column) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a connection in which ``t`` has the column ``v`` of a source, read as the DuckDB engine reads it."""
-    if source.is_elsewhere:
-        raise InputError("source", "is in a database, and was not brought near")
     for file in source.files:
         if not file.is_file():
             raise InputError("source", f"there is no file {file.name}")

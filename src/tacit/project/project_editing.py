@@ -1,21 +1,20 @@
-"""Editing of a project file: its text, edited value by value, its problems, its changes, and saving it.
+"""Editing of a project file: its text, edited value by value, its problems, and writing it.
 
-The text is the only state. An owner's choice is an edit of the text (:func:`edit_toml`), so that the shown file is
-the saved file, and comments and settings that the editor does not know stay as they are.
+The file is the only state. An owner's choice is an edit of its text (:func:`edit_toml`), so that comments and settings
+that the pages do not know stay as they are.
 """
 
 from __future__ import annotations
 
 import copy
 import datetime as dt
+import hashlib
 import json
-import os
 import re
-import tempfile
 import threading
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +30,7 @@ from tacit.project.project_template import (
     project_text,
     table_text,
     toml_text,
+    write_project,
 )
 
 #: A place in a file: the sequence of keys that leads to it.
@@ -38,8 +38,6 @@ Place = tuple[str, ...]
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+\Z")
 _NUMBER: Final = re.compile(r"[+-]?(0|[1-9][0-9]{0,17})(\.[0-9]{1,17})?\Z")
 _DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
-#: Maximal number of characters: a project file has some kilobytes.
-MOST_TEXT: Final = 1 << 20
 #: Maximal number of columns; tables with more must be edited in the text.
 MOST_COLUMNS: Final = 2000
 
@@ -126,178 +124,112 @@ def _key(key: str) -> str:
     return key if _BARE.match(key) else toml_text(key)
 
 
-@dataclass(frozen=True)
-class Change:
-    """One setting that differs from the file on disk; empty text where it is not set."""
-
-    place: str
-    before: str
-    after: str
-
-
 class EditedProject:
-    """A project file, perhaps a new one, while it is edited; safe to use from several threads.
+    """A project file, perhaps a new one, that pages edit; every edit is written at once.
 
-    ``revision`` grows with every edit. An edit names the revision that it is based on, so that an outdated page
-    changes nothing.
-
-    Raises:
-        InputError: the file exists and cannot be read, or is not TOML.
+    An edit names the revision that its page showed, so that an outdated page changes nothing.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.folder = path.parent
-        self._lock = threading.RLock()
-        self.on_disk = _read_text(path)
-        self.text = self.on_disk if self.on_disk is not None else project_text(Draft(project_name(path), ()))
-        self.revision = 1
-        if self.on_disk is not None:
-            _parsed(self.on_disk)
+        self._lock = threading.Lock()
 
-    @property
-    def content(self) -> dict[str, Any]:
-        return _parsed(self.text)
+    def read(self) -> tuple[str, dict[str, Any]]:
+        """Return the text of the file, or of a new one, and its content.
 
-    @property
-    def is_changed(self) -> bool:
-        return self.text != self.on_disk
+        Raises:
+            InputError: the file cannot be read, or is not TOML.
+        """
+        try:
+            text = self.path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            text = project_text(Draft(project_name(self.path), ()))
+        except (OSError, UnicodeDecodeError) as problem:
+            raise InputError("project", f"cannot read {self.path}: {problem}") from None
+        try:
+            return text, tomllib.loads(text)
+        except ValueError as problem:
+            raise InputError("project", f"{self.path.name} is not TOML: {problem}") from None
 
-    def edit(self, revision: int, changes: Mapping[Place, Any]) -> None:
+    def edit(self, revision: str, changes: Mapping[Place, Any]) -> None:
         """Change values; None removes one. An edit without changes is never outdated.
 
         Raises:
-            InputError: the text was edited since, or cannot be edited in place.
+            InputError: the file was edited since, cannot be edited in place, or cannot be written.
         """
         if not changes:
             return
         with self._lock:
-            self._check(revision)
-            text = edit_toml(self.text, changes)
+            text, _ = self._unchanged(revision)
+            text = edit_toml(text, changes)
             for place, value in changes.items():
                 if value is not None:
                     text = _without_hints(text, place)
                 if place[-1] == "unit" and len(place) == 3:
                     # The unit column has no bounds and no categories.
                     text = _without_hints(text, (*place[:2], "columns", str(value)))
-            self._keep(text)
+            write_project(self.path, text)
 
-    def rewrite(self, revision: int, text: str) -> None:
-        """Replace the whole text.
-
-        Raises:
-            InputError: it is too long or not TOML, or the text was edited since.
-        """
-        with self._lock:
-            self._check(revision)
-            _parsed(text)
-            self._keep(text if text.endswith("\n") else f"{text}\n")
-
-    def add(self, revision: int, table: DraftTable, engine: str | None = None) -> str:
+    def add(self, revision: str, table: DraftTable) -> str:
         """Add a drafted table, and return its name, which gets a number if it is taken.
 
         Raises:
-            InputError: it has too many columns for this editor, or the text was edited since.
+            InputError: it has too many columns for these pages; otherwise as :meth:`edit`.
         """
         if len(table.columns) > MOST_COLUMNS:
-            raise InputError(
-                "source", f"has {len(table.columns):,} columns; this editor takes {MOST_COLUMNS:,} at most"
-            )
+            raise InputError("source", f"has {len(table.columns):,} columns; at most {MOST_COLUMNS:,} have pages")
         with self._lock:
-            self._check(revision)
-            content = self.content
+            text, content = self._unchanged(revision)
             taken = {name.lower() for name in content.get("tables", {})}
             name, number = table.name, 2
             while name.lower() in taken:
                 name, number = f"{table.name}_{number}", number + 1
             people = next(iter(content.get("populations", {})), "people")
-            text = self.text
             if not table.public and people not in content.get("populations", {}):
                 text = edit_toml(text, {("populations", people, "epsilon"): MARK})
-            if engine is not None and content.get("project", {}).get("engine") != engine:
-                text = edit_toml(text, {("project", "engine"): engine})
             part = table_text(replace(table, name=name), Draft("", (), people))
-            self._keep(f"{text.rstrip()}\n\n{part}")
+            write_project(self.path, f"{text.rstrip()}\n\n{part}")
             return name
 
-    def problems(self) -> list[str]:
-        """Return the reasons why the file cannot be opened: its open places, else the first error."""
-        content = self.content
-        places = open_places(content)
-        if places:
-            return [f"{place} is still to be filled in by you" for place in places]
-        try:
-            self.project()
-        except InputError as problem:
-            return [str(problem)]
-        return []
-
-    def project(self) -> Project:
-        """Return the project that the text describes.
-
-        Raises:
-            InputError: as the loader.
-        """
-        return project_of(validate(ProjectModel, self.content), self.folder)
-
-    def viewable(self, name: str) -> Project:
-        """Return the project without its open places, to view a table; without the other tables if one has an error.
-
-        Raises:
-            InputError: as the loader.
-        """
-        try:
-            return project_of(validate(ProjectModel, _closed(self.content)), self.folder)
-        except InputError:
-            content = _closed(self.content)
-            content["tables"] = {known: table for known, table in content.get("tables", {}).items() if known == name}
-            return project_of(validate(ProjectModel, content), self.folder)
-
-    def changes(self) -> list[Change]:
-        """Return the settings that differ from the file on disk, in the order of the new text."""
-        before = {} if self.on_disk is None else _parsed(self.on_disk)
-        return changes_between(before, self.content)
-
-    def save(self, revision: int) -> None:
-        """Write the text atomically, so that a reader sees the old file or the new one.
-
-        Raises:
-            InputError: the file on disk was changed since it was read, or cannot be written; it then stays as it is.
-        """
-        with self._lock:
-            self._check(revision)
-            if _read_text(self.path) != self.on_disk:
-                raise InputError(
-                    "project",
-                    f"{self.path.name} was changed on disk since it was opened here, and is left unchanged; "
-                    "copy your text, and open the editor again",
-                )
-            _replace(self.path, self.text)
-            self.on_disk = self.text
-            self.revision += 1
-
-    def _check(self, revision: int) -> None:
-        if revision != self.revision:
+    def _unchanged(self, revision: str) -> tuple[str, dict[str, Any]]:
+        found = self.read()
+        if revision_of(found[0]) != revision:
             raise InputError(
-                "page", "was out of date: the project was edited in another tab or window; this is its present state"
+                "page", f"was out of date: {self.path.name} was edited elsewhere; this is what it says now"
             )
-
-    def _keep(self, text: str) -> None:
-        if len(text) > MOST_TEXT:
-            raise InputError("text", f"has more than {MOST_TEXT:,} characters, which is too long for this editor")
-        _parsed(text)
-        self.text = text
-        self.revision += 1
+        return found
 
 
-def changes_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
-    """Return the settings that differ between two contents of a file."""
-    old, new = dict(_settings(before)), dict(_settings(after))
-    return [
-        Change(".".join(place), old.get(place, ""), new.get(place, ""))
-        for place in [*new, *(place for place in old if place not in new)]
-        if old.get(place) != new.get(place)
-    ]
+def revision_of(text: str) -> str:
+    """Return a digest of a file's text, by which an edit names what it is based on."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def project_problems(content: Mapping[str, Any], folder: Path) -> list[str]:
+    """Return the reasons why a project cannot be loaded: its open places, else the first error."""
+    places = open_places(content)
+    if places:
+        return [f"{place} is still to be filled in by you" for place in places]
+    try:
+        project_of(validate(ProjectModel, content), folder)
+    except InputError as problem:
+        return [str(problem)]
+    return []
+
+
+def viewable_project(content: Mapping[str, Any], folder: Path, name: str) -> Project:
+    """Return a project without its open places, to view a table; without the other tables if one has an error.
+
+    Raises:
+        InputError: as the loader.
+    """
+    closed = _closed(copy.deepcopy(dict(content)))
+    try:
+        return project_of(validate(ProjectModel, closed), folder)
+    except InputError:
+        closed["tables"] = {known: table for known, table in closed.get("tables", {}).items() if known == name}
+        return project_of(validate(ProjectModel, closed), folder)
 
 
 def stated_value(text: str) -> Any:
@@ -316,14 +248,6 @@ def stated_value(text: str) -> Any:
         except ValueError:
             return said
     return said
-
-
-def _settings(content: Mapping[str, Any], above: Place = ()) -> Iterator[tuple[Place, str]]:
-    for key, value in content.items():
-        if isinstance(value, Mapping):
-            yield from _settings(value, (*above, key))
-        else:
-            yield (*above, key), toml_value(value)
 
 
 def _closed(content: dict[str, Any]) -> dict[str, Any]:
@@ -355,43 +279,3 @@ def _without_hints(text: str, place: Place) -> str:
     end = text.find("\n[", start + 1)
     end = len(text) if end < 0 else end
     return text[:start] + hints_of(key).sub("", text[start:end]) + text[end:]
-
-
-def _parsed(text: str) -> dict[str, Any]:
-    if len(text) > MOST_TEXT:
-        raise InputError("text", f"has more than {MOST_TEXT:,} characters, which is too long for this editor")
-    try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, ValueError, RecursionError) as problem:
-        raise InputError("text", f"is not TOML: {problem}") from None
-
-
-def _read_text(path: Path) -> str | None:
-    try:
-        with path.open("rb") as stream:
-            return stream.read(4 * MOST_TEXT + 1).decode("utf-8")
-    except FileNotFoundError:
-        return None
-    except OSError as problem:
-        raise InputError("project", f"cannot read {path}: {problem.strerror}") from None
-    except UnicodeDecodeError:
-        raise InputError("project", f"{path.name} is not UTF-8 text") from None
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a new file and rename it over the old one; a link stays, and so do the permissions of the old file."""
-    place = path.resolve()
-    temporary = ""
-    try:
-        mode = place.stat().st_mode & 0o777 if place.exists() else 0o600
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{place.name}.", dir=place.parent)
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
-            os.fchmod(file.fileno(), mode)
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, place)
-    except OSError as problem:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
-        raise InputError("project", f"cannot write {path}: {problem.strerror}") from None

@@ -1,4 +1,4 @@
-"""Text of a new project file with comments and marked gaps, and reading of such files as TOML.
+"""Text of a new project file with comments and marked gaps, and reading and writing of such files.
 
 A mark is the text ``"?"``. :func:`open_places` finds the marks of a file, so that an error can name them. This module
 does not import the query planner, so that a command that only shows its help starts fast.
@@ -7,7 +7,9 @@ does not import the query planner, so that a command that only shows its help st
 from __future__ import annotations
 
 import json
+import os
 import re
+import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -159,6 +161,31 @@ def read_project(project: Path) -> dict[str, Any]:
         more = f" (and {len(places) - 1} more: {', '.join(places[1:])})" if len(places) > 1 else ""
         raise InputError(places[0], f"is still to be filled in by you{more}")
     return content
+
+
+def write_project(path: Path, text: str) -> None:
+    """Write a project file, a new one for its owner alone; a reader sees the old text or the new one.
+
+    A link stays, and so do the permissions of an old file.
+
+    Raises:
+        InputError: it cannot be written; it then stays as it is.
+    """
+    place = path.resolve()
+    temporary = ""
+    try:
+        mode = place.stat().st_mode & 0o777 if place.exists() else 0o600
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{place.name}.", dir=place.parent)
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
+            os.fchmod(file.fileno(), mode)
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, place)
+    except OSError as problem:
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)
+        raise InputError("project", f"cannot write {path}: {problem.strerror}") from None
 
 
 def project_text(draft: Draft) -> str:

@@ -24,14 +24,13 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from numpy.typing import NDArray
 
 from tacit.core.errors import InputError
 from tacit.core.extras import install_command
-from tacit.engines.frames import PlainFrame, block_arrays
+from tacit.engines.frames import block_arrays
 from tacit.engines.postgres.dialect import POSTGRES
 from tacit.engines.postgres.tables import (
     Described,
@@ -48,9 +47,9 @@ from tacit.engines.sql.bounding import Partials
 from tacit.engines.sql.engine import ActiveSessions, SqlEngine
 from tacit.engines.sql.relations import StoredTable, tables_of
 from tacit.engines.sql.statements import CellWriter
-from tacit.query.catalog import Catalog, Column, Table
+from tacit.query.catalog import Catalog, Table
 from tacit.query.relational.algebra import RelationNode
-from tacit.query.types import Kind, SqlType
+from tacit.query.types import SqlType
 
 if TYPE_CHECKING:
     import psycopg
@@ -408,16 +407,6 @@ def read_names(address: str) -> list[str]:
     """Return the tables and views that the role may read, as ``schema.table``, without the system's own."""
     with _looking_at(address) as session:
         return [str(name) for (name,) in session.rows(_NAMES)]
-
-
-def read_first_values(address: str, text: str, column: Column, most: int) -> PlainFrame:
-    """Return the values of a column in at most ``most`` rows of a table, in any order; for the data owner only."""
-    with _looking_at(address) as session:
-        stored = open_table(describe(session, text, "source"), Table("t", (column,), public=True), 0)
-        rows = session.rows(f"SELECT {stored.columns[column.name.lower()]} FROM {stored.scan} LIMIT {int(most)}")
-    if column.type.kind is Kind.DECIMAL:
-        rows = [(None if value is None else Fraction(int(value), 10**column.type.scale),) for (value,) in rows]
-    return PlainFrame.of({column.stored_name: column.type}, rows)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import math
 import re
 import socket
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from fractions import Fraction
 from functools import partial
@@ -29,8 +29,8 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route
 
 from tacit.core.errors import InputError, TacitError
-from tacit.curator.opening import opening_problems
-from tacit.project.project_editing import MOST_TEXT, EditedProject, Place
+from tacit.engines.protocol import DoctorCheck
+from tacit.project.project_editing import EditedProject, Place, project_problems, revision_of, viewable_project
 from tacit.project.project_file import Project, TableModel, validate
 from tacit.project.source import Source
 from tacit.query.catalog import Table
@@ -42,9 +42,11 @@ from tacit.server.settings import Settings
 
 Words = ParamSpec("Words")
 Seen = TypeVar("Seen")
+#: Returns the findings about a project file; ``tacit doctor`` prints the same.
+Examine = Callable[[Path], Iterable[DoctorCheck]]
 _HOST: Final = "127.0.0.1"
-#: A form contains at most the text of the file, and each character may take nine bytes when encoded.
-_SETTINGS: Final = Settings(max_form=9 * MOST_TEXT + 65_536, body_seconds=30.0, max_path=16_384)
+#: A form contains at most the categories of a column.
+_SETTINGS: Final = Settings(max_form=1 << 23, body_seconds=30.0, max_path=16_384)
 _MOST_SEEN: Final = 64
 #: Maximum bytes of files whose rows are counted for a picture.
 _LARGEST: Final = 1 << 32
@@ -53,7 +55,7 @@ _MOST_WORDS: Final = 1000
 _STRANGER: Final = PageProblem(
     "This link does not open the editor",
     "The link that the terminal shows works once, in one browser.",
-    "Stop the command with Ctrl-C and call tacit init --edit again for a new one; what was saved stays.",
+    "Stop the command with Ctrl-C and call tacit init --edit again for a new one; every choice is in the file.",
     status=403,
 )
 
@@ -64,12 +66,14 @@ class OwnerContext(PageContext):
     Args:
         port: the port it listens on; part of its Host header and cookie name, since browsers share cookies among ports.
         finish: ends the server, after the response that reports it.
+        examine: checks the project file.
     """
 
-    def __init__(self, editing: EditedProject, port: int, finish: Callable[[], None]) -> None:
+    def __init__(self, editing: EditedProject, port: int, finish: Callable[[], None], examine: Examine) -> None:
         super().__init__(_SETTINGS, editing.path.name)
         self.editing = editing
         self.finish = finish
+        self.examine = examine
         self.secret = new_door()
         owner = Person("owner", Role.OWNER, active=True)
         self.owner = Access(owner, owner.scopes, "session", "", csrf=new_door())
@@ -127,16 +131,13 @@ class OwnerContext(PageContext):
 
 
 class OwnerRequest(Visit[OwnerContext]):
-    """A request of the owner.
-
-    ``seen`` is the revision when it arrived: forms of the resulting page apply to that revision, even if the project is
-    edited while the page is rendered.
-    """
+    """A request of the owner; ``text`` is the project file when it arrived, to which the forms of its page apply."""
 
     def __init__(self, shared: OwnerContext, request: Request) -> None:
         super().__init__(shared, request)
         self.editing = shared.editing
-        self.seen = shared.editing.revision
+        self.text = ""
+        self.project: dict[str, Any] = {}
 
     async def identify(self) -> None:
         """Identify the owner by the cookie of the one browser.
@@ -148,20 +149,15 @@ class OwnerRequest(Visit[OwnerContext]):
         self.shared.check_host(self.request)
         if self.shared.knows(self.request):
             self.access = self.shared.owner
+            self.text, self.project = self.editing.read()
         elif "secret" not in self.request.path_params:
             raise Unknown("page")
-
-    @property
-    def revision(self) -> int:
-        """Revision that a form applies to; 0 if it states none."""
-        said = self.form.get("revision", "")
-        return int(said) if said.isdecimal() and len(said) < 10 else 0
 
     def changes_at(
         self, place: Place, stated: Mapping[str, Any], usual: Mapping[str, Any] = MappingProxyType({})
     ) -> dict[Place, Any]:
         """Return the settings of a form that differ from the text; None removes a setting that has its default."""
-        known: Any = self.editing.content
+        known: Any = self.project
         for key in place:
             known = known.get(key)
             if not isinstance(known, dict):
@@ -180,7 +176,7 @@ class OwnerRequest(Visit[OwnerContext]):
 
     def content(self, part: str) -> dict[str, Any]:
         """Return a part of the project, such as its tables; empty if it is missing or malformed."""
-        found = self.editing.content.get(part, {})
+        found = self.project.get(part, {})
         return found if isinstance(found, dict) else {}
 
     def table(self) -> tuple[str, TableModel]:
@@ -200,7 +196,7 @@ class OwnerRequest(Visit[OwnerContext]):
         Raises:
             InputError: the project cannot be loaded.
         """
-        project = self.editing.viewable(name)
+        project = viewable_project(self.project, self.editing.folder, name)
         table = project.catalog.table(name)
         if table is None:
             raise InputError("table", f"there is no table {name!r} in the project")
@@ -213,7 +209,7 @@ class OwnerRequest(Visit[OwnerContext]):
     async def edited(self, changes: Callable[[], Mapping[Place, Any]], again: Again, where: str) -> Response:
         """Apply the changes of a form and redirect to ``where``; if they are refused, show the form by ``again``."""
         try:
-            self.editing.edit(self.revision, await self.run(changes))
+            self.editing.edit(self.form.get("revision", ""), await self.run(changes))
         except TacitError as problem:
             return await again(self, str(problem))
         return self.redirect(where)
@@ -243,26 +239,19 @@ class OwnerRequest(Visit[OwnerContext]):
         return await self.page("error.html", problem.status, problem=problem, kept=kept, **way)
 
     def _head(self) -> dict[str, Any]:
-        editing = self.editing
-        try:
-            problems = opening_problems(editing)
-        except TacitError as problem:
-            problems = [str(problem)]
         return {
             "person": None,
             "home": "./",
             "csrf": self.csrf,
-            "revision": self.seen,
-            "text": editing.text,
+            "revision": revision_of(self.text),
             "parts": self._parts(),
-            "problems": problems,
-            "is_changed": editing.is_changed,
+            "problems": project_problems(self.project, self.editing.folder),
             "nav": self._steps(),
         }
 
     def _parts(self) -> tuple[str, str, str]:
         """Return the text before the lines that the page is about, those lines, and the text after them."""
-        text = self.editing.text
+        text = self.text
         table, column, people = map(self.asked, ("table", "column", "population"))
         header = f"[tables.{table}]" if table else f"[populations.{people}]" if people else ""
         start = text.find(f"{header}\n") if header else -1
@@ -276,13 +265,13 @@ class OwnerRequest(Visit[OwnerContext]):
         page = self.request.url.path.rpartition("/")[2]
         table, people = self.asked("table"), self.asked("population")
         steps = [
-            ("Data", "./", page in ("", "database")),
+            ("Data", "./", not page),
             *((name, address("table", table=name), table == name) for name in self.content("tables")),
             *(
                 (f"Budget of {name}", address("budget", population=name), people == name)
                 for name in self.content("populations")
             ),
-            ("Check and save", "save", page in ("save", "text")),
+            ("Check", "check", page == "check"),
         ]
         return [{"name": name, "address": where, "here": is_here, "count": 0} for name, where, is_here in steps]
 
@@ -296,9 +285,6 @@ def owner_app(shared: OwnerContext) -> Starlette:
     table: tuple[tuple[str, str, Callable[[OwnerRequest], Awaitable[Response]]], ...] = (
         ("GET", "/", project_pages.show_data),
         ("POST", "/", project_pages.add_file),
-        ("POST", "/database", project_pages.add_database),
-        ("POST", "/limits", project_pages.change_limits),
-        ("GET", "/files", project_pages.list_files_beside),
         ("GET", "/table", project_pages.show_table),
         ("POST", "/table", project_pages.change_table),
         ("POST", "/remove", project_pages.remove_table),
@@ -306,10 +292,8 @@ def owner_app(shared: OwnerContext) -> Starlette:
         ("POST", "/column", project_pages.change_column),
         ("GET", "/budget", project_pages.show_budget),
         ("POST", "/budget", project_pages.change_budget),
-        ("GET", "/save", project_pages.show_save),
-        ("POST", "/save", project_pages.save),
-        ("POST", "/text", project_pages.change_text),
-        ("POST", "/close", project_pages.close),
+        ("GET", "/check", project_pages.show_check),
+        ("POST", "/finish", project_pages.finish),
     )
     visit_of = partial(OwnerRequest, shared)
     routes = [
@@ -322,7 +306,7 @@ def owner_app(shared: OwnerContext) -> Starlette:
     return Starlette(routes=[statics, Mount(shared.room, routes=[*routes, lost]), door, lost])
 
 
-def run_owner_mode(editing: EditedProject, started: Callable[[str], None]) -> None:
+def run_owner_mode(editing: EditedProject, started: Callable[[str], None], examine: Examine) -> None:
     """Serve owner mode on this machine until it is finished or interrupted.
 
     ``started`` is called once with the URL to open; it contains the secret.
@@ -336,7 +320,7 @@ def run_owner_mode(editing: EditedProject, started: Callable[[str], None]) -> No
         def finish() -> None:
             server.should_exit = True
 
-        shared = OwnerContext(editing, port, finish)
+        shared = OwnerContext(editing, port, finish, examine)
         quiet: dict[str, Any] = {"log_level": "critical", "access_log": False, "server_header": False}
         config = uvicorn.Config(owner_app(shared), lifespan="off", timeout_graceful_shutdown=2, **quiet)
         server = uvicorn.Server(config)
