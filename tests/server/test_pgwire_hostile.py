@@ -118,17 +118,16 @@ def test_tables_of_the_embedded_database_cannot_be_named(ask: psycopg.Connection
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("role", "postgres"), ("tacit.epsilon", "1e-999999999"), ("tacit.epsilon", "nan"),
+        ("tacit.epsilon", "1e-999999999"), ("tacit.epsilon", "nan"),
         ("tacit.intervals", "2"), ("client_encoding", "LATIN1"), ("datestyle", "German"),
         ("session_authorization", "bob"), ("is_superuser", "on"),
     ],
 )  # fmt: skip
 def test_settings_of_wrong_kinds_are_refused(ask: psycopg.Connection, name: str, value: str) -> None:
     before = ask.execute(f"SHOW {name}").fetchone()
-    for text in (f"SET {name} = '{value}'", f"SELECT set_config('{name}', '{value}', false)"):
-        with pytest.raises(psycopg.Error) as problem:
-            ask.execute(text.encode())
-        assert problem.value.sqlstate == "22023"
+    with pytest.raises(psycopg.Error) as problem:
+        ask.execute(f"SET {name} = '{value}'".encode())
+    assert problem.value.sqlstate == "22023"
     assert ask.execute(f"SHOW {name}").fetchone() == before
 
 
@@ -152,10 +151,18 @@ def test_what_a_connection_may_keep_is_bounded(pg: PgServed, monkeypatch: pytest
         assert states == [None, None, None, b"54000", b"54000"]
         monkeypatch.setattr(sessions, "MAX_HELD", 300)
         connection.execute("BEGIN")
-        connection.execute("DECLARE a CURSOR FOR SELECT attname, atttypid FROM pg_attribute")
         before = pg.served.spent()
-        with pytest.raises(psycopg.errors.ProgramLimitExceeded):
-            connection.execute("DECLARE b CURSOR FOR SELECT COUNT(*) FROM visits WHERE cost < 11")
+        first, second = b"SELECT attname, atttypid FROM pg_attribute", b"SELECT COUNT(*) FROM visits WHERE cost < 11"
+        with socket.socket(fileno=os.dup(connection.fileno())) as raw:
+            raw.setblocking(True)
+            for name, sql in ((b"a\0", first), (b"b\0", second)):
+                parts = ((b"P", name + sql + b"\0\0\0"), (b"B", name + name + bytes(6)), (b"E", name + b"\0\0\0\1"))
+                raw.sendall(b"".join(kind + struct.pack("!I", len(body) + 4) + body for kind, body in parts))
+            raw.sendall(b"S" + struct.pack("!I", 4))
+            told = b""
+            while not told.endswith(b"Z\0\0\0\5E"):
+                told += raw.recv(65_536)
+        assert b"too many rows" in told
         assert pg.served.spent() == before, "it is refused before it is charged"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import socket
 import struct
@@ -28,14 +29,13 @@ from tacit.server.pgwire.protocol import (
     TEXT_OID,
     TIMESTAMP_OID,
     BadValue,
-    BindMessage,
-    ExecuteMessage,
-    MessageReader,
-    ParseMessage,
-    QueryMessage,
+    FrontendMessage,
+    StartUp,
     WireFault,
     decode,
     encode,
+    read_message,
+    read_start_up,
 )
 
 MOST = 65_536
@@ -45,28 +45,43 @@ def framed(kind: bytes, body: bytes) -> bytes:
     return kind + struct.pack("!I", len(body) + 4) + body
 
 
-def read(data: bytes, most: int = MOST) -> Any:
-    reader = MessageReader(most)
-    reader.feed(data)
-    return reader.next()
+def fed(*pieces: bytes) -> asyncio.StreamReader:
+    reader = asyncio.StreamReader()
+    for piece in pieces:
+        reader.feed_data(piece)
+    reader.feed_eof()
+    return reader
+
+
+def read(data: bytes, most: int = MOST) -> FrontendMessage:
+    async def run() -> FrontendMessage:
+        return await read_message(fed(data), most, 1.0)
+
+    return asyncio.run(run())
+
+
+def started(data: bytes) -> StartUp:
+    async def run() -> StartUp:
+        return await read_start_up(fed(data))
+
+    return asyncio.run(run())
 
 
 def test_messages_are_read_however_they_are_cut() -> None:
     data = framed(b"Q", b"SELECT 1\0") + framed(b"P", b"s\0SELECT $1\0" + struct.pack("!HI", 1, 23))
     data += framed(b"B", b"\0s\0" + struct.pack("!HHHi", 1, 1, 1, 4) + b"\0\0\0\7" + struct.pack("!HH", 1, 1))
     data += framed(b"E", b"\0" + struct.pack("!i", 10))
-    reader, found = MessageReader(MOST), []
-    for byte in data:
-        reader.feed(bytes([byte]))
-        while (message := reader.next()) is not None:
-            found.append(message)
-    assert found == [
-        QueryMessage("SELECT 1"),
-        ParseMessage("s", "SELECT $1", (23,)),
-        BindMessage("", "s", (1,), (b"\0\0\0\7",), (1,)),
-        ExecuteMessage("", 10),
+
+    async def run() -> list[FrontendMessage]:
+        reader = fed(*(bytes([byte]) for byte in data))
+        return [await read_message(reader, MOST, 1.0) for _ in range(4)]
+
+    assert asyncio.run(run()) == [
+        ("Q", ("SELECT 1",)),
+        ("P", ("s", "SELECT $1", (23,))),
+        ("B", ("", "s", (1,), (b"\0\0\0\7",), (1,))),
+        ("E", ("", 10)),
     ]
-    assert reader.waiting == 0
 
 
 @pytest.mark.parametrize(
@@ -108,10 +123,8 @@ def test_malformed_messages_are_faults_before_their_body_is_waited_for(data: byt
     ],
 )
 def test_malformed_start_up_messages_are_faults(data: bytes) -> None:
-    reader = MessageReader(MOST)
-    reader.feed(data)
     with pytest.raises(WireFault):
-        reader.start_up()
+        started(data)
 
 
 @settings(max_examples=200, deadline=None)
@@ -120,26 +133,22 @@ def test_malformed_start_up_messages_are_faults(data: bytes) -> None:
     st.binary(max_size=30),
 )
 def test_no_bytes_do_more_than_a_fault(parts: list[tuple[int, bytes]], rest: bytes) -> None:
-    """A bounded fuzzer: whatever arrives, messages come out or a fault is raised, and nothing is held beyond it."""
-    data = b"".join(framed(bytes([kind]), body) for kind, body in parts) + rest
-    reader = MessageReader(1_000)
-    try:
-        for i in range(0, len(data), 7):
-            reader.feed(data[i : i + 7])
-            while reader.next() is not None:
-                pass
-            assert reader.waiting <= 1_000 + 5 + 7
-    except WireFault:
-        pass
+    """A bounded fuzzer: whatever arrives, messages come out or a fault is raised."""
+
+    async def run() -> None:
+        reader = fed(*(framed(bytes([kind]), body) for kind, body in parts), rest)
+        with suppress(WireFault, EOFError):
+            while True:
+                await read_message(reader, 1_000, 1.0)
+
+    asyncio.run(run())
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=80))
 def test_no_start_up_does_more_than_a_fault(data: bytes) -> None:
-    reader = MessageReader(1_000)
-    reader.feed(data)
-    with suppress(WireFault):
-        reader.start_up()
+    with suppress(WireFault, EOFError):
+        started(data)
 
 
 VALUES: list[tuple[int, Any]] = [

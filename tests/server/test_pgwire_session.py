@@ -219,23 +219,6 @@ def test_a_dropped_connection_is_charged_and_the_answer_is_kept(pg: PgServed) ->
     assert (pg.served.spent(), gate.measured) == (Fraction(1, 2), 1)
 
 
-def test_cursors_are_charged_when_they_are_declared_and_read_forward(pg: PgServed) -> None:
-    with connect(pg) as connection:
-        connection.execute("BEGIN")
-        connection.execute(f"DECLARE c CURSOR FOR {COUNT}")
-        assert pg.served.spent() == Fraction(1, 2)
-        pieces = [connection.execute("FETCH 2 FROM c").fetchall() for _ in range(3)]
-        assert [len(piece) for piece in pieces] == [2, 1, 0]
-        with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState):
-            connection.execute("FETCH BACKWARD 1 FROM c")
-        connection.execute("ROLLBACK")
-        with pytest.raises(psycopg.errors.InvalidCursorName):
-            connection.execute("FETCH 1 FROM c")
-        with pytest.raises(psycopg.errors.NoActiveSqlTransaction):
-            connection.execute(f"DECLARE c CURSOR FOR {COUNT}")
-        assert (pg.served.spent(), pg.served.engine.measured) == (Fraction(1, 2), 1)
-
-
 def test_an_exhausted_budget_is_a_refusal_and_quotes_stay_free(pg: PgServed) -> None:
     with connect(pg, options="-c tacit.epsilon=9.9") as connection:
         connection.execute(COUNT)
@@ -455,7 +438,7 @@ def test_tables_of_other_populations_do_not_exist(pg: PgServed) -> None:
         connection.execute(COUNT)
 
 
-def test_tls_direct_and_negotiated_channel_binding_and_version(tmp_path: Path) -> None:
+def test_tls_channel_binding_and_version(tmp_path: Path) -> None:
     with certificate(tmp_path) as (cert, key):
         words = {"tls_cert": str(cert), "tls_key": str(key)}
         with pg_serve(**words) as pg:
@@ -463,7 +446,6 @@ def test_tls_direct_and_negotiated_channel_binding_and_version(tmp_path: Path) -
             assert "TLS alone" in refused(pg, sslmode="disable")
             for more in (
                 {"channel_binding": "require"},
-                {"sslnegotiation": "direct", "channel_binding": "require"},
                 {"channel_binding": "disable", "max_protocol_version": "3.2"},
             ):
                 with connect(pg, **{**safe, **more}) as connection:

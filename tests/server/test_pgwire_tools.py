@@ -145,63 +145,6 @@ def test_kept_answers_do_not_grow_without_end(pg: PgServed) -> None:
     assert len(kept) < 800
 
 
-def test_the_queries_of_a_dashboard_with_a_tree_of_objects(pg: PgServed) -> None:
-    """Tables, columns and functions that pgAdmin 9 needs to connect, browse and describe, as seen on the wire."""
-    with psycopg.connect(**pg.words(), autocommit=True) as connection:
-        ask = connection.execute
-        # Settings, on connecting.
-        told = ask(
-            "SELECT set_config('bytea_output', 'escape', false) FROM pg_show_all_settings() WHERE name = 'bytea_output'"
-        )
-        assert told.fetchall() == [("escape",)]
-        assert ask("SHOW bytea_output").fetchone() == ("escape",)
-        ask("SELECT set_config('bytea_output', 'hex', false) FROM pg_settings WHERE name = 'no such'")
-        assert ask("SHOW bytea_output").fetchone() == ("escape",)
-        assert ask("SELECT encrypted FROM pg_stat_gssapi WHERE pid = pg_backend_pid()").fetchall() == [(False,)]
-        # Roles that a role is a member of, by recursion in a subquery that names columns from outside.
-        roles = (
-            "SELECT r.rolname, 'pg_signal_backend' = ANY(ARRAY(WITH RECURSIVE up AS (SELECT pg_roles.oid, "
-            "pg_roles.rolname FROM pg_roles WHERE pg_roles.oid = r.oid UNION ALL SELECT m.roleid, p.rolname FROM up "
-            "JOIN pg_auth_members m ON m.member = up.oid JOIN pg_roles p ON p.oid = m.roleid) SELECT rolname FROM up)) "
-            "AS can_signal FROM pg_roles r WHERE r.rolname = current_user"
-        )
-        assert ask(roles).fetchall() == [("alice", False)]
-        # Numbers of objects are of type oid, and those of people's own things are above the system's.
-        found = ask("SELECT oid, datname FROM pg_database WHERE oid > 16383")
-        assert found.description is not None
-        assert (found.description[0].type_code, found.fetchone()[1]) == (26, "hospital")
-        kinds = (
-            "SELECT c.oid AS OID, c.relname AS \"Name\", c.tableoid = 'pg_class'::regclass AS here FROM pg_class c "
-            "WHERE relname = 'visits'"
-        )
-        told = ask(kinds)
-        assert told.description is not None
-        assert [column.name for column in told.description] == ["oid", "Name", "here"]
-        assert told.fetchone()[2] is True
-        # Rights, of which there is no list, in both forms.
-        assert ask("SELECT d.grantee FROM pg_class c, aclexplode(c.relacl) d").fetchall() == []
-        assert ask("SELECT (d).grantee FROM (SELECT aclexplode(relacl) AS d FROM pg_class) a").fetchall() == []
-        options = "SELECT substring(array_to_string(reloptions, ',') FROM 'fillfactor=([0-9]*)') FROM pg_class LIMIT 1"
-        assert ask(options).fetchall() == [(None,)]
-        assert ("select",) in ask("SELECT word FROM pg_get_keywords()").fetchall()
-        for empty in (
-            "pg_available_extensions()",
-            "pg_seclabels",
-            "pg_ts_parser",
-            "pg_shdepend",
-            "pg_replication_slots",
-        ):
-            assert ask(f"SELECT * FROM {empty}").fetchall() == []
-        assert ask("SELECT current_setting('lc_collate'), pg_catalog.concat('a', '->', 'b')").fetchone() == (
-            "C",
-            "a->b",
-        )
-        # Statistics of rows and of other people's work are not public: refused, and not shown as none.
-        for secret in ("pg_stats", "pg_statistic", "pg_locks", "pg_stat_all_tables", "pg_stat_database"):
-            with pytest.raises(psycopg.errors.UndefinedTable):
-                ask(f"SELECT * FROM {secret}")
-
-
 def test_buckets_as_a_dashboard_writes_them(pg: PgServed) -> None:
     """Bins of numbers and of days, and a table in a subquery, with every name in quotes, as Metabase sends them."""
     cost, day = '"public"."visits"."cost"', '"public"."visits"."day"'

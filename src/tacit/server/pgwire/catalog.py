@@ -18,7 +18,7 @@ from tacit.releases.query import WeightedLRUCache
 from tacit.server.api.worker_runtime import FairExecutor
 from tacit.server.pgwire.protocol import ARRAYS, TYPES, StatementFault, WireColumn
 from tacit.server.pgwire.statements import literal_of, postgres_tree
-from tacit.server.pgwire.system_tables import DUCKDB_TYPES, EMPTY, MACROS, SCHEMAS, create_system_tables
+from tacit.server.pgwire.system_tables import DUCKDB_TYPES, MACROS, SCHEMAS, create_system_tables
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -28,30 +28,28 @@ if TYPE_CHECKING:
 
 #: Functions that PostgreSQL and DuckDB have by the same name.
 SAME: Final = frozenset(
-    {"unnest", "generate_series", "generate_subscripts", "row_number", "rank", "string_agg", "array_agg", "bool_or",
-     "bool_and", "starts_with", "left", "right", "md5", "split_part", "strpos", "btrim", "ltrim",
-     "rtrim", "trim", "translate", "char_length", "octet_length", "array_append",
-     "jsonb_build_object", "json_build_object", "json_agg", "jsonb_agg", "now", "chr", "concat", "row_to_json", "ascii", "initcap", "mod", "any_value",
+    {"unnest", "generate_series", "generate_subscripts", "ltrim", "string_agg", "array_agg", "bool_or", "bool_and",
+     "char_length", "octet_length", "array_append", "array_position", "md5", "concat", "row_number", "split_part",
+     "json_build_object",
      # Functions of PostgreSQL's catalog that DuckDB has as well.
-     "shobj_description", "pg_function_is_visible", "pg_operator_is_visible", "pg_collation_is_visible",
-     "pg_opclass_is_visible", "pg_opfamily_is_visible", "pg_conversion_is_visible", "pg_ts_config_is_visible",
-     "pg_ts_dict_is_visible", "pg_is_other_temp_schema", "pg_my_temp_schema", "pg_size_pretty",
-     "has_schema_privilege", "has_column_privilege", "has_database_privilege", "has_function_privilege",
-     "has_sequence_privilege", "has_tablespace_privilege", "has_server_privilege", "has_language_privilege",
-     "has_foreign_data_wrapper_privilege", "array_position", "regexp_split_to_table", "inet_server_addr",
-     "inet_server_port", "inet_client_addr", "set_config"}
+     "shobj_description", "pg_function_is_visible", "pg_collation_is_visible", "pg_size_pretty",
+     "has_schema_privilege", "has_database_privilege", "has_column_privilege"}
 )  # fmt: skip
 #: Functions for which sqlglot has a class.
 CLASSES: Final = frozenset(
-    ["Abs", "And", "Any", "Array", "ArrayAgg", "ArrayContains", "ArrayContainsAll", "ArrayLength", "ArraySize", "ArrayToString", "Case", "Cast", "Ceil", "Chr", "Coalesce", "Concat", "ConcatWs", "Count", "CurrentCatalog", "CurrentDate", "CurrentRole", "CurrentSchema", "CurrentSchemas", "CurrentTimestamp", "CurrentUser", "Exists", "Explode", "ExplodingGenerateSeries", "Extract", "First", "Floor", "GenerateSeries", "Greatest", "GroupConcat", "If", "Initcap", "JSONArrayAgg", "JSONObject", "JSONBObject", "Least", "Left", "Length", "Localtime", "Localtimestamp", "LogicalAnd", "LogicalOr", "Lower", "LTrim", "MD5", "Max", "Min", "Not", "Nullif", "Or", "Posexplode", "Quarter", "Rank", "RegexpILike", "RegexpLike", "RegexpReplace", "RegexpSplit", "Replace", "Right", "Round", "RowNumber", "SessionUser", "Sign", "Split", "SplitPart", "StartsWith", "StrPosition", "StrToTime", "Substring", "Sum", "ToChar", "Transform", "Trim", "TryCast", "Unnest", "Upper", "CurrentVersion", "CurrentSession", "Collate", "CurrentDatabase", "DenseRank", "Avg", "StringToArray", "Lag", "Lead", "Xor", "Exp", "Sqrt", "ArrayPosition", "AnyValue"]
+    {"Abs", "And", "Any", "Array", "ArrayAgg", "ArrayContains", "ArrayLength", "ArraySize", "ArrayToString", "Avg",
+     "Case", "Cast", "Coalesce", "Collate", "Concat", "ConcatWs", "Count", "CurrentCatalog", "CurrentDatabase",
+     "CurrentDate", "CurrentRole", "CurrentSchema", "CurrentSchemas", "CurrentSession", "CurrentTimestamp",
+     "CurrentUser", "CurrentVersion", "Exists", "Explode", "ExplodingGenerateSeries", "Extract", "First",
+     "GenerateSeries", "GroupConcat", "If", "JSONBObject", "JSONObject", "LTrim", "Left", "Length", "Localtimestamp",
+     "LogicalAnd", "LogicalOr", "Lower", "MD5", "Max", "Min", "Not", "Nullif", "Or", "Posexplode", "RegexpILike",
+     "RegexpLike", "RegexpReplace", "Replace", "Right", "RowNumber", "SessionUser", "SplitPart", "StrPosition",
+     "Substring", "Sum", "Trim", "TryCast", "Unnest", "Upper"}
 )  # fmt: skip
 _NAMES: Final = frozenset(head.partition("(")[0] for head in MACROS)
-#: Functions that return rows.
-_ROWS: Final = frozenset(head.partition("(")[0] for head, body in MACROS.items() if body.startswith("TABLE"))
 #: Dynamic tables that a query reads, by the system table or function that shows them.
 _DYNAMIC: Final = {
-    "pgt.budget": "budget", "pgt.history": "history", "pgc.pg_settings": "x_setting",
-    "current_setting": "x_setting", "pg_show_all_settings": "x_setting",
+    "pgt.budget": "budget", "pgt.history": "history", "pgc.pg_settings": "x_setting", "current_setting": "x_setting",
 }  # fmt: skip
 #: Maximum characters of a text that a query lengthens, and numbers of a series: DuckDB's memory limit excludes texts.
 _LONGEST: Final = 10_000
@@ -93,13 +91,11 @@ class WrittenQuery(NamedTuple):
     Args:
         lasting: whether its answer never changes.
         dynamic: names of the tables that must be read for it.
-        changes: name, value and transaction-locality of each ``set_config``.
     """
 
     sql: str
     lasting: bool
     dynamic: frozenset[str]
-    changes: tuple[tuple[str, str, bool], ...]
 
 
 @dataclass(frozen=True)
@@ -144,8 +140,8 @@ class SystemCatalog:
         """
         rewriting = _Rewriting(self, values, types)
         tree = rewriting.tree(postgres_tree(_REG_LIST.sub("::text[]", text)))
-        lasting = rewriting.lasting and not rewriting.dynamic and not rewriting.changes
-        return WrittenQuery(tree.sql("duckdb"), lasting, frozenset(rewriting.dynamic), tuple(rewriting.changes))
+        lasting = rewriting.lasting and not rewriting.dynamic
+        return WrittenQuery(tree.sql("duckdb"), lasting, frozenset(rewriting.dynamic))
 
     def run(self, sql: str, variables: Mapping[str, Any]) -> CatalogueResult:
         """Answer a rewritten query; variables are the user and the rows of dynamic tables.
@@ -235,7 +231,6 @@ class _Rewriting:
         self._characters = 0
         self.lasting = True
         self.dynamic: set[str] = set()
-        self.changes: list[tuple[str, str, bool]] = []
 
     def tree(self, tree: exp.Expr) -> exp.Expr:
         """Return the query that DuckDB answers.
@@ -249,7 +244,6 @@ class _Rewriting:
             raise StatementFault("0A000", "only queries of the catalogue are answered")
         if tree.find(exp.Into, exp.Lock):
             raise StatementFault("0A000", "nothing can be written")
-        _without_recursion(tree)
         _rename_parts(tree)
         for call in tree.find_all(exp.Anonymous, exp.Func):
             anonymous = isinstance(call, exp.Anonymous)
@@ -259,12 +253,6 @@ class _Rewriting:
             if anonymous and name in _DYNAMIC:
                 self.dynamic.add(_DYNAMIC[name])
         _name_columns(tree)
-        tables = {table.alias_or_name.lower(): table.name for table in tree.find_all(exp.Table)}
-        for column in [each for each in tree.find_all(exp.Column) if each.name.lower() == "tableoid"]:
-            found = self._catalog.oid_of_class(tables.get(column.table.lower(), ""))
-            if found is None:
-                raise StatementFault("42703", "tableoid needs the name of its table in front")
-            column.replace(_oid(found))
         # Children first, so that a node is rewritten after its parts.
         for node in reversed(list(tree.walk())):
             changed = self._node(node)
@@ -297,8 +285,6 @@ class _Rewriting:
                 return collated
             case exp.Cast() | exp.TryCast():
                 return self._cast(node)
-            case exp.Anonymous() if str(node.this).lower() == "set_config":
-                return self._set_config(node)
             case exp.Anonymous() if str(node.this).lower() in ("json_build_object", "jsonb_build_object"):
                 return exp.Anonymous(this="json_object", expressions=node.expressions)
             case exp.ArrayToString():
@@ -307,10 +293,6 @@ class _Rewriting:
                 return exp.Anonymous(this="array_length", expressions=[node.this, exp.Literal.number(1)])
             case exp.Any():
                 return _any(node)
-            case exp.Substring() if isinstance(node.args.get("start"), exp.Literal) and node.args["start"].is_string:
-                # substring(text FROM pattern)
-                found = exp.Anonymous(this="regexp_extract", expressions=[node.this, node.args["start"], "1"])
-                return exp.Nullif(this=found, expression=exp.Literal.string(""))
             case exp.DPipe() | exp.Concat() | exp.ConcatWs() | exp.Replace() | exp.RegexpReplace():
                 return _shortened(node)
             case exp.GenerateSeries():
@@ -376,25 +358,17 @@ class _Rewriting:
             raise StatementFault(state, f"there is no {what} of that name")
         return _oid(found)
 
-    def _set_config(self, node: exp.Anonymous) -> exp.Expr:
-        from sqlglot import exp
-
-        given = [_bare(each) for each in node.expressions]
-        if [type(each) for each in given] != [exp.Literal, exp.Literal, exp.Boolean]:
-            raise StatementFault("0A000", "set_config is not supported here; write SET or SHOW")
-        self.changes.append((given[0].name, given[1].name, bool(given[2].this)))
-        return exp.Literal.string(given[1].name)
-
     def _relation(self, table: exp.Table) -> None:
         from sqlglot import exp
 
         if isinstance(table.this, exp.Func):
             name = str(table.this.this).lower() if isinstance(table.this, exp.Anonymous) else table.this.key
-            if name in _NAMES - _ROWS:
+            if name in _NAMES:
                 table.replace(_one_row(table))
                 return
-            series = exp.Unnest, exp.GenerateSeries, exp.ExplodingGenerateSeries, exp.Explode
-            if name not in _ROWS | SAME and not isinstance(table.this, series):
+            if name not in SAME and not isinstance(
+                table.this, (exp.Unnest, exp.GenerateSeries, exp.ExplodingGenerateSeries, exp.Explode)
+            ):
                 raise StatementFault("42883", f"the catalogue has no function {name[:63]} of rows")
             table.set("db", None)
             return
@@ -473,39 +447,10 @@ def _operator(node: exp.Operator) -> exp.Expr:
     raise StatementFault("42883", "the catalogue does not know this operator")
 
 
-def _without_recursion(tree: exp.Expr) -> None:
-    """Remove recursion along a table without rows, such as role memberships: it adds nothing.
-
-    DuckDB supports no recursion in a correlated subquery, which tools write for each role.
-    """
-    from sqlglot import exp
-
-    for found in tree.find_all(exp.With):
-        if not found.args.get("recursive"):
-            continue
-        for each in found.expressions:
-            if isinstance(each.this, exp.Union) and isinstance(each.this.expression, exp.Select):
-                step = each.this.expression
-                inner = [join.this for join in step.args.get("joins") or () if not join.side]
-                if any(isinstance(table, exp.Table) and table.name.lower() in EMPTY for table in inner):
-                    each.set("this", each.this.this)
-        if not any(isinstance(each.this, exp.Union) for each in found.expressions):
-            found.set("recursive", False)
-
-
 def _oid(number: int) -> exp.Expr:
     from sqlglot import exp
 
     return exp.Cast(this=exp.Literal.number(number), to=exp.DataType.build("UINTEGER", dialect="duckdb"))
-
-
-def _bare(node: exp.Expr) -> exp.Expr:
-    """Return an argument without the casts around it."""
-    from sqlglot import exp
-
-    while isinstance(node, exp.Cast):
-        node = node.this
-    return node
 
 
 def _any(node: exp.Any) -> exp.Expr:

@@ -1,8 +1,8 @@
-"""The PostgreSQL protocol, versions 3.0 and 3.2: messages, values and failures, as bytes.
+"""The PostgreSQL protocol, version 3.0: messages, values and failures, as bytes.
 
-*Messages.* A message has a type, a length that counts itself, and a body. The reader takes bytes as they arrive, checks
-the length before it waits for the body, and parses the body to its last byte: surplus or missing bytes and unknown
-types are faults that end the connection. It buffers at most one message beyond the bytes of one read.
+*Messages.* A message has a type, a length that counts itself, and a body. The reader checks the length before it waits
+for the body, and parses the body to its last byte: surplus or missing bytes and unknown types are faults that end the
+connection.
 
 *Values.* A value is a Python object (``bool, int, float, Decimal, str, date, datetime``, or a list of those), in both
 directions. Parameters of clients have one of the types below; other types are refused.
@@ -12,6 +12,7 @@ directions. Parameters of clients have one of the types below; other types are r
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import math
 import re
@@ -55,83 +56,11 @@ class StartUp:
     cancel: bytes = b""
 
 
-class FrontendMessage:
-    """Message of a client after start-up."""
-
-    __slots__ = ()
-
-
-@dataclass(frozen=True, slots=True)
-class QueryMessage(FrontendMessage):
-    """Simple query: a text of statements."""
-
-    sql: str
-
-
-@dataclass(frozen=True, slots=True)
-class ParseMessage(FrontendMessage):
-    """Parse: prepare a statement; ``types`` are oids of parameters, 0 for one that the server infers."""
-
-    name: str
-    sql: str
-    types: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class BindMessage(FrontendMessage):
-    """Bind: make a portal from a prepared statement and parameter values."""
-
-    portal: str
-    statement: str
-    formats: tuple[int, ...]
-    values: tuple[bytes | None, ...]
-    results: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class DescribeMessage(FrontendMessage):
-    """Describe a prepared statement (``S``) or a portal (``P``)."""
+class FrontendMessage(NamedTuple):
+    """Message of a client after start-up: its type, and its parts, as :data:`_PARTS` lists them."""
 
     kind: str
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class ExecuteMessage(FrontendMessage):
-    """Execute: fetch at most ``limit`` rows of a portal; 0 for all of them."""
-
-    portal: str
-    limit: int
-
-
-@dataclass(frozen=True, slots=True)
-class CloseMessage(FrontendMessage):
-    """Close a prepared statement (``S``) or a portal (``P``)."""
-
-    kind: str
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class FlushMessage(FrontendMessage):
-    """Flush: send the queued replies."""
-
-
-@dataclass(frozen=True, slots=True)
-class SyncMessage(FrontendMessage):
-    """Sync: end of a series of messages; after a failure, processing resumes here."""
-
-
-@dataclass(frozen=True, slots=True)
-class TerminateMessage(FrontendMessage):
-    """Terminate: the client ends the session."""
-
-
-@dataclass(frozen=True, slots=True)
-class SaslMessage(FrontendMessage):
-    """Message of the SASL exchange that authenticates the client."""
-
-    body: bytes
+    parts: tuple[Any, ...] = ()
 
 
 class _Body:
@@ -202,106 +131,66 @@ class _Body:
             raise WireFault("a message goes on after its end")
 
 
-def _bind(body: _Body) -> BindMessage:
-    found = BindMessage(body.text(), body.text(), body.formats(), body.values(), body.formats())
-    if len(found.formats) not in (0, 1, len(found.values)):
-        raise WireFault("there must be one format for all parameters, or one for each")
-    return found
-
-
-def _call(_: _Body) -> FrontendMessage:
-    raise WireFault("calls of functions by number are not supported", "0A000")
-
-
-_READ: Final[dict[bytes, Callable[[_Body], FrontendMessage]]] = {
-    b"Q": lambda body: QueryMessage(body.text()),
-    b"P": lambda body: ParseMessage(body.text(), body.text(), body.types()),
-    b"B": _bind,
-    b"D": lambda body: DescribeMessage(body.kind(), body.text()),
-    b"E": lambda body: ExecuteMessage(body.text(), max(body.int32(), 0)),
-    b"C": lambda body: CloseMessage(body.kind(), body.text()),
-    b"H": lambda _: FlushMessage(),
-    b"S": lambda _: SyncMessage(),
-    b"X": lambda _: TerminateMessage(),
-    b"p": lambda body: SaslMessage(body.rest()),
-    b"F": _call,
+#: Readers of the parts of each type of message: the statement and portal of Bind come first, and so on.
+_PARTS: Final[dict[str, tuple[Callable[[_Body], Any], ...]]] = {
+    "Q": (_Body.text,),
+    "P": (_Body.text, _Body.text, _Body.types),
+    "B": (_Body.text, _Body.text, _Body.formats, _Body.values, _Body.formats),
+    "D": (_Body.kind, _Body.text),
+    "E": (_Body.text, _Body.int32),
+    "C": (_Body.kind, _Body.text),
+    "H": (),
+    "S": (),
+    "X": (),
+    "p": (_Body.rest,),
 }
 
 
-class MessageReader:
-    """Parses messages of a limited number of bytes each from bytes as they arrive."""
+async def read_start_up(reader: asyncio.StreamReader) -> StartUp:
+    """Read the first message of a connection.
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._buffer = bytearray()
-
-    def feed(self, data: bytes) -> None:
-        self._buffer += data
-
-    @property
-    def waiting(self) -> int:
-        """Number of bytes not yet parsed."""
-        return len(self._buffer)
-
-    def first_byte(self) -> int | None:
-        """Return the first unparsed byte without consuming it; None if there is none."""
-        return self._buffer[0] if self._buffer else None
-
-    def take_all(self) -> bytes:
-        held = bytes(self._buffer)
-        self._buffer.clear()
-        return held
-
-    def start_up(self) -> StartUp | None:
-        """Return the first message of a connection; None while it is incomplete."""
-        if len(self._buffer) < 4:
-            return None
-        length = int.from_bytes(self._buffer[:4], "big")
-        if not 8 <= length <= MAX_START_UP:
-            raise WireFault("the start-up message has an impossible length")
-        if len(self._buffer) < length:
-            return None
-        body = _Body(self._taken(length)[4:])
-        code = body.int32()
-        if code in (TLS, GSS):
-            body.end()
-            return StartUp(code, {})
-        if code == CANCEL:
-            key = body.rest()
-            if not 8 <= len(key) <= 4 + 256:
-                raise WireFault("a request to cancel has an impossible length")
-            return StartUp(code, {}, key)
-        if code >> 16 != 3:
-            raise WireFault("only versions 3.0 and 3.2 of the protocol are spoken", "0A000")
-        return StartUp(code, _settings(body))
-
-    def next(self, most: int | None = None) -> FrontendMessage | None:
-        """Return the next message; None while it is incomplete.
-
-        Args:
-            most: maximum bytes of the message, if smaller than usual.
-        """
-        if not self._buffer:
-            return None
-        kind = bytes(self._buffer[:1])
-        if kind not in _READ:
-            raise WireFault("unknown type of message")
-        if len(self._buffer) < 5:
-            return None
-        length = int.from_bytes(self._buffer[1:5], "big")
-        if not 4 <= length <= (self._most if most is None else min(most, self._most)):
-            raise WireFault(f"a message has an impossible length; at most {self._most} bytes are read", "54000")
-        if len(self._buffer) < length + 1:
-            return None
-        body = _Body(self._taken(length + 1)[5:])
-        found = _READ[kind](body)
+    Raises:
+        WireFault: it is malformed.
+        EOFError: the client has left.
+    """
+    length = int.from_bytes(await reader.readexactly(4), "big")
+    if not 8 <= length <= MAX_START_UP:
+        raise WireFault("the start-up message has an impossible length")
+    body = _Body(await reader.readexactly(length - 4))
+    code = body.int32()
+    if code in (TLS, GSS):
         body.end()
-        return found
+        return StartUp(code, {})
+    if code == CANCEL:
+        return StartUp(code, {}, body.take(8))
+    if code >> 16 != 3:
+        raise WireFault("only version 3.0 of the protocol is spoken", "0A000")
+    return StartUp(code, _settings(body))
 
-    def _taken(self, count: int) -> bytes:
-        taken = bytes(self._buffer[:count])
-        del self._buffer[:count]
-        return taken
+
+async def read_message(reader: asyncio.StreamReader, most: int, seconds: float) -> FrontendMessage:
+    """Read a message of at most ``most`` bytes, which is complete within ``seconds`` of its first byte.
+
+    Raises:
+        WireFault: it is malformed, or took too long.
+        EOFError: the client has left.
+    """
+    kind = (await reader.readexactly(1)).decode("latin-1")
+    if kind not in _PARTS:
+        raise WireFault("unknown type of message")
+    try:
+        async with asyncio.timeout(seconds):
+            length = int.from_bytes(await reader.readexactly(4), "big")
+            if not 4 <= length <= most:
+                raise WireFault(f"a message has an impossible length; at most {most} bytes are read", "54000")
+            body = _Body(await reader.readexactly(length - 4))
+    except TimeoutError:
+        raise WireFault("a message took too long to arrive") from None
+    found = FrontendMessage(kind, tuple(part(body) for part in _PARTS[kind]))
+    body.end()
+    if kind == "B" and len(found.parts[2]) not in (0, 1, len(found.parts[3])):
+        raise WireFault("there must be one format for all parameters, or one for each")
+    return found
 
 
 def _settings(body: _Body) -> dict[str, str]:
@@ -343,10 +232,10 @@ def authentication(code: int, body: bytes = b"") -> bytes:
     return message(b"R", struct.pack("!I", code) + body)
 
 
-def negotiate(minor: int, unknown: Iterable[str]) -> bytes:
-    """NegotiateProtocolVersion: the newest supported minor version, and the unknown options."""
+def negotiate(unknown: Iterable[str]) -> bytes:
+    """NegotiateProtocolVersion: version 3.0, and the unknown options."""
     names = [_z(name) for name in unknown]
-    return message(b"v", struct.pack("!II", (3 << 16) | minor, len(names)) + b"".join(names))
+    return message(b"v", struct.pack("!II", 3 << 16, len(names)) + b"".join(names))
 
 
 def parameter_status(name: str, value: str) -> bytes:

@@ -7,9 +7,6 @@ without TLS are refused; without one it listens on loopback alone.
 A cancel request arrives on a separate connection, possibly at another worker. Its secret is a keyed hash of the
 connection's number, with a key that all workers share, so any of them can check it; the number is then marked in shared
 memory, which the worker of the connection polls while a query runs.
-
-TLS runs over buffers in memory: a client may begin with it (direct negotiation) or ask for it first, and the bytes that
-were read to tell the two apart belong to the handshake.
 """
 
 from __future__ import annotations
@@ -20,7 +17,6 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.errors import InputError
@@ -37,16 +33,15 @@ from tacit.server.pgwire.protocol import (
     MAX_SASL,
     TLS,
     FrontendMessage,
-    MessageReader,
-    SaslMessage,
     StartUp,
     WireFault,
     authentication,
     backend_key,
     error_of,
-    error_response,
     negotiate,
     parameter_status,
+    read_message,
+    read_start_up,
     ready,
 )
 from tacit.server.pgwire.session import ClientQueries, WireSession
@@ -73,62 +68,25 @@ class WireStream:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, most: int, seconds: float) -> None:
         self._reader = reader
         self._writer = writer
+        self._most = most
         self._seconds = seconds
-        self._tls: ssl.SSLObject | None = None
-        self._arrived, self._leaving = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._messages = MessageReader(most)
         self._out = bytearray()
+        #: Whether the connection uses TLS.
+        self.secure = False
         writer.transport.set_write_buffer_limits(_HIGH_WATER)
 
-    @property
-    def secure(self) -> bool:
-        """Whether the connection uses TLS."""
-        return self._tls is not None
+    async def start_up(self) -> StartUp:
+        """Return the first message of the connection."""
+        return await read_start_up(self._reader)
 
-    @property
-    def held(self) -> int:
-        """Number of bytes received but not yet consumed."""
-        return self._messages.waiting
-
-    @property
-    def protocol(self) -> str | None:
-        """Protocol that the client negotiated in TLS (ALPN)."""
-        return None if self._tls is None else self._tls.selected_alpn_protocol()
-
-    async def first_byte(self) -> int | None:
-        """Return the first byte of the connection without consuming it; None if the client has left."""
-        while (found := self._messages.first_byte()) is None:
-            if not await self._more():
-                return None
-        return found
-
-    async def start_up(self) -> StartUp | None:
-        """Return the first message of the connection; None if the client has left."""
-        while (found := self._messages.start_up()) is None:
-            if not await self._more():
-                return None
-        return found
-
-    async def receive(self, most: int | None = None) -> FrontendMessage | None:
-        """Return the next message, waiting for its first byte without a time limit; None at the end of the connection.
+    async def receive(self, most: int | None = None) -> FrontendMessage:
+        """Return the next message, waiting for its first byte without a time limit.
 
         Raises:
             WireFault: it is malformed, or took too long.
+            EOFError: the client has left.
         """
-        found = self._messages.next(most)
-        if found is not None:
-            return found
-        await self.flush()
-        if not self._messages.waiting and not await self._more():
-            return None
-        try:
-            async with asyncio.timeout(self._seconds):
-                while (found := self._messages.next(most)) is None:
-                    if not await self._more():
-                        return None
-        except TimeoutError:
-            raise WireFault("a message took too long to arrive") from None
-        return found
+        return await read_message(self._reader, most or self._most, self._seconds)
 
     def write(self, data: bytes) -> None:
         """Queue bytes for the next :meth:`flush`."""
@@ -143,40 +101,25 @@ class WireStream:
         """Send the queued bytes; disconnect a client that does not read."""
         if not self._out:
             return
-        data = bytes(self._out)
+        self._writer.write(bytes(self._out))
         self._out.clear()
-        if self._tls is not None:
-            view = memoryview(data)
-            while view:
-                view = view[self._tls.write(view) :]
-            data = self._leaving.read()
-        self._writer.write(data)
-        await self._drain()
+        try:
+            async with asyncio.timeout(_WRITE_SECONDS):
+                await self._writer.drain()
+        except TimeoutError:
+            self.hang_up()
+            raise ConnectionResetError("the client does not read") from None
 
     async def secure_with(self, context: ssl.SSLContext) -> None:
-        """Perform a TLS handshake; bytes already read belong to it.
+        """Perform a TLS handshake.
 
         Raises:
-            WireFault: the handshake failed.
+            WireFault: bytes that were sent in the clear would count as sent within TLS.
         """
-        self._arrived.write(self._messages.take_all())
-        tls = context.wrap_bio(self._arrived, self._leaving, server_side=True)
-        while True:
-            try:
-                tls.do_handshake()
-                break
-            except ssl.SSLWantReadError:
-                await self._send_tls()
-                data = await self._reader.read(_PIECE)
-                if not data:
-                    raise WireFault("the client left in the handshake") from None
-                self._arrived.write(data)
-            except ssl.SSLError:
-                await self._send_tls()
-                raise WireFault("the TLS handshake failed") from None
-        await self._send_tls()
-        self._tls = tls
-        self._decrypted()
+        if self._reader._buffer:  # type: ignore[attr-defined]
+            raise WireFault("bytes follow a request for encryption")
+        await self._writer.start_tls(context, ssl_handshake_timeout=START_SECONDS)
+        self.secure = True
 
     def hang_up(self) -> None:
         """Abort the connection at once."""
@@ -186,62 +129,17 @@ class WireStream:
         """Send the queued bytes, and close the connection."""
         try:
             await self.flush()
-            if self._tls is not None:
-                with suppress(ssl.SSLError):
-                    self._tls.unwrap()
-                await self._send_tls()
             self._writer.close()
             async with asyncio.timeout(_WRITE_SECONDS):
                 await self._writer.wait_closed()
         except (OSError, TimeoutError):
             self.hang_up()
 
-    async def _send_tls(self) -> None:
-        if data := self._leaving.read():
-            self._writer.write(data)
-            await self._drain()
-
-    async def _drain(self) -> None:
-        try:
-            async with asyncio.timeout(_WRITE_SECONDS):
-                await self._writer.drain()
-        except TimeoutError:
-            self.hang_up()
-            raise ConnectionResetError("the client does not read") from None
-
-    async def _more(self) -> bool:
-        """Read some bytes; return False at the end of the connection."""
-        while True:
-            data = await self._reader.read(_PIECE)
-            if not data:
-                return False
-            if self._tls is None:
-                self._messages.feed(data)
-                return True
-            self._arrived.write(data)
-            if not self._decrypted():
-                return False
-            if self._messages.waiting:
-                return True
-
-    def _decrypted(self) -> bool:
-        """Pass the bytes that TLS has decrypted to the reader; return False at the end of TLS."""
-        if self._tls is None:
-            return True
-        try:
-            while data := self._tls.read(_PIECE):
-                self._messages.feed(data)
-        except ssl.SSLWantReadError:
-            return True
-        except ssl.SSLError:
-            return False
-        return False
-
 
 # -- cancelling
 
 _PURPOSE: Final = "cancel"
-_SECRET: Final = {0: 4, 2: 32}
+_SECRET: Final = 4
 _MINUTE: Final = 60 * 10**9
 
 
@@ -251,15 +149,15 @@ class CancelKeys:
     def __init__(self, buckets: Buckets) -> None:
         self._buckets = buckets
 
-    def new(self, minor: int) -> bytes:
-        """Return a key for a connection with this minor protocol version: a number of 4 bytes, and a secret."""
+    def new(self) -> bytes:
+        """Return a key for a connection: a number of 4 bytes, and a secret."""
         number = entropy.current().bits(31).to_bytes(4, "big")
-        return number + self._secret(number, _SECRET[minor])
+        return number + self._secret(number)
 
     def cancel(self, key: bytes) -> bool:
         """Mark a connection for cancelling; return whether the key was valid."""
         number, secret = key[:4], key[4:]
-        if len(secret) not in _SECRET.values() or not hmac.compare_digest(secret, self._secret(number, len(secret))):
+        if not hmac.compare_digest(secret, self._secret(number)):
             return False
         self._buckets.pour(_name(number), _MINUTE, time.monotonic_ns(), _MINUTE)
         return True
@@ -272,8 +170,8 @@ class CancelKeys:
         if self.is_cancelled(key):
             self._buckets.pour(_name(key[:4]), -2 * _MINUTE, time.monotonic_ns(), _MINUTE)
 
-    def _secret(self, number: bytes, size: int) -> bytes:
-        return self._buckets.seal(_PURPOSE, number, size)
+    def _secret(self, number: bytes) -> bytes:
+        return self._buckets.seal(_PURPOSE, number, _SECRET)
 
 
 def _name(number: bytes) -> str:
@@ -282,9 +180,8 @@ def _name(number: bytes) -> str:
 
 #: Seconds for TLS, start-up and proof of identity together.
 START_SECONDS: Final = 15.0
-_NEWEST: Final = 2
 _ALPN: Final = "postgresql"
-_CLIENT_HELLO: Final = 0x16
+_STOPS: Final = ("the server is about to stop", "57P01")
 _REFUSED: Final = "password authentication failed"
 #: Parameters of a start-up message that are not session settings.
 _OWN: Final = ("user", "database", "options", "replication")
@@ -343,17 +240,21 @@ class PostgresServer:
         self._keys = CancelKeys(runtime.buckets)
         self._catalogues = Catalogues()
         self._tasks: dict[asyncio.Task[None], WireStream] = {}
+        #: Tasks whose client has sent nothing since its last statement.
+        self._idle: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
-        self._stopping = asyncio.Event()
+        self._is_stopping = False
 
     async def listen(self, listener: socket.socket) -> None:
         self._server = await asyncio.start_server(self._serve, sock=listener, backlog=2048)
 
     async def stop(self, seconds: float) -> None:
         """Stop: accept nothing new, disconnect idle clients, and each other client once its statement is answered."""
-        self._stopping.set()
+        self._is_stopping = True
         if self._server is not None:
             self._server.close()
+        for task in self._idle:
+            task.cancel()
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=seconds)
         for task, stream in list(self._tasks.items()):
@@ -376,11 +277,13 @@ class PostgresServer:
             found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         try:
-            await self._talk(stream, address)
+            await self._talk(task, stream, address)
         except WireFault as problem:
             stream.write(error_of(problem, "FATAL")[2])
-        except (OSError, EOFError, ssl.SSLError):
+        except (OSError, EOFError):
             stream.hang_up()
+        except asyncio.CancelledError:
+            stream.write(error_of(WireFault(*_STOPS), "FATAL")[2])
         except Exception as problem:
             log_failure(problem)
             stream.write(error_of(problem, "FATAL")[2])
@@ -389,52 +292,35 @@ class PostgresServer:
             self._connections.leave(address)
             await stream.close()
 
-    async def _talk(self, stream: WireStream, address: str) -> None:
+    async def _talk(self, task: asyncio.Task[None], stream: WireStream, address: str) -> None:
         try:
             async with asyncio.timeout(START_SECONDS):
                 session = await self._begin(stream, address)
         except TimeoutError:
             raise WireFault("start-up took too long") from None
         while session is not None:
-            said = await self._next(stream)
-            if said is None:
-                return
+            if self._is_stopping:
+                raise WireFault(*_STOPS)
+            self._idle.add(task)
+            try:
+                said = await stream.receive()
+            finally:
+                self._idle.discard(task)
             if not await session.handle(said):
                 return
-
-    async def _next(self, stream: WireStream) -> Any:
-        """Return the next message; None at the end of the connection, or if the server is about to stop."""
-        if stream.held and not self._stopping.is_set():
-            return await stream.receive()
-        reading = asyncio.ensure_future(stream.receive())
-        stopping = asyncio.ensure_future(self._stopping.wait())
-        try:
-            await asyncio.wait({reading, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if reading.done():
-                return reading.result()
-        finally:
-            stopping.cancel()
-            reading.cancel()
-        stream.write(error_response("FATAL", "57P01", "the server is about to stop"))
-        return None
 
     # -- start-up
 
     async def _begin(self, stream: WireStream, address: str) -> WireSession | None:
         said = await self._negotiated(stream)
-        if said is None:
-            return None
         if said.code == CANCEL:
             self._keys.cancel(said.cancel)
             return None
         if self._context is not None and not stream.secure:
             raise WireFault("this server takes connections by TLS alone; connect with sslmode=require", "28000")
-        if self._stopping.is_set():
-            raise WireFault("the server is about to stop", "57P03")
-        minor = said.code & 0xFFFF
         unknown = [name for name in said.settings if name.startswith("_pq_.")]
-        if minor > _NEWEST or unknown:
-            stream.write(negotiate(_NEWEST, unknown))
+        if said.code & 0xFFFF or unknown:
+            stream.write(negotiate(unknown))
         user = said.settings.get("user", "")
         access = await self._proved(stream, user, address)
         self._check_database(said, user)
@@ -442,41 +328,26 @@ class PostgresServer:
         stream.write(authentication(0))
         for name, shown in REPORTED.items():
             stream.write(parameter_status(shown, variables.show(name)))
-        key = self._keys.new(_NEWEST if minor >= _NEWEST else 0)
+        key = self._keys.new()
         stream.write(backend_key(key))
         stream.write(ready("I"))
         await stream.flush()
         queries = ClientQueries(self._runtime, access, variables, self._catalogues, self._keys, key, self._note)
         return WireSession(queries, stream, variables)
 
-    async def _negotiated(self, stream: WireStream) -> StartUp | None:
+    async def _negotiated(self, stream: WireStream) -> StartUp:
         """Return the start-up message, after TLS if the client wants it."""
-        first = await stream.first_byte()
-        if first == _CLIENT_HELLO:
-            if self._context is None:
-                raise WireFault("this server has no certificate for TLS")
-            await stream.secure_with(self._context)
-            # Otherwise a client of another protocol could be redirected to this server.
-            if stream.protocol != _ALPN:
-                raise WireFault("direct TLS needs the application protocol postgresql")
         asked: set[int] = set()
-        while True:
-            said = await stream.start_up()
-            if said is None or said.code not in (TLS, GSS):
-                return said
+        while (said := await stream.start_up()).code in (TLS, GSS):
             if said.code in asked or stream.secure:
                 raise WireFault("encryption was asked for twice")
             asked.add(said.code)
-            if stream.held:
-                # Bytes sent in the clear before TLS would count as sent within it.
-                raise WireFault("bytes follow a request for encryption")
-            if said.code == TLS and self._context is not None:
-                stream.write(b"S")
-                await stream.flush()
-                await stream.secure_with(self._context)
-            else:
-                stream.write(b"N")
-                await stream.flush()
+            context = self._context if said.code == TLS else None
+            stream.write(b"N" if context is None else b"S")
+            await stream.flush()
+            if context is not None:
+                await stream.secure_with(context)
+        return said
 
     async def _proved(self, stream: WireStream, user: str, address: str) -> Access:
         """Authenticate the client; the error does not tell unknown, wrong, expired and revoked tokens apart."""
@@ -503,10 +374,12 @@ class PostgresServer:
         return access
 
     async def _sasl(self, stream: WireStream) -> bytes:
+        await stream.flush()
         said = await stream.receive(MAX_SASL)
-        if not isinstance(said, SaslMessage):
-            raise WireFault("the client left, or sent another message than its proof of identity", "28000")
-        return said.body
+        if said.kind != "p":
+            raise WireFault("the client sent another message than its proof of identity", "28000")
+        body: bytes = said.parts[0]
+        return body
 
     def _check_database(self, said: StartUp, user: str) -> None:
         """Refuse any database but the project; for clients that name none, libraries send the name of the user."""

@@ -20,7 +20,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from fractions import Fraction
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tacit.client.responses import about_answer
@@ -38,17 +37,8 @@ from tacit.server.pgwire.catalog import CatalogueResult, Catalogues, WrittenQuer
 from tacit.server.pgwire.protocol import (
     TEXT,
     TEXT_OID,
-    BindMessage,
-    CloseMessage,
-    DescribeMessage,
-    ExecuteMessage,
-    FlushMessage,
     FrontendMessage,
-    ParseMessage,
-    QueryMessage,
     StatementFault,
-    SyncMessage,
-    TerminateMessage,
     WireColumn,
     WireFault,
     column_of,
@@ -68,7 +58,6 @@ from tacit.server.pgwire.statements import (
     StatementKind,
     WireStatement,
     after_explain,
-    fetched,
     infer_types,
     name_at,
     read_setting,
@@ -94,7 +83,6 @@ _LOOKED_AT: Final = 1_000
 #: Doubles from this on are not rounded; others keep at most this number of decimal places.
 _HUGE: Final = 1e15
 _MOST_PLACES: Final = 12
-Changes = tuple[tuple[str, str, bool], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,24 +245,22 @@ class ClientQueries:
             lines.append(f"{with_noun(fits, 'more such query fits', 'more such queries fit')} in the budget.")
         return WireResult("EXPLAIN", (WireColumn("QUERY PLAN", TEXT_OID),), [[line] for line in lines])
 
-    async def catalogue(
-        self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]
-    ) -> tuple[CatalogueResult, Changes]:
-        """Answer a query about the catalog; return also the settings that ``set_config`` in it changes on execution."""
+    async def catalogue(self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]) -> CatalogueResult:
+        """Answer a query about the catalog."""
         # Earlier results are public metadata that this person may see: one second more reveals nothing.
         if time.monotonic() - self._renewed >= _FRESH:
             await self.renew()
         self._runtime.rates["reads"].take(self.access.person.name)
         known = self._catalogues.results.get(self._catalogue_key(statement, values, types))
         if known is not None:
-            return known, ()
+            return known
         await self.renew()
         name, key = self.access.person.name, self._catalogue_key(statement, values, types)
         async with self._runtime.ticked():
             found, written = await self._catalogues.pool.run_for(name, self._looked_up, statement, values, types)
         if written.lasting:
             self._catalogues.keep(key, found, statement.text)
-        return found, written.changes
+        return found
 
     def _catalogue_key(self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]) -> tuple[Any, ...]:
         digest, person = self._runtime.service.curator.context.catalog.digest, self.access.person
@@ -422,25 +408,22 @@ class WireSession:
         if self._arrived is None:
             self._arrived = self._queries.ticks.now()
         match said:
-            case TerminateMessage():
+            case ("X", _):
                 return False
-            case SyncMessage():
+            case ("S", _):
                 self._skipping = False
                 await self._ready()
-            case FlushMessage():
+            case ("H", _):
                 await self._at_tick()
                 await self._stream.flush()
-            case QueryMessage(sql):
+            case ("Q", (sql,)):
                 self._skipping = False
                 await self._guarded(self._simple(sql))
                 await self._ready()
-            case _ if self._skipping:
-                pass
-            case ParseMessage() | BindMessage() | DescribeMessage() | ExecuteMessage() | CloseMessage():
-                if not await self._guarded(self._extended(said)):
-                    self._skipping = True
-            case _:
+            case ("p", _):
                 raise WireFault("a message has no place here")
+            case _ if not self._skipping:
+                self._skipping = not await self._guarded(self._extended(said))
         # A series of small messages may have large answers: no more of them are made than the client takes.
         await self._stream.spill()
         return True
@@ -497,27 +480,27 @@ class WireSession:
 
     async def _extended(self, said: FrontendMessage) -> None:
         match said:
-            case ParseMessage():
-                await self._parse(said)
-            case BindMessage():
-                await self._bind(said)
-            case DescribeMessage("S", name):
+            case ("P", (name, sql, types)):
+                await self._parse(name, sql, types)
+            case ("B", parts):
+                await self._bind(*parts)
+            case ("D", ("S", name)):
                 await self._describe_statement(self._statement(name))
-            case DescribeMessage(_, name):
+            case ("D", (_, name)):
                 portal = self._portal(name)
                 columns = await self._columns(portal)
                 self._describe(columns, portal.formats)
-            case ExecuteMessage(name, limit):
-                await self._execute(self._portal(name), limit)
-            case CloseMessage(kind, name):
+            case ("E", (name, limit)):
+                await self._execute(self._portal(name), max(limit, 0))
+            case ("C", (kind, name)):
                 (self._prepared if kind == "S" else self._portals).pop(name, None)
                 self._write(message(b"3"))
 
-    async def _parse(self, said: ParseMessage) -> None:
-        found = await self._queries.split(said.sql)
+    async def _parse(self, name: str, sql: str, declared: tuple[int, ...]) -> None:
+        found = await self._queries.split(sql)
         if len(found) != 1:
             raise StatementFault("42601", "one statement at a time can be prepared")
-        if said.name and said.name in self._prepared:
+        if name and name in self._prepared:
             raise StatementFault("42P05", "a prepared statement of that name exists")
         statement = found[0]
         text = sum(len(each.statement.text) for each in self._prepared.values()) + len(statement.text)
@@ -525,24 +508,29 @@ class WireSession:
         if len(self._prepared) >= MAX_PREPARED or text > MAX_PREPARED_TEXT or words > MAX_PREPARED_WORDS:
             raise StatementFault("54000", "too many prepared statements; close some")
         count = statement.parameters
-        types = await self._queries.inferred(statement, said.types, count) if count else said.types
-        self._prepared[said.name] = Prepared(statement, tuple(types[:count]))
+        types = await self._queries.inferred(statement, declared, count) if count else ()
+        self._prepared[name] = Prepared(statement, types)
         self._write(message(b"1"))
 
-    async def _bind(self, said: BindMessage) -> None:
-        prepared = self._statement(said.statement)
+    async def _bind(
+        self,
+        portal: str,
+        name: str,
+        stated: tuple[int, ...],
+        raw: tuple[bytes | None, ...],
+        results: tuple[int, ...],
+    ) -> None:
+        prepared = self._statement(name)
         self._check_usable(prepared.statement)
-        if said.portal and said.portal in self._portals:
+        if portal and portal in self._portals:
             raise StatementFault("42P03", "a portal of that name exists")
-        if len(said.values) != len(prepared.types):
+        if len(raw) != len(prepared.types):
             raise StatementFault("08P01", f"the statement has {len(prepared.types)} parameters")
         if len(self._portals) >= MAX_PORTALS:
             raise StatementFault("54000", "too many portals are open; close some")
-        formats = said.formats if len(said.formats) > 1 else said.formats * len(said.values) or (TEXT,) * 1000
-        values = tuple(
-            decode(raw, oid, form) for raw, oid, form in zip(said.values, prepared.types, formats, strict=False)
-        )
-        self._portals[said.portal] = Portal(prepared, values, said.results)
+        formats = stated if len(stated) > 1 else (stated or (TEXT,)) * len(raw)
+        values = tuple(map(decode, raw, prepared.types, formats))
+        self._portals[portal] = Portal(prepared, values, results)
         self._write(message(b"2"))
 
     async def _describe_statement(self, prepared: Prepared) -> None:
@@ -591,7 +579,7 @@ class WireSession:
         """Refuse to execute a statement, before it is charged, while open portals hold too many rows."""
         results = [each.result for each in self._portals.values() if each.result is not None]
         if sum(len(each.rows) * (len(each.columns or ()) + 1) for each in results) > MAX_HELD:
-            raise StatementFault("54000", "open portals and cursors hold too many rows; close some")
+            raise StatementFault("54000", "open portals hold too many rows; close some")
 
     def _statement(self, name: str) -> Prepared:
         found = self._prepared.get(name)
@@ -602,7 +590,7 @@ class WireSession:
     def _portal(self, name: str) -> Portal:
         found = self._portals.get(name)
         if found is None:
-            raise StatementFault("34000", "there is no cursor or portal of that name")
+            raise StatementFault("34000", "there is no portal of that name")
         return found
 
     # -- statements
@@ -619,10 +607,7 @@ class WireSession:
             case StatementKind.QUERY | StatementKind.OTHER:
                 return await self._queries.ask(self._queries.text(statement, values, types))
             case StatementKind.CATALOGUE:
-                found, changes = await self._queries.catalogue(statement, values, types)
-                if found.rows:
-                    for name, value, local in changes:
-                        self._change_settings(partial(self._variables.set, name, value, local=local))
+                found = await self._queries.catalogue(statement, values, types)
                 return WireResult(f"SELECT {len(found.rows)}", found.columns, found.rows)
             case StatementKind.EXPLAIN:
                 return await self._queries.explain(statement, values, types)
@@ -632,16 +617,6 @@ class WireSession:
                 return self._reset(statement)
             case StatementKind.SHOW:
                 return self._show(statement)
-            case StatementKind.DECLARE:
-                return await self._declare(statement, values, types)
-            case StatementKind.FETCH:
-                return self._fetch(statement)
-            case StatementKind.CLOSE:
-                if statement.upper(1) == "ALL":
-                    self._portals.clear()
-                elif self._portals.pop(name_at(statement, 1), None) is None:
-                    raise StatementFault("34000", "there is no cursor of that name")
-                return WireResult("CLOSE CURSOR")
             case StatementKind.DEALLOCATE:
                 return self._deallocate(statement)
             case StatementKind.DISCARD:
@@ -665,13 +640,11 @@ class WireSession:
             case StatementKind.QUERY:
                 return await self._queries.quoted_columns(self._queries.text(statement, values, types))
             case StatementKind.CATALOGUE:
-                return (await self._queries.catalogue(statement, values, types))[0].columns
+                return (await self._queries.catalogue(statement, values, types)).columns
             case StatementKind.EXPLAIN:
                 return (WireColumn("QUERY PLAN", TEXT_OID),)
             case StatementKind.SHOW:
                 return self._show(statement).columns
-            case StatementKind.FETCH:
-                return await self._columns(self._portal(fetched(statement)[1]))
             case _:
                 return None
 
@@ -717,43 +690,6 @@ class WireSession:
         except InputError as problem:
             raise StatementFault("42704", str(problem)) from None
         return WireResult("SHOW", (WireColumn(name, TEXT_OID),), [[value]])
-
-    # -- cursors
-
-    async def _declare(self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]) -> WireResult:
-        """``DECLARE name … CURSOR FOR query``: ask the query, which is charged here."""
-        name = name_at(statement, 1)
-        place = next((i for i, word in enumerate(statement.words) if word.upper == "FOR"), 0)
-        words = [word.upper for word in statement.words[2:place]]
-        if not place or "CURSOR" not in words or ("SCROLL" in words and "NO" not in words):
-            raise StatementFault("0A000", "cursors are read forward", "DECLARE name CURSOR FOR SELECT …")
-        if "BINARY" in words or ("HOLD" in words and "WITHOUT" not in words):
-            words_of = "a cursor ends with its transaction, and is read as text"
-            raise StatementFault("0A000", words_of, "DECLARE name CURSOR FOR SELECT …")
-        if self.state == "I":
-            raise StatementFault("25P01", "a cursor needs a transaction", "Send BEGIN first.")
-        if name in self._portals:
-            raise StatementFault("42P03", "a cursor of that name exists")
-        if len(self._portals) >= MAX_PORTALS:
-            raise StatementFault("54000", "too many cursors are open; close some")
-        self._check_held()
-        inner = (await self._queries.split(statement.after(place + 1)))[0]
-        if inner.kind not in (StatementKind.QUERY, StatementKind.CATALOGUE):
-            raise StatementFault("0A000", "only a SELECT can stand here")
-        result = await self._run(inner, values, types)
-        prepared, held = Prepared(inner, tuple(types)), WireResult(result.tag, result.columns, result.rows)
-        self._portals[name] = Portal(prepared, tuple(values), (), held)
-        return WireResult("DECLARE CURSOR", notices=result.notices)
-
-    def _fetch(self, statement: WireStatement) -> WireResult:
-        count, name = fetched(statement)
-        portal = self._portal(name)
-        if portal.result is None or portal.result.columns is None:
-            raise StatementFault("55000", "the portal was not executed by DECLARE")
-        end = len(portal.result.rows) if count is None else min(portal.sent + count, len(portal.result.rows))
-        rows = portal.result.rows[portal.sent : end]
-        portal.sent = end
-        return WireResult(f"FETCH {len(rows)}", portal.result.columns, rows)
 
     def _deallocate(self, statement: WireStatement) -> WireResult:
         place = 2 if statement.upper(1) == "PREPARE" else 1

@@ -68,9 +68,6 @@ class StatementKind(Enum):
     ROLLBACK = "rollback"
     SAVEPOINT = "savepoint"
     RELEASE = "release"
-    DECLARE = "declare"
-    FETCH = "fetch"
-    CLOSE = "close"
     DEALLOCATE = "deallocate"
     DISCARD = "discard"
     NOTHING = "nothing"
@@ -82,9 +79,8 @@ _BY_WORD: Final = {
     "SHOW": StatementKind.SHOW, "BEGIN": StatementKind.BEGIN, "START": StatementKind.BEGIN,
     "COMMIT": StatementKind.COMMIT, "END": StatementKind.COMMIT, "ROLLBACK": StatementKind.ROLLBACK,
     "ABORT": StatementKind.ROLLBACK, "SAVEPOINT": StatementKind.SAVEPOINT, "RELEASE": StatementKind.RELEASE,
-    "DECLARE": StatementKind.DECLARE, "FETCH": StatementKind.FETCH, "CLOSE": StatementKind.CLOSE,
     "DEALLOCATE": StatementKind.DEALLOCATE, "DISCARD": StatementKind.DISCARD,
-    "UNLISTEN": StatementKind.NOTHING,
+    "UNLISTEN": StatementKind.NOTHING, "CLOSE": StatementKind.NOTHING,
 }  # fmt: skip
 _READS: Final = frozenset({"SELECT", "SUMMARIZE", "WITH", "VALUES", "FROM", "TABLE", "("})
 
@@ -325,26 +321,6 @@ def literal_of(value: Any, oid: int) -> exp.Expr:
     if "\0" in value:
         raise BadValue("a text parameter must not contain NUL")
     return exp.Literal.string(value)
-
-
-def fetched(statement: WireStatement) -> tuple[int | None, str]:
-    """Return the number of rows (None for all) and the name of the cursor in a FETCH."""
-    words = list(statement.words[1:])
-    count: int | None = 1
-    if words and words[0].upper in ("NEXT", "FORWARD"):
-        words.pop(0)
-    elif words and words[0].upper in ("PRIOR", "FIRST", "LAST", "ABSOLUTE", "RELATIVE", "BACKWARD"):
-        raise StatementFault("55000", "cursors are read forward")
-    if words and words[0].upper == "ALL":
-        count = None
-        words.pop(0)
-    elif words and words[0].kind == "NUMBER" and words[0].text.isdigit():
-        count = int(words.pop(0).text)
-    if words and words[0].upper in ("FROM", "IN"):
-        words.pop(0)
-    if len(words) != 1 or not words[0].is_name:
-        raise StatementFault("42601", "a cursor must be named", "FETCH FORWARD 100 FROM name")
-    return count, words[0].text if words[0].kind == "IDENTIFIER" else words[0].text.lower()
 
 
 def after_explain(statement: WireStatement) -> int:

@@ -45,7 +45,6 @@ _DECLARED: Final = {
     "x_nullable bool=true, x_known text, x_type text, x_low text, x_high text, x_categories text[]",
     "x_constraint": "x_oid oid, x_name name, x_kind char, x_relation oid, x_table name, x_column name, x_place int2, "
     "x_target oid, x_target_table name, x_target_column name, x_target_place int2, x_text text",
-    "x_keyword": "word text, catcode char='U', catdesc text='unreserved'",
     "x_duckdb": "x_kind text, x_oid oid",
     "x_type": "x_oid oid, x_name name, x_shown text, x_size int2, x_category char, x_element oid, x_array oid",
 }
@@ -79,23 +78,17 @@ TABLES: Final = {
     "indisclustered bool=false, indisvalid bool=true, indcheckxmin bool=false, indisready bool=true, "
     "indislive bool=true, indisreplident bool=false, indkey int2[], indcollation oid[]=[0], indclass oid[]=[0], "
     "indoption text='0', indexprs text, indpred text, definition text, column_name text",
-    "pgc.pg_indexes": "schemaname name='public', tablename name, indexname name, tablespace name, indexdef text",
     "pgc.pg_namespace": "oid oid, nspname name, nspowner oid=10, nspacl text[]",
     "pgc.pg_database": "oid oid=99999, datname name, datdba oid=10, encoding int4=6, datlocprovider char='c', "
     "datistemplate bool=false, datallowconn bool=true, datconnlimit int4=-1, datfrozenxid int4=1, datminmxid int4=1, "
     "dattablespace oid=1663, datcollate text='C', datctype text='C', daticulocale text, datcollversion text, "
     "datacl text[], datlastsysoid oid=0",
-    "pgc.pg_stat_gssapi": "pid int4=0, gss_authenticated bool=false, principal text, encrypted bool=false, "
-    "credentials_delegated bool=false",
-    "pgc.pg_group": "groname name, grosysid oid, grolist oid[]",
     "pgc.pg_tables": "schemaname name='public', tablename name, tableowner name='tacit', tablespace name, "
     "hasindexes bool=false, hasrules bool=false, hastriggers bool=false, rowsecurity bool=false",
     "pgc.pg_am": "oid oid, amname name, amhandler text='-', amtype char",
     "pgc.pg_collation": "oid oid, collname name, collnamespace oid=11, collowner oid=10, collprovider char, "
     "collisdeterministic bool=true, collencoding int4=-1, collcollate text, collctype text, colliculocale text, "
     "collversion text",
-    "pgc.pg_language": "oid oid=14, lanname name, lanowner oid=10, lanispl bool=false, lanpltrusted bool=true, "
-    "lanplcallfoid oid=0, laninline oid=0, lanvalidator oid=0, lanacl text[]",
     "pgc.pg_tablespace": "oid oid=1663, spcname name, spcowner oid=10, spcacl text[], spcoptions text[]",
     "pgc.pg_description": "objoid oid, classoid oid=1259, objsubid int4, description text",
     "pgi.schemata": "catalog_name name, schema_name name, schema_owner name='tacit'",
@@ -110,11 +103,6 @@ TABLES: Final = {
     "pgi.key_column_usage": f"{_ABOUT}, {_WHERE}, column_name name, ordinal_position int4=1, "
     "position_in_unique_constraint int4",
     "pgi.constraint_column_usage": f"{_WHERE}, column_name name, {_ABOUT}",
-    "pgi.referential_constraints": f"{_ABOUT}, unique_constraint_catalog name, "
-    "unique_constraint_schema name='public', unique_constraint_name name, match_option text='NONE', "
-    "update_rule text='NO ACTION', delete_rule text='NO ACTION'",
-    "pgi.table_privileges": f"grantor name='tacit', grantee name='PUBLIC', {_WHERE}, privilege_type text='SELECT', "
-    "is_grantable text='NO', with_hierarchy text='NO'",
     "pgt.tables": "name text, public bool, population text, unit text, max_groups int8, max_rows int8",
     "pgt.columns": "table_name text, name text, type text, low text, high text, categories text[], nullable bool",
 }
@@ -122,45 +110,23 @@ TABLES: Final = {
 EMPTY: Final = {
     "pgc.pg_attrdef": "oid oid, adrelid oid, adnum int2, adbin text",
     "pgc.pg_auth_members": "oid oid, roleid oid, member oid, grantor oid, admin_option bool",
-    "pgc.pg_available_extensions": "name name, default_version text, installed_version text, comment text",
-    "pgc.pg_cast": "oid oid, castsource oid, casttarget oid, castfunc oid, castcontext char, castmethod char",
     "pgc.pg_default_acl": "oid oid, defaclrole oid, defaclnamespace oid, defaclobjtype char, defaclacl text[]",
     "pgc.pg_depend": "classid oid, objid oid, objsubid int4, refclassid oid, refobjid oid, refobjsubid int4, deptype char",
     "pgc.pg_enum": "oid oid, enumtypid oid, enumsortorder float4, enumlabel name",
     "pgc.pg_extension": "oid oid, extname name, extowner oid, extnamespace oid, extrelocatable bool, extversion text, extconfig oid[], extcondition text[]",
-    "pgc.pg_foreign_data_wrapper": "oid oid, fdwname name, fdwowner oid, fdwhandler oid, fdwvalidator oid, fdwacl text[], fdwoptions text[]",
-    "pgc.pg_foreign_server": "oid oid, srvname name, srvowner oid, srvfdw oid, srvtype text, srvversion text, srvacl text[], srvoptions text[]",
-    "pgc.pg_foreign_table": "ftrelid oid, ftserver oid, ftoptions text[]",
     "pgc.pg_inherits": "inhrelid oid, inhparent oid, inhseqno int4, inhdetachpending bool",
     "pgc.pg_matviews": "schemaname name, matviewname name, matviewowner name, tablespace name, hasindexes bool, ispopulated bool, definition text",
     "pgc.pg_opclass": "oid oid, opcmethod oid, opcname name, opcnamespace oid, opcowner oid, opcfamily oid, opcintype oid, opcdefault bool, opckeytype oid",
-    "pgc.pg_operator": "oid oid, oprname name, oprnamespace oid, oprowner oid, oprkind char, oprleft oid, oprright oid, oprresult oid, oprcom oid, oprnegate oid",
-    "pgc.pg_partitioned_table": "partrelid oid, partstrat char, partnatts int2, partdefid oid, partattrs int2[], partclass oid[], partcollation oid[], partexprs text",
     "pgc.pg_policy": "oid oid, polname name, polrelid oid, polcmd char, polpermissive bool, polroles oid[], polqual text, polwithcheck text",
-    "pgc.pg_policies": "schemaname name, tablename name, policyname name, permissive text, roles text[], cmd text, qual text, with_check text",
     "pgc.pg_proc": "oid oid, proname name, pronamespace oid, proowner oid, prolang oid, procost float4, prorows float4, provariadic oid, prokind char, prosecdef bool, proleakproof bool, proisstrict bool, proretset bool, provolatile char, proparallel char, pronargs int2, pronargdefaults int2, prorettype oid, proargtypes oid[], proallargtypes oid[], proargmodes text[], proargnames text[], proargdefaults text, prosrc text, probin text, proacl text[]",
     "pgc.pg_publication": "oid oid, pubname name, pubowner oid, puballtables bool, pubinsert bool, pubupdate bool, pubdelete bool, pubtruncate bool, pubviaroot bool",
     "pgc.pg_publication_namespace": "oid oid, pnpubid oid, pnnspid oid",
     "pgc.pg_publication_rel": "oid oid, prpubid oid, prrelid oid, prqual text, prattrs int2[]",
     "pgc.pg_range": "rngtypid oid, rngsubtype oid, rngmultitypid oid, rngcollation oid, rngsubopc oid",
-    "pgc.pg_replication_slots": "slot_name name, plugin name, slot_type text, datoid oid, database name, active bool",
-    "pgc.pg_rewrite": "oid oid, rulename name, ev_class oid, ev_type char, ev_enabled char, is_instead bool, ev_qual text, ev_action text",
-    "pgc.pg_rules": "schemaname name, tablename name, rulename name, definition text",
-    "pgc.pg_seclabel": "objoid oid, classoid oid, objsubid int4, provider text, label text",
-    "pgc.pg_seclabels": "objoid oid, classoid oid, objsubid int4, objtype text, objnamespace oid, objname text, provider text, label text",
     "pgc.pg_sequence": "seqrelid oid, seqtypid oid, seqstart int8, seqincrement int8, seqmax int8, seqmin int8, seqcache int8, seqcycle bool",
-    "pgc.pg_sequences": "schemaname name, sequencename name, sequenceowner name, data_type text, start_value int8, min_value int8, max_value int8, increment_by int8, cycle bool, cache_size int8, last_value int8",
-    "pgc.pg_shdepend": "dbid oid, classid oid, objid oid, objsubid int4, refclassid oid, refobjid oid, deptype char",
     "pgc.pg_statistic_ext": "oid oid, stxrelid oid, stxname name, stxnamespace oid, stxowner oid, stxstattarget int4, stxkeys int2[], stxkind text[]",
     "pgc.pg_trigger": "oid oid, tgrelid oid, tgparentid oid, tgname name, tgfoid oid, tgtype int2, tgenabled char, tgisinternal bool, tgconstrrelid oid, tgconstrindid oid, tgconstraint oid, tgdeferrable bool, tginitdeferred bool, tgnargs int2, tgattr int2[], tgargs text, tgqual text, tgoldtable name, tgnewtable name",
-    "pgc.pg_ts_parser": "oid oid, prsname name, prsnamespace oid",
     "pgc.pg_views": "schemaname name, viewname name, viewowner name, definition text",
-    "pgi.check_constraints": "constraint_catalog name, constraint_schema name, constraint_name name, check_clause text",
-    "pgi.domains": "domain_catalog name, domain_schema name, domain_name name, data_type text",
-    "pgi.parameters": "specific_catalog name, specific_schema name, specific_name name, ordinal_position int4",
-    "pgi.routines": "specific_catalog name, specific_schema name, specific_name name, routine_catalog name, routine_schema name, routine_name name, routine_type text, data_type text",
-    "pgi.sequences": "sequence_catalog name, sequence_schema name, sequence_name name, data_type text",
-    "pgi.triggers": "trigger_catalog name, trigger_schema name, trigger_name name, event_object_schema name, event_object_table name",
     "pgi.views": "table_catalog name, table_schema name, table_name name, view_definition text",
 }  # fmt: skip
 #: Tables about a person's account and settings, read for each query: their columns.
@@ -173,11 +139,9 @@ _FILL: Final = """
 INSERT INTO pgc.pg_namespace (oid, nspname) VALUES
     (2200, 'public'), (11, 'pg_catalog'), (13200, 'information_schema'), (16383, 'tacit');
 INSERT INTO pgc.pg_database (datname) VALUES (current_database());
-INSERT INTO pgc.pg_stat_gssapi (pid) VALUES (0);
 INSERT INTO pgc.pg_am (oid, amname, amtype) VALUES (2, 'heap', 't'), (403, 'btree', 'i');
 INSERT INTO pgc.pg_collation (oid, collname, collprovider, collcollate, collctype) VALUES
     (100, 'default', 'd', NULL, NULL), (950, 'C', 'c', 'C', 'C');
-INSERT INTO pgc.pg_language (lanname) VALUES ('sql');
 INSERT INTO pgc.pg_tablespace (spcname) VALUES ('pg_default');
 CREATE MACRO current_user() AS getvariable('user');
 CREATE VIEW pgc.pg_settings AS SELECT x_name AS name, x_value AS setting, CAST(NULL AS VARCHAR) AS unit,
@@ -215,7 +179,6 @@ CREATE TABLE x_index AS SELECT x_oid + 100000 AS x_index, * REPLACE (
     FROM x_constraint WHERE x_kind = 'u';
 INSERT INTO pgc.pg_index BY NAME SELECT x_index AS indexrelid, x_relation AS indrelid, [x_place] AS indkey,
     x_text AS definition, x_column AS column_name FROM x_index;
-INSERT INTO pgc.pg_indexes BY NAME SELECT x_table AS tablename, x_name AS indexname, x_text AS indexdef FROM x_index;
 INSERT INTO pgc.pg_constraint BY NAME
     SELECT c.x_oid AS oid, c.x_name AS conname, c.x_kind AS contype, c.x_relation AS conrelid,
         coalesce(i.x_index, 0) AS conindid, c.x_target AS confrelid,
@@ -227,7 +190,6 @@ INSERT INTO pgc.pg_constraint BY NAME
 
 INSERT INTO pgi.schemata BY NAME SELECT current_database() AS catalog_name, nspname AS schema_name FROM pgc.pg_namespace;
 INSERT INTO pgi.tables BY NAME SELECT current_database() AS table_catalog, x_name AS table_name FROM x_class;
-INSERT INTO pgi.table_privileges BY NAME SELECT current_database() AS table_catalog, x_name AS table_name FROM x_class;
 INSERT INTO pgi.columns BY NAME
     SELECT current_database() AS table_catalog, x_table AS table_name, x_column AS column_name,
         x_place AS ordinal_position, CASE WHEN x_nullable THEN 'YES' ELSE 'NO' END AS is_nullable,
@@ -251,12 +213,6 @@ INSERT INTO pgi.constraint_column_usage BY NAME
     SELECT current_database() AS table_catalog, coalesce(x_target_table, x_table) AS table_name,
         coalesce(x_target_column, x_column) AS column_name, current_database() AS constraint_catalog,
         x_name AS constraint_name FROM x_constraint;
-INSERT INTO pgi.referential_constraints BY NAME
-    SELECT current_database() AS constraint_catalog, x_name AS constraint_name,
-        current_database() AS unique_constraint_catalog,
-        x_target_table || '_' || x_target_column || '_key' AS unique_constraint_name
-    FROM x_constraint WHERE x_kind = 'f';
-
 INSERT INTO x_class BY NAME SELECT x_index AS x_oid, x_name, 'i' AS x_kind, 1 AS x_columns FROM x_index;
 INSERT INTO x_column BY NAME
     SELECT i.x_index AS x_relation, 1 AS x_place, i.x_column, c.x_oid
@@ -296,17 +252,16 @@ MACROS: Final = {
     **dict.fromkeys(
         (
             "pg_get_expr(e, r, p := false)", "pg_get_viewdef(v, p := false)", "pg_get_serial_sequence(t, c)",
-            "pg_get_partkeydef(t)", "pg_get_triggerdef(t, p := false)", "pg_get_ruledef(t, p := false)",
-            "pg_get_function_identity_arguments(f)", "pg_get_function_arguments(f)", "pg_get_function_result(f)",
-            "pg_get_functiondef(f)", "pg_get_statisticsobjdef_columns(f)", "pg_advisory_unlock_all()",
+            "pg_get_triggerdef(t, p := false)", "pg_get_function_arguments(f)", "pg_get_function_result(f)",
+            "pg_get_statisticsobjdef_columns(f)", "pg_advisory_unlock_all()",
         ),
         "CAST(NULL AS VARCHAR)",
     ),
     **dict.fromkeys(
-        ("pg_total_relation_size(o)", "pg_relation_size(o)", "pg_table_size(o)", "pg_database_size(o)"),
+        ("pg_table_size(o)", "pg_database_size(o)"),
         "CAST(NULL AS BIGINT)",
     ),
-    **dict.fromkeys(("pg_relation_is_publishable(o)", "pg_statistics_obj_is_visible(o)", "pg_is_in_recovery()"), "false"),
+    **dict.fromkeys(("pg_relation_is_publishable(o)", "pg_is_in_recovery()"), "false"),
     "format_type(t, m)": """
         CASE WHEN t IS NULL THEN NULL ELSE coalesce((SELECT CASE
             WHEN x_element > 0 THEN x_shown || '[]'
@@ -324,7 +279,6 @@ MACROS: Final = {
     "pg_table_is_visible(o)": "coalesce((SELECT x_space IN (2200, 11) FROM x_class WHERE x_oid = o), false)",
     "pg_type_is_visible(o)": "o IN (SELECT x_oid FROM x_type)",
     "pg_encoding_to_char(e)": "CASE WHEN e = 6 THEN 'UTF8' ELSE '' END",
-    "pg_char_to_encoding(e)": "CASE WHEN upper(e) IN ('UTF8', 'UTF-8') THEN 6 ELSE -1 END",
     "pg_client_encoding()": "'UTF8'",
     "pg_tablespace_location(o)": "''",
     "pg_backend_pid()": "0",
@@ -335,20 +289,12 @@ MACROS: Final = {
     "current_schemas(b)": "CASE WHEN b THEN ['pg_catalog', 'public'] ELSE ['public'] END",
     "current_setting(n, m := false)": "coalesce((SELECT max(x_value) FROM x_setting WHERE x_name = lower(n)), "
     "CASE WHEN m THEN NULL ELSE error('42704: ' || n || ': is no setting; SHOW ALL lists those there are') END)",
-    "row_to_json(r)": "to_json(r)",
-    "pg_show_all_settings()": "TABLE SELECT * FROM pgc.pg_settings",
-    "pg_available_extensions()": "TABLE SELECT * FROM pgc.pg_available_extensions",
-    "pg_get_keywords()": "TABLE SELECT * FROM x_keyword",
-    "aclexplode(a)": "unnest(CAST([] AS STRUCT(grantor UINTEGER, grantee UINTEGER, privilege_type VARCHAR, is_grantable BOOLEAN)[]))",
-    "aclexplode(x)": "TABLE SELECT 0::UINTEGER AS grantor, 0::UINTEGER AS grantee, '' AS privilege_type, false AS is_grantable WHERE false",
     "pg_partition_ancestors(o)": "CAST(o AS BIGINT)",
     "has_table_privilege(a, b, c := '')": "position('SELECT' IN upper(CASE WHEN c = '' THEN CAST(b AS VARCHAR) ELSE c END)) > 0",
     "has_any_column_privilege(a, b, c := '')": "position('SELECT' IN upper(CASE WHEN c = '' THEN CAST(b AS VARCHAR) ELSE c END)) > 0",
-    "has_type_privilege(a, b, c := '')": "true",
     "pg_has_role(a, b, c := '')": "CAST(a AS VARCHAR) = CAST(b AS VARCHAR) OR c = ''",
     "quote_ident(t)": "CASE WHEN regexp_matches(t, '^[a-z_][a-z0-9_]*$') THEN t "
     "ELSE '\"' || replace(t, '\"', '\"\"') || '\"' END",
-    "quote_literal(t)": "'''' || replace(CAST(t AS VARCHAR), '''', '''''') || ''''",
     "array_to_string(a, s, n := NULL)": "list_aggregate(a, 'string_agg', s)",
     "array_length(a, d)": "CASE WHEN len(a) = 0 THEN NULL ELSE len(a) END",
     "array_upper(a, d)": "CASE WHEN len(a) = 0 THEN NULL ELSE len(a) END",
@@ -360,8 +306,6 @@ MACROS: Final = {
     "WHEN regexp_matches(CAST(e AS VARCHAR), '[{},\"\\\\\\s]|^$|^(?i:null)$') THEN '\"' || "
     "replace(replace(CAST(e AS VARCHAR), '\\', '\\\\'), '\"', '\\\"') || '\"' ELSE CAST(e AS VARCHAR) END), ',') || '}'",
     "_pg_expandarray(a)": "unnest(list_transform(a, lambda v, i: {'x': v, 'n': i}))",
-    "to_regclass(t)": "(SELECT max(x_oid) FROM x_class WHERE x_name = regexp_replace(t, '^.*[.]', ''))",
-    "regexp_split_to_array(s, p)": "string_split_regex(s, p)",
     "to_regtype(t)": "(SELECT max(x_oid) FROM x_type WHERE x_name = t)",
 }  # fmt: skip
 
@@ -398,8 +342,6 @@ def _columns(words: str) -> str:
 
 def _declared(catalog: Catalog) -> dict[str, list[dict[str, Any]]]:
     """Return the rows of the tables that hold the declared metadata."""
-    from sqlglot.dialects.postgres import Postgres
-
     oids = {table.name: _FIRST + i for i, table in enumerate(catalog.tables)}
     classes: list[dict[str, Any]] = []
     columns: list[dict[str, Any]] = []
@@ -448,13 +390,11 @@ def _declared(catalog: Catalog) -> dict[str, list[dict[str, Any]]]:
          "x_category": "A", "x_element": oid, "x_array": 0}
         for array, oid in ARRAYS.items()
     ]  # fmt: skip
-    spoken = sorted({word.lower() for word in Postgres.Tokenizer.KEYWORDS if word.isascii() and word.isalpha()})
     return {
         "x_class": classes,
         "x_column": columns,
         "x_constraint": [{"x_oid": _FIRST + 10_001 + i, **key} for i, key in enumerate(keys)],
         "x_type": [*types, *arrays],
-        "x_keyword": [{"word": word} for word in spoken],
         "x_duckdb": [{"x_kind": kind, "x_oid": oid} for kind, oid in DUCKDB_TYPES.items()],
     }
 

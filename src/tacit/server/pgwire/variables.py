@@ -22,43 +22,24 @@ _WORDS: Final = dict.fromkeys(("on", "true", "yes", "1"), "on") | dict.fromkeys(
 #: Settings that clients may change, with their defaults. None of them changes an answer.
 _SETTABLE: Final = {
     "application_name": "",
-    "backslash_quote": "safe_encoding",
-    "bytea_output": "hex",
     "client_encoding": "UTF8",
     "client_min_messages": "notice",
-    "constraint_exclusion": "partition",
     "datestyle": "ISO, MDY",
-    "default_transaction_deferrable": "off",
     "default_transaction_isolation": "read committed",
     "default_transaction_read_only": "on",
-    "escape_string_warning": "on",
     "extra_float_digits": "1",
-    "geqo": "on",
     "idle_in_transaction_session_timeout": "0",
     "intervalstyle": "postgres",
     "jit": "off",
-    "lc_messages": "C",
-    "lc_monetary": "C",
-    "lc_numeric": "C",
-    "lc_time": "C",
     "lock_timeout": "0",
-    "quote_all_identifiers": "off",
-    "role": "none",
-    "row_security": "on",
     "search_path": '"$user", public',
-    "session_characteristics": "",
     "statement_timeout": "0",
-    "synchronize_seqscans": "on",
     "timezone": "UTC",
-    "transaction_deferrable": "off",
     "transaction_isolation": "read committed",
     "transaction_read_only": "on",
-    "xmloption": "content",
 }
 _FIXED: Final = {
     "default_table_access_method": "heap",
-    "default_tablespace": "",
-    "in_hot_standby": "off",
     "integer_datetimes": "on",
     "is_superuser": "off",
     "lc_collate": "C",
@@ -76,8 +57,6 @@ REPORTED: Final = {
     "application_name": "application_name",
     "client_encoding": "client_encoding",
     "datestyle": "DateStyle",
-    "default_transaction_read_only": "default_transaction_read_only",
-    "in_hot_standby": "in_hot_standby",
     "integer_datetimes": "integer_datetimes",
     "intervalstyle": "IntervalStyle",
     "is_superuser": "is_superuser",
@@ -264,8 +243,6 @@ def _checked(name: str, value: str) -> str:
             if plain not in _LEVELS:
                 raise InputError(name, f"must be one of {', '.join(_LEVELS)}")
             return plain
-        case "role" if plain != "none":
-            raise InputError(name, "must be none; each person is themselves")
     return value.strip()
 
 
