@@ -105,7 +105,7 @@ CLAUSES: tuple[tuple[str, str, str], ...] = (
     ("SEMI and ANTI JOIN", "", "SELECT COUNT(*) FROM patients p ANTI JOIN visits v ON v.patient_id = p.id"),
     ("IN, EXISTS", "over public rows, or rows of the same person", "SELECT COUNT(*) FROM prescriptions WHERE visit_id IN (SELECT visit_id FROM visits WHERE urgent)"),
     ("UNION ALL", "rows of the same persons", "SELECT COUNT(*) FROM (SELECT patient_id FROM visits UNION ALL SELECT id FROM patients)"),
-    ("UNION, INTERSECT, EXCEPT", "with the unit among the columns", "SELECT COUNT(*) FROM (SELECT id FROM patients EXCEPT SELECT patient_id FROM visits WHERE urgent)"),
+    ("UNION, INTERSECT, EXCEPT", "with the unit among the columns; of released results by their keys", "SELECT COUNT(*) FROM (SELECT id FROM patients EXCEPT SELECT patient_id FROM visits WHERE urgent)"),
     ("(a, b) IN", "lists of values, or a subquery of as many columns", "SELECT COUNT(*) FROM visits WHERE (ward, urgent) IN (('surgery', TRUE), ('oncology', FALSE))"),
     ("LIKE … ESCAPE", "patterns that are written out", "SELECT COUNT(*) FROM visits WHERE note LIKE '100!%' ESCAPE '!'"),
     ("CAST … FORMAT", "out of YYYY MM DD HH24 MI SS", "SELECT COUNT(CAST(note AS DATE FORMAT 'DD.MM.YYYY')) FROM visits"),

@@ -43,7 +43,7 @@ def test_a_proposal_says_what_it_leaves_out() -> None:
     """Without words it has the tables, columns, conditions and values of the refused text."""
     found = [(sql, _refusal(sql).proposal) for _, sql in (*REFUSED, *ASKED_REFUSED)]
     proposals = [(sql, proposal) for sql, proposal in found if proposal is not None]
-    assert len(proposals) >= 230
+    assert len(proposals) >= 220
     for sql, proposal in proposals:
         assert ":" not in proposal.change
         refused, proposed = " ".join(sql.split()), " ".join(proposal.sql.split())
@@ -265,25 +265,20 @@ DOCTORS = "SELECT doctor, COUNT(*) AS n FROM visits GROUP BY doctor"
 
 
 @pytest.mark.parametrize(
-    ("sql", "proposed"),
+    ("sql", "instead"),
     [
-        (f"SELECT COUNT(*) AS n FROM ({DAYS}) t", "SELECT COUNT(DISTINCT admitted) AS n FROM visits"),
-        (f"SELECT AVG(n) FROM ({DAYS}) t", f"SELECT AVG(n) FROM ({DAYS} HAVING COUNT(*) > 20) AS t"),
-        (f"SELECT MIN(n) FROM ({DAYS}) t WHERE admitted > DATE '2021-01-01'", "> 20"),
-        (f"SELECT COUNT(*) FROM ({DOCTORS}) t", "SELECT COUNT(DISTINCT doctor) FROM visits"),
-        ("SELECT COUNT(*) FROM (SELECT DISTINCT doctor FROM visits) t", "SELECT COUNT(DISTINCT doctor) FROM visits"),
-        (
-            "SELECT COUNT(*) AS k FROM (SELECT DISTINCT ward FROM visits WHERE urgent) t",
-            "SELECT COUNT(DISTINCT ward) AS k FROM visits WHERE urgent",
-        ),
+        (f"SELECT COUNT(*) AS n FROM ({DAYS}) t", "COUNT(DISTINCT admitted), or keep groups"),
+        (f"SELECT AVG(n) FROM ({DAYS}) t", "such as HAVING COUNT(*) > 20"),
+        (f"SELECT MIN(n) FROM ({DAYS}) t WHERE admitted > DATE '2021-01-01'", "such as HAVING COUNT(*) > 20"),
+        (f"SELECT COUNT(*) FROM ({DOCTORS}) t", "COUNT(DISTINCT doctor), or keep groups"),
+        ("SELECT COUNT(*) FROM (SELECT DISTINCT doctor FROM visits) t", "write COUNT(DISTINCT doctor), which is noisy"),
+        ("SELECT COUNT(*) AS k FROM (SELECT DISTINCT ward FROM visits WHERE urgent) t", "write COUNT(DISTINCT ward)"),
     ],
 )
-def test_groups_that_nobody_has_are_not_counted(sql: str, proposed: str) -> None:
+def test_groups_that_nobody_has_are_not_counted(sql: str, instead: str) -> None:
     refusal = _refusal(sql)
     assert refusal.reason == "empty_groups"
-    assert refusal.proposal is not None
-    assert refusal.proposal.sql.endswith(proposed) or proposed in refusal.proposal.sql
-    assert refusal.proposal.change
+    assert instead in refusal.sentence
 
 
 @pytest.mark.parametrize(

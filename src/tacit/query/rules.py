@@ -47,7 +47,6 @@ from tacit.query.relational.algebra import (
 )
 from tacit.query.relational.expressions import (
     TRUE,
-    Call,
     Expression,
     Reference,
     depth,
@@ -170,18 +169,9 @@ def _simpler(measure: Measure) -> Measure:
     if measure.kind is MeasureKind.VALUES and measure.argument is not None:
         argument, where = measure.argument, measure.where
         # Without a WHERE, no condition says that the argument is not NULL.
-        if not argument.nullable or (
-            where is not None and call("not", call("is_null", argument)) in _conditions(where)
-        ):
+        if not argument.nullable or (where is not None and call("not", call("is_null", argument)) in conjuncts(where)):
             return replace(measure, kind=MeasureKind.ROWS, argument=None)
     return measure
-
-
-def _conditions(where: Expression | None) -> tuple[Expression, ...]:
-    """Return the conditions that all hold where ``where`` does: the operands of its chain of AND."""
-    if isinstance(where, Call) and where.function == "and":
-        return tuple(part for arg in where.args for part in _conditions(arg))
-    return () if where is None else (where,)
 
 
 # -- keys

@@ -108,8 +108,8 @@ SEVERAL_REFUSED: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "set_operation",
-        "SELECT COUNT(*) FROM visits INTERSECT SELECT COUNT(*) FROM patients",
-        "SELECT COUNT(*) FROM visits UNION SELECT COUNT(*) FROM patients",
+        "SELECT ward, COUNT(*) FROM visits GROUP BY ward INTERSECT SELECT sex, COUNT(*) FROM patients GROUP BY sex",
+        "SELECT ward FROM visits GROUP BY ward INTERSECT SELECT sex FROM patients GROUP BY sex",
     ),
     (
         "set_operation",

@@ -40,3 +40,6 @@ SELECT x.k, x.n FROM (SELECT ward AS k, COUNT(*) AS n FROM visits GROUP BY ward)
 SELECT m.month, m.n, m.n * 1.0 / t.n AS share FROM (SELECT EXTRACT(month FROM admitted) AS month, COUNT(*) AS n FROM visits GROUP BY 1) m CROSS JOIN (SELECT COUNT(*) AS n FROM visits) t ORDER BY m.month
 SELECT * FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) a JOIN (SELECT ward, SUM(nights) AS n FROM visits GROUP BY ward) b ON a.ward = b.ward
 SELECT COUNT(*) AS n, (SELECT MAX(nights) FROM visits WHERE patient_id = 17) AS longest FROM visits
+SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) > 2 INTERSECT SELECT ward FROM visits WHERE urgent GROUP BY ward HAVING COUNT(*) > 1
+SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) > 2 EXCEPT SELECT ward FROM visits WHERE urgent GROUP BY ward HAVING COUNT(*) > 1 ORDER BY ward LIMIT 2
+SELECT ward FROM wards EXCEPT SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) > 3

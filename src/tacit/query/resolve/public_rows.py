@@ -57,6 +57,7 @@ from tacit.query.relational.algebra import (
     ReleasedTable,
     ReleasedValue,
     SortKey,
+    UnitCall,
     WindowCall,
     WindowFrame,
     is_public_throughout,
@@ -255,6 +256,34 @@ class ReleasedRelation:
             )
             found = found._after(Append(other.query), columns)
         return found._after(Unique(), found.columns) if distinct else found
+
+    def compared(self, other: ReleasedRelation, *, both: bool) -> ReleasedRelation:
+        """Return the rows that are also (``both``), or are not, among those of another released relation, once each.
+
+        Rows of both are marked with their side and grouped by all columns; the least and the largest mark of a group
+        say on which sides it is.
+        """
+        if any(column.noisy for column in (*self.columns, *other.columns)):
+            raise Refusal(
+                "set_operation",
+                "INTERSECT and EXCEPT of released results compare keys: two numbers with noise are equal by chance "
+                "alone; list keys, and join the results on them for their numbers.",
+            )
+        sides = []
+        for place, part in enumerate((self, other)):
+            mark = literal(place, INTEGER)
+            listed = (*(part.reference(slot) for slot in range(len(part.columns))), mark)
+            shown = OutputColumn("side", INTEGER, False, mark.domain)
+            sides.append(part._after(Derive(listed), (*part.columns, shown)))
+        stacked = ReleasedRelation.stacked(sides, distinct=False)
+        *keys, mark_of = (stacked.reference(slot) for slot in range(len(stacked.columns)))
+        calls = tuple(UnitCall(function, mark_of, None, None, INTEGER) for function in ("min", "max"))
+        *columns, side = stacked.columns
+        grouped = stacked._after(Regroup(tuple(keys), calls), (*columns, side, side))
+        first, last = (grouped.reference(len(columns) + place) for place in range(2))
+        wanted = call("lt", first, last) if both else call("eq", last, literal(0, INTEGER))
+        kept = grouped._after(Keep(wanted), grouped.columns)
+        return kept._after(Derive(tuple(kept.reference(slot) for slot in range(len(columns)))), tuple(columns))
 
 
 def value_step(final: FinalAggregation, value: RelationNode | ReleasedRelation) -> Step:

@@ -185,45 +185,30 @@ class Queries:
             else:
                 parts.append(here)
         found = [self.query(part, ctes) for part in parts]
-        released = [each for each in found if isinstance(each, ReleasedRelation)]
         relations = [each for each in found if isinstance(each, RelationNode)]
-        if not released:
-            public = all(map(is_public_throughout, relations))
-            if not public:
-                _refuse_cut(node)
-            rows = ownership.stack(relations)
-            if not public:
-                return self._distinct(node, rows) if distinct else rows
-            return _in_place(node, ownership.group(rows, list(visible(rows)), []) if distinct else rows, top=top)
-        if not all(map(is_public_throughout, relations)):
-            raise Refusal(
-                "several_aggregations",
-                "Some parts of this UNION aggregate and others list rows of persons; aggregate in every part, or stack "
-                "the rows first and aggregate once.",
-            )
-        final = released[0].final
-        listed = [
-            each
-            if isinstance(each, ReleasedRelation)
-            else ReleasedRelation.public(final, ownership.compute(each, visible(each)))
-            for each in found
-        ]
-        return in_order(node, ReleasedRelation.stacked(listed, distinct=distinct))
+        if len(relations) < len(found):
+            return in_order(node, ReleasedRelation.stacked(_all_released(found), distinct=distinct))
+        public = all(map(is_public_throughout, relations))
+        if not public:
+            _refuse_cut(node)
+        rows = ownership.stack(relations)
+        if not public:
+            return self._distinct(node, rows) if distinct else rows
+        return _in_place(node, ownership.group(rows, list(visible(rows)), []) if distinct else rows, top=top)
 
-    def _compared(self, node: exp.SetOperation, ctes: Names, *, top: bool) -> RelationNode:
+    def _compared(self, node: exp.SetOperation, ctes: Names, *, top: bool) -> RelationNode | ReleasedRelation:
         """Resolve INTERSECT and EXCEPT: rows of both sides, each marked with its side, grouped by all columns.
 
         A row is in both sides where its group has both marks, and in the left side alone where it has the left mark
         alone; in groups, as in set operations, NULL equals NULL.
         """
+        if not node.args.get("distinct"):
+            raise Refusal("set_operation", "INTERSECT and EXCEPT compare rows once each: write them without ALL.")
         sides = [self.query(side, ctes) for side in (node.this, node.expression)]
         rows = [side for side in sides if isinstance(side, RelationNode)]
-        if len(rows) < len(sides) or not node.args.get("distinct"):
-            raise Refusal(
-                "set_operation",
-                "INTERSECT and EXCEPT compare rows of one person, or public ones, each once: without ALL, and not "
-                "results that are released.",
-            )
+        if len(rows) < len(sides):
+            left, right = _all_released(sides)
+            return in_order(node, left.compared(right, both=isinstance(node, exp.Intersect)))
         sided = [[*visible(side), ("side", literal(place, INTEGER))] for place, side in enumerate(rows)]
         stacked = ownership.stack([ownership.compute(side, part) for side, part in zip(rows, sided, strict=True)])
         *keys, (_, mark) = visible(stacked)
@@ -303,6 +288,23 @@ class Queries:
             return ownership.group(relation, keys, [])
         builder = FinalBuilder(relation, keys, self.options)
         return distinct_rows(node, builder, relation, unique_names([name for name, _ in keys]))
+
+
+def _all_released(found: Sequence[RelationNode | ReleasedRelation]) -> list[ReleasedRelation]:
+    """Return the sides of a set operation on released results; public rows become released ones."""
+    if not all(is_public_throughout(each) for each in found if isinstance(each, RelationNode)):
+        raise Refusal(
+            "several_aggregations",
+            "One side of this set operation aggregates and another lists rows of persons; aggregate on every side, or "
+            "stack the rows first and aggregate once.",
+        )
+    final = next(each.final for each in found if isinstance(each, ReleasedRelation))
+    return [
+        each
+        if isinstance(each, ReleasedRelation)
+        else ReleasedRelation.public(final, ownership.compute(each, visible(each)))
+        for each in found
+    ]
 
 
 def _refuse_cut(node: exp.SetOperation) -> None:

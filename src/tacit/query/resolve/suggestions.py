@@ -24,7 +24,6 @@ from sqlglot import exp
 from tacit.query.aggregates import SQL_NAMES
 from tacit.query.catalog import ROW, Catalog, Column, Table
 from tacit.query.parsing.parse import disallowed, read_tree, text_of_tree
-from tacit.query.parsing.spellings import listed_part
 from tacit.query.refusal import Proposal, Refusal
 from tacit.query.resolve.scalars import function_name, has_aggregate, is_aggregate
 from tacit.query.resolve.sql_functions import function_meanings
@@ -414,41 +413,6 @@ def _known_category(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:
     yield said, tree
 
 
-def _inhabited_groups(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
-    """Yield COUNT(DISTINCT k) for the number of groups by k, and groups with a sufficient noisy count alone."""
-    counts = isinstance(tree, exp.Select) and [_counts_rows(item.unalias()) for item in tree.expressions] == [True]
-    for at, inner in enumerate(tree.find_all(exp.Select)):
-        group = inner.args.get("group")
-        if inner is tree or (group is None and inner.args.get("distinct") is None):
-            continue
-        keys = inner.expressions if group is None else group.expressions
-        again = tree.copy()
-        node = list(again.find_all(exp.Select))[at]
-        if counts and keys and not tree.args.get("where") and not inner.args.get("having"):
-            name = tree.expressions[0].alias
-            listed = [listed_part(inner, key.unalias()) for key in keys]
-            count = _calling("COUNT", exp.Distinct(expressions=listed))
-            alone = node.copy()
-            for part in ("distinct", "group", "order"):
-                alone.set(part, None)
-            alone.set("expressions", [exp.alias_(count, name) if name else count])
-            yield "without counting NULL", alone
-        if group is not None:
-            many = _calling("COUNT", exp.Star())
-            large: exp.Expr = exp.GT(this=many, expression=exp.Literal.number(20))
-            having = node.args.get("having")
-            node.set(
-                "having", exp.Having(this=large if having is None else exp.And(this=having.this, expression=large))
-            )
-            yield "for groups with more than 20 rows alone", again
-
-
-def _counts_rows(node: exp.Expr) -> bool:
-    return (
-        isinstance(node, exp.Anonymous) and function_name(node) == "count" and isinstance(node.expressions[0], exp.Star)
-    )
-
-
 # -- parts left out
 
 
@@ -469,5 +433,4 @@ _EDITS: Final[dict[str, tuple[Edit, ...]]] = {
     "contribution_bounds": (_bounded,),
     "function": (_known_function,),
     "category": (_known_category,),
-    "empty_groups": (_inhabited_groups,),
 }

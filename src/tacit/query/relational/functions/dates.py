@@ -46,6 +46,7 @@ from tacit.query.relational.functions.registry import (
     Function,
     a_time,
     a_timestamp,
+    a_whole_number,
     coerce,
     constant_int,
     constant_text,
@@ -59,7 +60,6 @@ from tacit.query.types import (
     TEXT,
     TIMESTAMP,
     UNKNOWN,
-    Kind,
     Range,
     SqlType,
     Value,
@@ -162,12 +162,6 @@ def _times(factor: Fraction) -> Callable[[Args], Range]:
     return lambda args: args[0].range * Range(factor, factor)
 
 
-def _a_whole_number(name: str, arg: Expression) -> Expression:
-    if arg.type.kind not in (Kind.INTEGER, Kind.NULL):
-        raise Refusal("type", f"{name} needs whole numbers.")
-    return coerce(arg, INTEGER)
-
-
 def _make_date(year: int, month: int, day: int) -> Value | None:
     try:
         return dt.date(year, month, day)
@@ -195,10 +189,6 @@ def _add_months(value: Time, count: int) -> Time | None:
         return None
     last = calendar.monthrange(year, month + 1)[1]
     return value.replace(year=year, month=month + 1, day=min(value.day, last))
-
-
-def _last_day(value: Time) -> dt.date:
-    return dt.date(value.year, value.month, calendar.monthrange(value.year, value.month)[1])
 
 
 def _add(unit: dt.timedelta) -> Callable[[Time, int], Value | None]:
@@ -255,10 +245,6 @@ def _corner(unit: str, first: Fraction, second: Fraction, kind: SqlType) -> Frac
 def _days_range(args: Args) -> Range:
     day = DAY if args[0].type == TIMESTAMP else Fraction(1)
     return args[0].range + args[1].range * Range(day, day)
-
-
-def _seconds_range(args: Args) -> Range:
-    return args[0].range + args[1].range * Range(Fraction(10**6), Fraction(10**6))
 
 
 def _months_range(args: Args) -> Range:
@@ -432,7 +418,8 @@ register(
         partial=True, inner=True,
     ),
     Function(
-        "add_seconds", "x moved by seconds", 2, _shift_signature, _add(dt.timedelta(seconds=1)), _seconds_range,
+        "add_seconds", "x moved by seconds", 2, _shift_signature, _add(dt.timedelta(seconds=1)),
+        lambda args: args[0].range + args[1].range * Range(Fraction(10**6), Fraction(10**6)),
         partial=True, inner=True,
     ),
     Function(
@@ -453,9 +440,11 @@ register(
         lambda t: int(ordinal(t, TIMESTAMP)), _times(Fraction(1)),
     ),
     Function(
-        "make_date", "year, month, day", 3, takes(_a_whole_number, result=DATE), _make_date,
+        "make_date", "year, month, day", 3, takes(a_whole_number, result=DATE), _make_date,
         partial=True, also="datefromparts date_from_parts",
     ),
-    Function("last_day", "last day of the month", 1, takes(a_time, result=DATE), _last_day, also="eomonth"),
+    Function("last_day", "last day of the month", 1, takes(a_time, result=DATE),
+        lambda t: dt.date(t.year, t.month, calendar.monthrange(t.year, t.month)[1]), also="eomonth",
+    ),
     Function("strftime", "x in a format", 2, _format_signature, formatted, growth=_growth, cost=16, inner=True),
 )  # fmt: skip

@@ -25,6 +25,7 @@ from tacit.query.relational.functions.registry import (
     a_double,
     a_number,
     a_text,
+    a_whole_number,
     anything,
     coerce,
     coerce_all,
@@ -61,19 +62,9 @@ def _arithmetic(rule: Callable[[Range, Range], Range], scale: Callable[[int, int
     return signature
 
 
-def _a_whole_number(name: str, arg: Expression) -> Expression:
-    if arg.type.kind not in (Kind.INTEGER, Kind.NULL):
-        raise Refusal("type", f"{name} divides whole numbers; use / or FLOOR(x / y) for others.")
-    return coerce(arg, INTEGER)
-
-
 def _own_type(name: str, args: Args) -> tuple[Args, SqlType]:
     value = a_number(name, args[0])
     return (value,), value.type
-
-
-def _common_type(name: str, args: Args) -> tuple[Args, SqlType]:
-    return coerce_all(args, name)
 
 
 def _clamp_signature(name: str, args: Args) -> tuple[Args, SqlType]:
@@ -83,13 +74,9 @@ def _clamp_signature(name: str, args: Args) -> tuple[Args, SqlType]:
         raise Refusal(
             "bounds", "CLAMP(x, lo, hi) takes its bounds as numbers written in the query, so that they are public."
         )
-    if _exact(ends[0]) > _exact(ends[1]):
+    if Fraction(ends[0]) > Fraction(ends[1]):  # type: ignore[arg-type]  # they are numbers
         raise Refusal("bounds", "CLAMP(x, lo, hi) needs lo <= hi.")
     return coerce_all((value, low, high), name)
-
-
-def _exact(value: Value) -> Fraction:
-    return Fraction(value) if isinstance(value, (int, float, Fraction)) else Fraction(0)
 
 
 def _rounding(name: str, args: Args) -> tuple[Args, SqlType]:
@@ -262,28 +249,8 @@ def _own_step(args: Args, kind: SqlType) -> Fraction | None:
     return args[0].step or kind.step
 
 
-def _clamp_range(args: Args) -> Range:
-    return args[0].range.clamped(args[1].range.low, args[2].range.high)
-
-
-def _clamp(value: Number, low: Number, high: Number) -> Number:
-    return min(max(value, low), high)
-
-
-def _sqrt_range(args: Args) -> Range:
-    return Range(Fraction(0), _monotone(math.sqrt)(args).high)
-
-
-def _sign(value: Number) -> int:
-    return (value > 0) - (value < 0)
-
-
 def _binary(rule: Callable[[Range, Range], Range]) -> Callable[[Args], Range]:
     return lambda args: rule(args[0].range, args[1].range)
-
-
-def _mod_signature(name: str, args: Args) -> tuple[Args, SqlType]:
-    return coerce_all([a_number(name, arg) for arg in args], name)
 
 
 def _shared_step(args: Args, kind: SqlType) -> Fraction | None:
@@ -291,10 +258,6 @@ def _shared_step(args: Args, kind: SqlType) -> Fraction | None:
     if kind.step is not None or len(steps) < len(args):
         return kind.step
     return min(steps) if all((step / min(steps)).denominator == 1 for step in steps) else None
-
-
-def _clamp_step(args: Args, kind: SqlType) -> Fraction | None:
-    return kind.step or args[0].step
 
 
 # -- conditions in three-valued logic
@@ -315,18 +278,6 @@ def _pattern(name: str, arg: Expression) -> Expression:
     if len(pattern) > MAX_PATTERN:
         raise Refusal("pattern", f"A LIKE pattern may have at most {MAX_PATTERN} characters; use = or CONTAINS.")
     return arg
-
-
-def _and(*args: bool | None) -> bool | None:
-    return False if False in args else None if None in args else True
-
-
-def _or(*args: bool | None) -> bool | None:
-    return True if True in args else None if None in args else False
-
-
-def _first(*args: Value | None) -> Value | None:
-    return next((arg for arg in args if arg is not None), None)
 
 
 def _like(value: str, pattern: str) -> bool:
@@ -359,10 +310,7 @@ def _ilike(value: str, pattern: str) -> bool:
     return _like(value.lower(), pattern.lower())
 
 
-def _coalesce_range(args: Args) -> Range:
-    return hull(arg.range for arg in args if arg.values != (None,))
-
-
+_common: Signature = lambda name, args: coerce_all(args, name)  # noqa: E731
 _floats, _conditions = takes(a_double, result=DOUBLE), takes(a_condition, result=BOOLEAN)
 _add, _sub, _mul = Range.__add__, Range.__sub__, Range.__mul__
 _like_signature = takes(a_text, _pattern, result=BOOLEAN)
@@ -393,16 +341,20 @@ register(
         partial=True, inner=True, sign="/", also="safe_divide",
     ),
     Function(
-        "int_div", "x // y, towards zero", 2, takes(_a_whole_number, result=INTEGER), _int_div, _int_div_range,
+        "int_div", "x // y, towards zero", 2, takes(a_whole_number, result=INTEGER), _int_div, _int_div_range,
         partial=True, inner=True, sign="//",
     ),
-    Function("mod", "remainder with the sign of x", 2, _mod_signature, _mod, _mod_range, partial=True, sign="%"),
+    Function(
+        "mod", "remainder with the sign of x", 2,
+        lambda name, args: coerce_all([a_number(name, arg) for arg in args], name), _mod, _mod_range,
+        partial=True, sign="%",
+    ),
     Function(
         "neg", "-x", 1, _own_type, operator.neg, lambda args: -args[0].range, _own_step,
         partial=True, inner=True, sign="-",
     ),
     Function("abs", "size of x", 1, _own_type, abs, lambda args: args[0].range.magnitude(), _own_step, partial=True),
-    Function("sign", "-1, 0 or 1", 1, takes(a_number, result=INTEGER), _sign, fixed_range(-1, 1)),
+    Function("sign", "-1, 0 or 1", 1, takes(a_number, result=INTEGER), lambda x: (x > 0) - (x < 0), fixed_range(-1, 1)),
     Function("floor", "largest whole number below", 1, _rounding, math.floor, _round_range, partial=True),
     Function(
         "ceil", "smallest whole number above", 1, _rounding, math.ceil, _round_range, partial=True, also="ceiling"
@@ -411,20 +363,25 @@ register(
         "round", "nearest, ties away from zero; to n digits", (1, 2), _rounding, _round, _round_range, partial=True
     ),
     Function("trunc", "towards zero; to n digits", (1, 2), _rounding, _trunc, _round_range, partial=True),
-    Function("sqrt", "square root", 1, _floats, _finite(math.sqrt), _sqrt_range, partial=True),
+    Function("sqrt", "square root", 1, _floats, _finite(math.sqrt),
+        lambda args: Range(Fraction(0), _monotone(math.sqrt)(args).high), partial=True),
     *(
         Function(name, summary, 1, _floats, _finite(curve), _monotone(curve), partial=True, also=also)
         for name, (summary, curve, also) in _CURVES.items()
     ),
     Function("power", "x to the y as DOUBLE", 2, _floats, _finite(math.pow), _power_range, partial=True, also="pow"),
     Function(
-        "least", "smallest, NULLs ignored", (1, 64), _common_type, _extreme(min), _least, _shared_step, strict=False
+        "least", "smallest, NULLs ignored", (1, 64), _common, _extreme(min), _least, _shared_step, strict=False
     ),
     Function(
-        "greatest", "largest, NULLs ignored", (1, 64), _common_type, _extreme(max), _greatest, _shared_step,
+        "greatest", "largest, NULLs ignored", (1, 64), _common, _extreme(max), _greatest, _shared_step,
         strict=False,
     ),
-    Function("clamp", "x moved into [lo, hi]", 3, _clamp_signature, _clamp, _clamp_range, _clamp_step),
+    Function(
+        "clamp", "x moved into [lo, hi]", 3, _clamp_signature, lambda x, low, high: min(max(x, low), high),
+        lambda args: args[0].range.clamped(args[1].range.low, args[2].range.high),
+        lambda args, kind: kind.step or args[0].step,
+    ),
     *(
         Function(name, f"x {sign} y", 2, _comparison, test, inner=True, sign=sign)
         for name, (sign, test) in _TESTS.items()
@@ -433,8 +390,14 @@ register(
         "same", "x IS NOT DISTINCT FROM y", 2, _comparison, operator.eq,
         strict=False, never_null=True, inner=True, sign="IS DISTINCT",
     ),
-    Function("and", "all true", (1, 10_000), _conditions, _and, strict=False, inner=True),
-    Function("or", "any true", (1, 10_000), _conditions, _or, strict=False, inner=True),
+    Function(
+        "and", "all true", (1, 10_000), _conditions,
+        lambda *args: False if False in args else None if None in args else True, strict=False, inner=True,
+    ),
+    Function(
+        "or", "any true", (1, 10_000), _conditions,
+        lambda *args: True if True in args else None if None in args else False, strict=False, inner=True,
+    ),
     Function("not", "the opposite", 1, _conditions, operator.not_, inner=True),
     Function(
         "is_null", "x IS NULL", 1, takes(anything, result=BOOLEAN), lambda x: x is None,
@@ -445,8 +408,9 @@ register(
         strict=False, never_null=True, inner=True, sign="IS TRUE",
     ),
     Function(
-        "coalesce", "first that is not NULL", (1, 64), _common_type, _first, _coalesce_range,
-        strict=False, also="ifnull nvl",
+        "coalesce", "first that is not NULL", (1, 64), _common,
+        lambda *args: next((arg for arg in args if arg is not None), None),
+        lambda args: hull(arg.range for arg in args if arg.values != (None,)), strict=False, also="ifnull nvl",
     ),
     Function("like", "x LIKE pattern", 2, _like_signature, _like, cost=16, inner=True),
     Function("ilike", "x ILIKE pattern", 2, _like_signature, _ilike, cost=64, inner=True, sign="LIKE"),

@@ -76,18 +76,6 @@ Signature = Callable[[str, Args], tuple[Args, SqlType]]
 Reader = Callable[[str, Expression], Expression]
 
 
-def _no_range(args: Args) -> Range:  # noqa: ARG001 - one shape for all rules
-    return UNKNOWN
-
-
-def _type_step(args: Args, kind: SqlType) -> Fraction | None:  # noqa: ARG001 - one shape for all rules
-    return kind.step
-
-
-def _growth(args: Args) -> int:
-    return max((arg.domain.growth for arg in args), default=1)
-
-
 @dataclass(frozen=True)
 class Function:
     """One total function.
@@ -116,9 +104,9 @@ class Function:
     count: int | tuple[int, int]
     signature: Signature
     evaluate: Callable[..., Value | None]
-    range: Callable[[Args], Range] = _no_range
-    step: Callable[[Args, SqlType], Fraction | None] = _type_step
-    growth: Callable[[Args], int] = _growth
+    range: Callable[[Args], Range] = lambda _: UNKNOWN
+    step: Callable[[Args, SqlType], Fraction | None] = lambda _, kind: kind.step
+    growth: Callable[[Args], int] = lambda args: max((arg.domain.growth for arg in args), default=1)
     strict: bool = True
     partial: bool = False
     never_null: bool = False
@@ -439,6 +427,13 @@ def a_time(name: str, arg: Expression) -> Expression:
 def a_timestamp(name: str, arg: Expression) -> Expression:
     """Return a time converted to TIMESTAMP."""
     return coerce(a_time(name, arg), TIMESTAMP)
+
+
+def a_whole_number(name: str, arg: Expression) -> Expression:
+    """Refuse anything but a whole number."""
+    if arg.type.kind not in (Kind.INTEGER, Kind.NULL):
+        raise Refusal("type", f"{name} takes whole numbers, not {arg.type}; FLOOR(x) makes one.")
+    return coerce(arg, INTEGER)
 
 
 def a_condition(name: str, arg: Expression) -> Expression:
