@@ -23,7 +23,7 @@ from tacit.server.identity import People
 where, anchor, secret, number = sys.argv[1:]
 with Ledger.open(where, anchor=anchor) as ledger:
     sys.stdin.readline()
-    with People.open(ledger, where, iterations=4096) as people:
+    with People.open(ledger, where) as people:
         won = people.set_up(secret, f"owner {number}")
         for turn in range(5):
             people.add(f"analyst {number} {turn}", operator="olga")

@@ -52,7 +52,7 @@ class Crowd:
         return ledger
 
     def open_people(self, ledger: Ledger, **options: Any) -> People:
-        people = People.open(ledger, self.where, **{"clock": self.watch, "iterations": 4096, **options})
+        people = People.open(ledger, self.where, **{"clock": self.watch, **options})
         self.opened.append(people)
         return people
 

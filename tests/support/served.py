@@ -190,7 +190,7 @@ def serve(
         accounts[name] = account_kind(name, model, limit)
     context = QueryContext("hospital", catalog, engine, opened.ledger, opened.keys, accounts, version)
     chosen = Settings(**{"response_step": 0.0, **settings})
-    people = People.open(opened.ledger, ledger, iterations=4096)
+    people = People.open(opened.ledger, ledger)
     service = CuratorService(Curator(context, "owner"), people, chosen)
     served = Served(create_app(service, chosen, providers=providers), service, engine, chosen)
     for name, role, seen in (

@@ -189,8 +189,6 @@ _TABLES: Final = (
     ) {end}
     """,
     "CREATE INDEX people_jobs_open ON people_jobs (state, created)",
-    # Key from which the salts of SCRAM verifiers are derived.
-    "CREATE TABLE people_scram (id {integer} PRIMARY KEY, secret {bytes} NOT NULL) {end}",
 )
 
 

@@ -39,7 +39,7 @@ from tacit.server.identity.chain import (
     spelled,
     withdraw,
 )
-from tacit.server.identity.scram import ClientProof, ScramVerifier, salt_of
+from tacit.server.identity.scram import ClientProof, ScramVerifier
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,12 +211,11 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 class PeopleStore:
     """Ledger, tables and clock of the people. The clock decides about expiry, not about privacy."""
 
-    def __init__(self, ledger: Ledger, tables: PeopleTables, chain: Chain, clock: Clock, iterations: int) -> None:
+    def __init__(self, ledger: Ledger, tables: PeopleTables, chain: Chain, clock: Clock) -> None:
         self.ledger = ledger
         self.tables = tables
         self.chain = chain
         self._clock = clock
-        self._iterations = iterations
 
     def now(self) -> int:
         """Return the current time in milliseconds since 1970."""
@@ -248,16 +247,6 @@ class PeopleStore:
         if not person.active:
             raise InputError("name", "was revoked")
         return person
-
-    def salt(self, name: str) -> tuple[bytes, int]:
-        """Return the salt and iterations with which a client of this name hashes its token, even if it is unknown."""
-        rows = self.tables.read("SELECT secret FROM people_scram WHERE id = 1")
-        if not rows:
-            fresh = entropy.current().bits(256).to_bytes(32, "big")
-            with self.tables.write() as run:
-                run("INSERT INTO people_scram VALUES (1, ?) ON CONFLICT (id) DO NOTHING", (fresh,))
-            rows = self.tables.read("SELECT secret FROM people_scram WHERE id = 1")
-        return salt_of(known_as(name), bytes(rows[0][0])), self._iterations
 
     def born(self, person: Person, kind: str, **fields: Any) -> int:
         """Record in the chain that a person gets a credential; return the position of that entry.
@@ -354,7 +343,7 @@ class Tokens(PeopleStore):
         if until is not None and until <= now:
             raise InputError("expires", "must be in the future")
         code = Code.new(_KIND)
-        verifier = ScramVerifier.derive(code.text, *self.salt(person.name)).text
+        verifier = ScramVerifier.derive(code.text).text
         words = _written(chosen)
         when = None if expires is None else expires.isoformat(timespec="seconds")
         born = self.born(

@@ -27,7 +27,6 @@ from tacit.server.identity.chain import (
 )
 from tacit.server.identity.credentials import LINK, SET_UP, Clock, Entries, Identity, Opened, Sessions, Tokens
 from tacit.server.identity.jobs import JobStore
-from tacit.server.identity.scram import ITERATIONS
 
 
 class People(Tokens, Sessions, Closing):
@@ -41,29 +40,21 @@ class People(Tokens, Sessions, Closing):
     result is ``None``.
     """
 
-    def __init__(self, ledger: Ledger, tables: PeopleTables, chain: Chain, clock: Clock, iterations: int) -> None:
-        super().__init__(ledger, tables, chain, clock, iterations)
+    def __init__(self, ledger: Ledger, tables: PeopleTables, chain: Chain, clock: Clock) -> None:
+        super().__init__(ledger, tables, chain, clock)
         #: Sign-ins in progress at a provider.
         self.entries = Entries(self)
         #: Background jobs.
         self.jobs = JobStore(self)
 
     @classmethod
-    def open(
-        cls,
-        ledger: Ledger,
-        place: str | os.PathLike[str],
-        *,
-        clock: Clock | None = None,
-        iterations: int = ITERATIONS,
-    ) -> Self:
+    def open(cls, ledger: Ledger, place: str | os.PathLike[str], *, clock: Clock | None = None) -> Self:
         """Open the people of an open ledger.
 
         Args:
             ledger: the open ledger.
             place: its location, as it was opened: a file, ``postgresql://…`` with its password, or ``:memory:``.
             clock: decides about expiry; no privacy decision depends on it.
-            iterations: of PBKDF2 in verifiers of tokens, for PostgreSQL clients; fewer for tests.
         """
         if ledger.durable == (place == MEMORY):
             raise InputError("place", "is not where the ledger is kept")
@@ -73,7 +64,7 @@ class People(Tokens, Sessions, Closing):
         except BaseException:
             tables.close()
             raise
-        return cls(ledger, tables, chain, clock or partial(datetime.now, UTC), iterations)
+        return cls(ledger, tables, chain, clock or partial(datetime.now, UTC))
 
     def close(self) -> None:
         """Release all resources except the ledger."""

@@ -4,9 +4,9 @@ A verifier holds two hashes of a salted secret, StoredKey and ServerKey. With it
 the secret, and proves that it knows the verifier; neither the secret nor a client's proof can be computed from it.
 Secrets are tokens of ASCII letters, digits and underscores, which SASLprep does not change.
 
-The server has to send salt and iterations before it knows which of a person's tokens the client has. All tokens of a
-person therefore have one salt, derived from the person's name with a key that is stored in the same database, and the
-same number of iterations. Names that no person has get a salt in the same way, so that they cannot be distinguished.
+Salt and iterations slow down the guessing of passwords from verifiers that leaked. The secrets of tokens are 256 random
+bits, which nobody guesses, so all verifiers have one public salt and the fewest iterations that clients accept. The
+server can thus send both before it knows which of a person's tokens the client has, or whether there is such a person.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from typing import Final
 
 MECHANISM: Final = "SCRAM-SHA-256"
 MECHANISM_PLUS: Final = "SCRAM-SHA-256-PLUS"
-ITERATIONS: Final = 600_000
-_SALT_BYTES: Final = 16
+ITERATIONS: Final = 4_096
+SALT: Final = b"tacit scram salt"
 _BINDING: Final = b"tls-server-end-point"
 _FIRST: Final = re.compile(rb"(n|y|p=([A-Za-z0-9.-]{1,64})),,(n=[^,]{0,400},r=([\x21-\x2b\x2d-\x7e]{8,200}))\Z")
 _FINAL: Final = re.compile(rb"(c=([A-Za-z0-9+/=]{1,400}),r=([\x21-\x2b\x2d-\x7e]{1,400})),p=([A-Za-z0-9+/=]{44})\Z")
-_TEXT: Final = re.compile(r"SCRAM-SHA-256\$(\d{1,9}):([A-Za-z0-9+/=]+)\$([A-Za-z0-9+/=]{44}):([A-Za-z0-9+/=]{44})\Z")
+_TEXT: Final = re.compile(r"([A-Za-z0-9+/=]{44}):([A-Za-z0-9+/=]{44})\Z")
 
 
 class ScramError(Exception):
@@ -42,19 +42,17 @@ class ClientProof:
 
 @dataclass(frozen=True, slots=True)
 class ScramVerifier:
-    """Verifier of one secret: salt and iterations of PBKDF2, StoredKey and ServerKey."""
+    """Verifier of one secret: StoredKey and ServerKey."""
 
-    salt: bytes
-    iterations: int
     stored: bytes
     server: bytes
 
     @classmethod
-    def derive(cls, secret: str, salt: bytes, iterations: int) -> ScramVerifier:
+    def derive(cls, secret: str, salt: bytes = SALT) -> ScramVerifier:
         """Compute the verifier of a secret."""
-        salted = hashlib.pbkdf2_hmac("sha256", secret.encode("ascii"), salt, iterations)
+        salted = hashlib.pbkdf2_hmac("sha256", secret.encode("ascii"), salt, ITERATIONS)
         stored = hashlib.sha256(_hmac(salted, b"Client Key")).digest()
-        return cls(salt, iterations, stored, _hmac(salted, b"Server Key"))
+        return cls(stored, _hmac(salted, b"Server Key"))
 
     @classmethod
     def read(cls, text: str | None) -> ScramVerifier | None:
@@ -62,14 +60,12 @@ class ScramVerifier:
         found = None if text is None else _TEXT.match(text)
         if found is None:
             return None
-        salt, stored, server = (base64.b64decode(found[i]) for i in (2, 3, 4))
-        return cls(salt, int(found[1]), stored, server)
+        return cls(base64.b64decode(found[1]), base64.b64decode(found[2]))
 
     @property
     def text(self) -> str:
-        """Text to store, in PostgreSQL's format for SCRAM verifiers."""
-        salt, stored, server = (base64.b64encode(each).decode() for each in (self.salt, self.stored, self.server))
-        return f"{MECHANISM}${self.iterations}:{salt}${stored}:{server}"
+        """Text to store."""
+        return f"{base64.b64encode(self.stored).decode()}:{base64.b64encode(self.server).decode()}"
 
     def check(self, shown: ClientProof) -> bytes | None:
         """Return the server's last message if the client has proved the secret; else None."""
@@ -97,7 +93,7 @@ class ScramExchange:
         self._binding = binding
         self._header = self._bare = self._sent = b""
 
-    def first(self, message: bytes, salt: bytes, iterations: int) -> bytes:
+    def first(self, message: bytes, salt: bytes = SALT) -> bytes:
         """Return the answer to the client's first message.
 
         Raises:
@@ -113,7 +109,7 @@ class ScramExchange:
             raise ScramError("the client believes that the server has no channel binding")
         self._header, self._bare = flag + b",,", found[3]
         self._nonce = found[4] + self._nonce
-        self._sent = b"r=%b,s=%b,i=%d" % (self._nonce, base64.b64encode(salt), iterations)
+        self._sent = b"r=%b,s=%b,i=%d" % (self._nonce, base64.b64encode(salt), ITERATIONS)
         return self._sent
 
     def final(self, message: bytes) -> ClientProof:
@@ -135,11 +131,6 @@ class ScramExchange:
         if len(proof) != 32:
             raise ScramError("malformed proof")
         return ClientProof(b",".join((self._bare, self._sent, found[1])), proof)
-
-
-def salt_of(name: str, key: bytes) -> bytes:
-    """Return the salt of a person, or of a name that no person has."""
-    return _hmac(key, b"tacit scram salt\0" + name.encode("utf-8", "surrogatepass"))[:_SALT_BYTES]
 
 
 def _hmac(key: bytes, message: bytes) -> bytes:

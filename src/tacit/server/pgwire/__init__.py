@@ -3,7 +3,7 @@
 Modules:
 * :mod:`.catalog` — Queries about the catalogue: rewritten from PostgreSQL's dialect to DuckDB's, and answered by an
   embedded DuckDB
-* :mod:`.protocol` — The PostgreSQL protocol, versions 3.0 and 3.2: messages, values and failures, as bytes
+* :mod:`.protocol` — The PostgreSQL protocol, version 3.0: messages, values and failures, as bytes
 * :mod:`.server` — Connections of PostgreSQL clients: TLS, start-up, proof of identity, cancelling, shutdown
 * :mod:`.session` — One connected client: queries, statements, portals, transactions
 * :mod:`.statements` — Statements in a text: where each begins, its kind, and its parameters

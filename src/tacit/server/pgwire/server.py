@@ -351,15 +351,13 @@ class PostgresServer:
 
     async def _proved(self, stream: WireStream, user: str, address: str) -> Access:
         """Authenticate the client; the error does not tell unknown, wrong, expired and revoked tokens apart."""
-        people = self._runtime.service.people
         binding = self._binding if stream.secure else None
         offered = [MECHANISM_PLUS, MECHANISM] if binding is not None else [MECHANISM]
         stream.write(authentication(10, b"".join(each.encode() + b"\0" for each in offered) + b"\0"))
         try:
             mechanism, first = _initial(await self._sasl(stream))
             exchange = ScramExchange(mechanism, f"{entropy.current().bits(144):036x}", binding)
-            salt, iterations = await self._runtime.run(people.salt, user)
-            stream.write(authentication(11, exchange.first(first, salt, iterations)))
+            stream.write(authentication(11, exchange.first(first)))
             shown = exchange.final(await self._sasl(stream))
             found = await self._runtime.prove(user, shown, address)
         except ScramError as problem:
