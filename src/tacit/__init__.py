@@ -70,7 +70,6 @@ _HOMES = {
     "calibrate_laplace": "tacit.accounting.calibrate:calibrate_laplace",
     # the curator
     "open": "tacit.curator.opening:open",
-    "load_ipython_extension": "tacit.releases.notebook:load_ipython_extension",
     "connect": "tacit.client.remote_curator:connect",
     "Curator": "tacit.curator.curator:Curator",
     "Answer": "tacit.releases.answer:Answer",
@@ -143,7 +142,6 @@ if TYPE_CHECKING:
     from tacit.mechanisms.sparse_vector import SparseVector as SparseVector
     from tacit.mechanisms.top_k import TopK as TopK
     from tacit.releases.answer import Answer as Answer
-    from tacit.releases.notebook import load_ipython_extension as load_ipython_extension
     from tacit.releases.receipt import Receipt as Receipt
     from tacit.releases.receipt import verify_receipt as verify_receipt
     from tacit.releases.synthetic_table import SyntheticStar as SyntheticStar

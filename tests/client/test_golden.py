@@ -25,7 +25,6 @@ from tacit.client.http_client import error_of
 from tacit.client.remote_curator import RemoteRows
 from tacit.client.responses import AnswerResponse, QuoteResponse, answer_json
 from tacit.client.trust import identity_of
-from tacit.core.errors import InputError
 from tacit.server.api.routes import ROUTES, description
 
 RECORD = bool(os.environ.get("TACIT_RECORD"))
@@ -72,12 +71,8 @@ def test_every_kind_of_cell_and_of_guarantee(kind: str, monkeypatch: pytest.Monk
     compare(f"clinic_{kind}", masked(json.loads(json.dumps(shown))))
 
 
-def _never(_: Any) -> Any:
-    raise InputError("confidence", "is not asked for here")
-
-
 def _rows(body: Any) -> Any:
-    rows = RemoteRows.of(AnswerResponse.read(body), _never)
+    rows = RemoteRows.of(AnswerResponse.read(body))
     return [rows.columns, rows.values, rows.ends, rows.confidence]
 
 

@@ -1,4 +1,4 @@
-"""Notebooks: what each object shows, errors of a few lines, pictures without a network, and cells that are SQL."""
+"""Notebooks: what each object shows, errors of a few lines, pictures without a network."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 import tacit
 from tacit.core.extras import MissingError
-from tacit.releases.notebook import USAGE, ChargeList
+from tacit.releases.notebook import ChargeList
 
 QUERY = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
 HOSTILE = "<script>alert(1)</script>"
@@ -24,33 +24,20 @@ class Shell:
     """The parts of IPython's shell and of its displays that are used; a real kernel was tried by hand."""
 
     def __init__(self) -> None:
-        self.user_ns: dict[str, Any] = {}
-        self.magics: dict[str, Callable[[str, str], Any]] = {}
-        self.shown: list[str] = []
         self.formatters: dict[str, Any] = {"text/html": self}
         self.display_formatter = self
         self.types: dict[tuple[str, str], Callable[[Any], str]] = {}
 
-    def register_magic_function(self, function: Callable[[str, str], Any], kind: str, name: str) -> None:
-        self.magics[f"{kind} {name}"] = function
-
     def for_type_by_name(self, module: str, name: str, function: Callable[[Any], str]) -> None:
         self.types[module, name] = function
-
-    def cell(self, line: str, text: str = QUERY) -> Any:
-        return self.magics["cell tacit"](line, text)
 
 
 @pytest.fixture
 def shell(monkeypatch: pytest.MonkeyPatch) -> Shell:
     made = Shell()
-    ipython, display = ModuleType("IPython"), ModuleType("IPython.display")
+    ipython = ModuleType("IPython")
     ipython.get_ipython = lambda: made  # type: ignore[attr-defined]
-    display.HTML = str  # type: ignore[attr-defined]
-    display.display = made.shown.append  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "IPython", ipython)
-    monkeypatch.setitem(sys.modules, "IPython.display", display)
-    tacit.load_ipython_extension(made)
     return made
 
 
@@ -128,50 +115,6 @@ def test_intervals_are_shown_as_a_table(curator: tacit.Curator, shell: Shell) ->
     page = shell.types["pyarrow.lib", "Table"](table)
     assert "n_low n_high" in text_of(page)
     assert "<script" not in page
-
-
-def test_a_cell_shows_its_price_before_it_pays(curator: tacit.Curator, shell: Shell) -> None:
-    shell.user_ns |= {"curator": curator, "_": curator, "same": curator, "Curator": tacit.Curator}
-    answer = shell.cell("epsilon=0.5")
-    assert len(answer) == 2
-    assert "It costs epsilon 0.5" in shell.shown[0]
-    assert "0 of 8 spent" in shell.shown[0]
-    assert shell.cell("same --explain epsilon=0.5").charge == "epsilon 0.5"
-    before = len(curator.history())
-    quote = shell.cell("within=50 confidence=.9")
-    assert "add --pay" in shell.shown[-1]
-    assert len(curator.history()) == before
-    assert shell.cell("--pay within=50 confidence=.9 into=found") is None
-    assert len(shell.user_ns["found"]) == 2
-    assert quote.charge in shell.user_ns["found"].charge.text
-
-
-@pytest.mark.parametrize(
-    ("line", "problem"),
-    [
-        ("rubbish=1", "'rubbish=1' is not understood"),
-        ("epsilon=1 --force", "'--force' is not understood"),
-        ("epsilon=1 epsilon=2", "'epsilon=2' is not understood"),
-        ("nothing epsilon=1", "'nothing' is not a curator"),
-        ('"', "No closing quotation"),
-        ("epsilon=x", "epsilon"),
-    ],
-)
-def test_a_mistake_in_the_first_line_is_named(curator: tacit.Curator, shell: Shell, line: str, problem: str) -> None:
-    shell.user_ns["curator"] = curator
-    with pytest.raises(tacit.InputError, match=re.escape(problem)):
-        shell.cell(line)
-    assert shell.shown == []
-    assert "--explain" in USAGE
-
-
-def test_which_curator_is_asked(curator: tacit.Curator, shell: Shell) -> None:
-    with pytest.raises(tacit.InputError, match="there is no curator"):
-        shell.cell("epsilon=1")
-    with tacit.open(pa.table({"id": [1]}), unit="id", epsilon="1") as other:
-        shell.user_ns |= {"one": curator, "two": other}
-        with pytest.raises(tacit.InputError, match="say which: one, two"):
-            shell.cell("epsilon=1")
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])

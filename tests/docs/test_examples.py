@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-import tacit
-
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
@@ -43,30 +41,19 @@ class Cells:
 
     def __init__(self) -> None:
         self.user_ns: dict[str, Any] = {"__name__": "__main__"}
-        self.magics: dict[str, Any] = {}
         self.shown: list[str] = []
 
-    def register_magic_function(self, function: Any, kind: str, name: str) -> None:
-        self.magics[f"{kind} {name}"] = function
-
     def run(self, text: str) -> None:
-        if text.startswith("%load_ext tacit"):
-            tacit.load_ipython_extension(self)
-        elif text.startswith("%%tacit"):
-            line, _, cell = text.partition("\n")
-            self.magics["cell tacit"](line.removeprefix("%%tacit"), cell)
-        else:
-            *_, last = text.strip().splitlines()
-            exec(compile(text, "cell", "exec"), self.user_ns)
-            if re.fullmatch(r"[\w.()]+", last):
-                value = eval(last, self.user_ns)
-                self.shown.append(value._repr_html_() if hasattr(value, "_repr_html_") else repr(value))
+        *_, last = text.strip().splitlines()
+        exec(compile(text, "cell", "exec"), self.user_ns)
+        if re.fullmatch(r"\w[\w.()]*", last):
+            value = eval(last, self.user_ns)
+            self.shown.append(value._repr_html_() if hasattr(value, "_repr_html_") else repr(value))
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_runs(notebook: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notebook_runs(notebook: Path) -> None:
     cells, content = Cells(), json.loads(notebook.read_text())
-    monkeypatch.setattr("tacit.releases.notebook._show", cells.shown.append)
     for cell in content["cells"]:
         if cell["cell_type"] == "code":
             cells.run("".join(cell["source"]))

@@ -144,37 +144,14 @@ def test_a_repeat_says_that_nothing_was_charged(remote: RemoteCurator, curator: 
     assert curator.budget().spent[0].amount == 1
 
 
-def test_another_confidence_is_asked_of_the_server_as_a_repeat_or_nothing(
-    remote: RemoteCurator, server: TinyServer, curator: Curator
-) -> None:
+def test_another_confidence_is_asked_for_with_the_query_which_is_free(remote: RemoteCurator, curator: Curator) -> None:
     far = remote.sql(COUNT, epsilon=1)
     near = curator.sql(COUNT, epsilon=1)
-    assert far.intervals("0.999").equals(near.intervals("0.999"))
-    assert not far.intervals("0.999").equals(far.intervals())
-    first, again = server.asked("/v1/query")
-    assert again.headers["tacit-repeat"] == "only"
-    assert "tacit-repeat" not in first.headers
-    assert again.headers["idempotency-key"] != first.headers["idempotency-key"]
+    assert far.intervals("0.95").equals(far.intervals())
+    with pytest.raises(InputError, match="ask the query with it again"):
+        far.intervals("0.999")
+    assert remote.sql(COUNT, epsilon=1, confidence="0.999").intervals().equals(near.intervals("0.999"))
     assert curator.budget().spent[0].amount == 1
-
-
-def test_intervals_of_another_answer_are_not_taken_for_this_one(remote: RemoteCurator, server: TinyServer) -> None:
-    far = remote.sql(COUNT, epsilon=1)
-
-    def other(content: dict[str, Any]) -> None:
-        content["rows"][0][0]["value"] += 1
-
-    server.change = other
-    with pytest.raises(RemoteError, match="another answer"):
-        far.intervals("0.99")
-
-
-def test_a_confidence_in_the_text_cannot_be_overruled(remote: RemoteCurator) -> None:
-    sql = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, confidence = 0.9) COUNT(*) AS n FROM visits"
-    far = remote.sql(sql)
-    assert far.finished.confidence == Fraction(9, 10)
-    with pytest.raises(InputError, match="stated in the query"):
-        far.intervals("0.99")
 
 
 def test_numbers_arrive_exactly_as_they_were_typed(remote: RemoteCurator, server: TinyServer) -> None:

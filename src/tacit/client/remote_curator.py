@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, Unpack
@@ -57,14 +57,13 @@ from tacit.synth.workload import Workload, workload_to_plain
 
 @dataclass(frozen=True)
 class RemoteRows:
-    """Rows of an answer, with intervals at one confidence; intervals at another confidence are requested when needed.
+    """Rows of an answer, with intervals at one confidence.
 
     Args:
         columns: name and type of each column, and whether it has intervals.
         values: rows of values.
         ends: the interval of each cell.
         confidence: confidence of the intervals.
-        again: requests the intervals at another confidence.
         biased: the interval of each cell that includes the bias.
         marks: for each cell, whether its bias may exceed its interval.
         bias: estimate of the bias; None where there can be none, or it was not estimated.
@@ -75,15 +74,13 @@ class RemoteRows:
     values: tuple[tuple[Value | None, ...], ...]
     ends: tuple[tuple[Ends, ...], ...] = field(repr=False)
     confidence: Fraction
-    again: Callable[[Fraction], RemoteRows] = field(repr=False)
     biased: tuple[tuple[Ends, ...], ...] = field(default=(), repr=False)
     marks: tuple[tuple[bool, ...], ...] = field(default=(), repr=False)
     bias: Bias | None = None
     estimated: bool = True
-    _others: dict[Fraction, RemoteRows] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, table: AnswerTableResponse, again: Callable[[Fraction], RemoteRows]) -> RemoteRows:
+    def of(cls, table: AnswerTableResponse) -> RemoteRows:
         """Return the rows of a response's table."""
         columns, cells, confidence = table.to_domain()
         values = tuple(tuple(cell.value for cell in row) for row in cells)
@@ -92,7 +89,7 @@ class RemoteRows:
         bias = None if table.bias is None else table.bias.to_domain()
         marks = tuple(tuple(cell.marked for cell in row) for row in cells)
         known = "bias" in table.model_fields_set
-        return cls(columns, values, ends, confidence, again, biased, marks, bias, known)
+        return cls(columns, values, ends, confidence, biased, marks, bias, known)
 
     @property
     def has_interval(self) -> tuple[bool, ...]:
@@ -117,23 +114,13 @@ class RemoteRows:
             return as_shown(plain, wide, [column.type for column in self.columns])
         if bias and not self.estimated:
             raise InputError("bias", "is not known: the server did not estimate the bias")
-        wanted = self.confidence if confidence is None else exact_probability(confidence, "confidence")
-        if wanted == self.confidence:
-            return (self.biased if bias else self.ends)[:rows]
-        if wanted not in self._others:
-            self._others[wanted] = self._checked(self.again(wanted), wanted)
-        return self._others[wanted].intervals(rows=rows, bias=bias)
+        if confidence is not None and exact_probability(confidence, "confidence") != self.confidence:
+            raise InputError("confidence", "is another than that of the answer: ask the query with it again, for free")
+        return (self.biased if bias else self.ends)[:rows]
 
     def marked(self, *, rows: int | None = None) -> tuple[tuple[bool, ...], ...]:
         """Return for each cell (of the first ``rows``) whether its bias may exceed its interval."""
         return self.marks[:rows]
-
-    def _checked(self, other: RemoteRows, wanted: Fraction) -> RemoteRows:
-        if other.confidence != wanted:
-            raise InputError("confidence", "is stated in the query itself; take it out there to ask for another")
-        if (other.columns, other.values) != (self.columns, self.values):
-            raise RemoteError("asked for other intervals of the same answer, the server gave another answer")
-        return other
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -272,7 +259,7 @@ class RemoteCurator(Asking, Closing):
         reply = self._ask(request, idempotency_key)
         with parsing("the answer"):
             body = AnswerResponse.read(reply.content)
-            rows = RemoteRows.of(body, lambda other: self._at(replace(request, confidence=other), reply))
+            rows = RemoteRows.of(body)
         if body.public:
             if body.receipt is not None or body.charge is not None:
                 raise TrustError("the server charged for an answer that it calls public")
@@ -594,10 +581,10 @@ class RemoteCurator(Asking, Closing):
     def __repr__(self) -> str:
         return f"<RemoteCurator {self.url}>"
 
-    def _ask(self, request: Request, key: str, **headers: str) -> HttpReply:
+    def _ask(self, request: Request, key: str) -> HttpReply:
         # Drawn once per query, so that a retry is the same query.
         seen = self._witness.headers
-        body, said = query_body(request), {"Idempotency-Key": request_key(key), **headers, **seen}
+        body, said = query_body(request), {"Idempotency-Key": request_key(key), **seen}
         return self._confirming(seen, lambda: self._channel.post("/v1/query", body, said))
 
     def _confirming(self, seen: Mapping[str, str], send: Callable[[], HttpReply]) -> HttpReply:
@@ -622,17 +609,6 @@ class RemoteCurator(Asking, Closing):
         if not self._witness.is_confirmed(head):
             self._confirmed({SEEN: head_text(head)})
         return True
-
-    def _at(self, request: Request, before: HttpReply) -> RemoteRows:
-        """Return the same release with intervals at another confidence; the request forbids any charge."""
-        known = before.headers.get("tacit-release", "only")
-        reply = self._ask(request, "", **{"Tacit-Repeat": known})
-
-        def never(_: Fraction) -> RemoteRows:
-            raise InputError("confidence", "ask the answer itself")
-
-        with parsing("the answer"):
-            return RemoteRows.of(AnswerResponse.read(reply.content), never)
 
     def _checked(self, reply: HttpReply, body: AnswerResponse, request: Request) -> tuple[Receipt, Entry]:
         """Return the verified receipt and the charge of an answer; refuse them unless both match the request."""

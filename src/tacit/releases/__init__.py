@@ -9,8 +9,7 @@ Modules:
 * :mod:`.kinds` — Kinds of releases that are made on request
 * :mod:`.mechanism` — Mechanisms used from Python, charged and receipted like queries
 * :mod:`.model` — Models fitted to protected rows inside the curator, charged and receipted like queries
-* :mod:`.notebook` — Notebooks: objects as HTML, cells that are SQL (``%load_ext tacit``, ``%%tacit epsilon=0.5``),
-  files to take home
+* :mod:`.notebook` — Notebooks: objects as HTML, and files to take home
 * :mod:`.payment` — Payment: the one life of a charge, reserve → run → sign → commit, and the context of all paid work
 * :mod:`.profile` — Profiles: what a table holds that nobody has described, as a set of ordinary queries under one
   charge

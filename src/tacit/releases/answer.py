@@ -412,7 +412,7 @@ class AnswerViews:
         noise. By default it includes the estimated bound on the bias (:attr:`bias`) where that makes it less than
         three times as wide; with ``bias=True`` it always does. With ``bias=False`` it covers the noise alone: the true
         value is then that of values clamped to their bounds and rounded to their step, over the groups that were kept.
-        Any confidence may be asked for, any number of times, free.
+        Any confidence may be asked for, any number of times, free; over HTTP with the query itself, asked again.
 
         Raises:
             InputError: ``bias`` is asked for, and the query was asked with ``bias_share = 0``.

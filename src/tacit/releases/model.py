@@ -32,7 +32,6 @@ from tacit.query.types import Kind
 from tacit.releases.accounts import Entry, typed_epsilon
 from tacit.releases.api_types import Label, RequestModel, ResponseModel, Text, maybe
 from tacit.releases.mechanism import event_for
-from tacit.releases.notebook import entry_html
 from tacit.releases.payment import Caller, CuratorContext, ReleaseTimer, hide_internal_errors, paid_at, pay_release
 from tacit.releases.receipt import Receipt, about_mechanism, quoted
 from tacit.releases.release import Files, ReleaseKind
@@ -76,9 +75,6 @@ class Fitted:
     def __repr__(self) -> str:
         learned = f"{self.target} from {', '.join(self.features)}" if self.target else ", ".join(self.features)
         return f"<{type(self).__name__} {type(self.model).__name__}: {learned}; {self.charge.text}>"
-
-    def _repr_html_(self) -> str:
-        return entry_html(f"{type(self.model).__name__}, fitted privately", self.charge)
 
 
 @dataclass(frozen=True)
