@@ -16,7 +16,7 @@ from tacit.server.serve.processes import Started
 def test_the_demo_prints_lines_for_every_tool(capsys: pytest.CaptureFixture[str]) -> None:
     served = serve()
     welcome = _demo_people(served.service)
-    _tell_demo(Started("http://127.0.0.1:8470", "", welcome, ("127.0.0.1", 5433)))
+    _tell_demo(Started("http://127.0.0.1:8470", welcome, ("127.0.0.1", 5433)))
     told = capsys.readouterr().out
     url = sa.make_url(next(line.strip() for line in told.splitlines() if line.strip().startswith("postgresql://")))
     assert (url.username, url.port, url.database) == ("alice", 5433, "hospital")
@@ -33,7 +33,7 @@ def test_the_demo_prints_lines_for_every_tool(capsys: pytest.CaptureFixture[str]
 
 
 def test_the_set_up_link_has_the_public_address(capsys: pytest.CaptureFixture[str]) -> None:
-    _tell(Started("http://127.0.0.1:8470", "", {"set_up": "s3cret"}, None, "https://tacit.example.org/"))
+    _tell(Started("http://127.0.0.1:8470", {"set_up": "s3cret"}, None, "https://tacit.example.org/"))
     told = capsys.readouterr().out
     assert "    https://tacit.example.org/console/link/s3cret\n" in told
     assert "Tacit serves at http://127.0.0.1:8470/console/" in told

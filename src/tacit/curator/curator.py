@@ -1,12 +1,19 @@
-"""``Curator``: the object users hold, and the interface for asking that others share."""
+"""``Curator``: the object users hold, and the interface for asking that others share.
+
+*Progress.* A query of more than a second shows its time on the terminal of who asks: no percentage of what was read,
+which would depend on the data.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO, Unpack, overload
 
 from tacit.accounting.prices import Charge
 from tacit.core.closing import Closing
@@ -30,6 +37,8 @@ from tacit.releases.release import Release, read_release, released
 
 # Kinds of releases other than queries load when they are asked for: a query at the command line waits for none of them.
 if TYPE_CHECKING:
+    from rich import progress as bars
+
     from tacit.releases.batch import BatchRelease, Progress
     from tacit.releases.mechanism import DirectRelease, ReleasingMechanism
     from tacit.releases.model import Fitted
@@ -184,7 +193,8 @@ class Curator(Asking, Closing):
         request = Request.of(sql, options)
         talk = "" if self._conversation is None else self._conversation.name
         caller = Caller(analyst or self.analyst, idempotency_key, talk)
-        return answer(self._context, sql, request, caller)
+        with time_shown(sys.stderr):
+            return answer(self._context, sql, request, caller)
 
     @takes_options
     def explain(self, sql: Query, **options: Unpack[QueryOptions]) -> Quote:
@@ -638,3 +648,32 @@ def budget_of(
             population, analyst=analyst, project=context.project, conversation=conversation, charge=charge
         )
     return Budget.of(found, durable=context.ledger.durable, account=context.accounts[population])
+
+
+@contextmanager
+def time_shown(stream: TextIO | None, *, after: float = 1.0) -> Iterator[None]:
+    """Show on a terminal how long the block has been running, from ``after`` seconds on, and erase it at the end."""
+    # Threads that ask at the same time would draw over one another.
+    if stream is None or not stream.isatty() or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    drawn: list[bars.Progress] = []
+
+    def draw() -> None:
+        from rich import progress
+        from rich.console import Console
+
+        columns = progress.SpinnerColumn(), progress.TextColumn("Reading"), progress.TimeElapsedColumn()
+        drawn.append(progress.Progress(*columns, console=Console(file=stream), transient=True))
+        drawn[0].add_task("")
+        drawn[0].start()
+
+    timer = threading.Timer(after, draw)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        for each in drawn:
+            each.stop()
