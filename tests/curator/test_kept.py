@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from tacit.releases.query import WeightedLRUCache
+from tacit.releases.plans import WeightedLRUCache
 
 
 def test_what_was_not_used_for_longest_goes_first() -> None:

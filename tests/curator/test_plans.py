@@ -18,10 +18,12 @@ from tacit.core.errors import BudgetError, InputError, QueryError
 from tacit.curator.curator import Curator
 from tacit.project.public_sizes import PublicSizes
 from tacit.query.catalog import Catalog
-from tacit.query.planning.plan import _exactly, make_plan
+from tacit.query.planning.plan import make_plan
 from tacit.query.request import Account, Request
+from tacit.releases import plans as planning
 from tacit.releases import query as answering
-from tacit.releases.query import Planner, PricedPlan, quote, release_key
+from tacit.releases.plans import Planner, PricedPlan
+from tacit.releases.query import quote, release_key
 
 SUM = "SELECT ward, SUM(cost) AS s FROM visits GROUP BY ward"
 
@@ -32,7 +34,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     done = {"resolve_any": 0, "plan_on_terms": 0}
 
     def counted(name: str) -> Any:
-        original = getattr(answering, name)
+        original = getattr(planning, name)
 
         def call(*args: Any, **options: Any) -> Any:
             done[name] += 1
@@ -41,7 +43,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
         return call
 
     for name in done:
-        monkeypatch.setattr(answering, name, counted(name))
+        monkeypatch.setattr(planning, name, counted(name))
     return done
 
 
@@ -233,7 +235,8 @@ def test_digests_are_of_stable_texts() -> None:
     curator, _ = open_clinic()
     planned = quote(curator._context, SUM, Request(epsilon="0.5", bias_share=0))
     plan = planned.plan
-    parts = (plan.query.text, plan.catalog, "add_remove", plan.terms, plan.priced, _exactly(plan.guarantee), ())
+    guarantee = ("PureDP", "epsilon=1/2", "delta=0")
+    parts = (plan.query.text, plan.catalog, "add_remove", plan.terms, plan.priced, guarantee, ())
     assert plan.digest == hashlib.sha256(repr(parts).encode()).hexdigest()
     named = (plan.final.text, plan.catalog, "add_remove", plan.priced, repr(plan.guarantee), "1")
     assert release_key(curator._context, plan) == hashlib.sha256(repr(named).encode()).hexdigest()
@@ -270,7 +273,7 @@ def test_what_is_kept_cannot_be_changed() -> None:
 
 
 def test_memory_is_bounded_by_the_length_of_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answering, "_MOST", 20_000)
+    monkeypatch.setattr(planning, "_MOST", 20_000)
     engine = ToyEngine({"visits": ROWS})
     made = Planner(PublicSizes(CATALOG, engine, lambda _: ""), {"patients": Account("pure")}, engine)
     for number in range(200):

@@ -10,7 +10,7 @@ from support.bits import SeededBits
 from synth.small_tables import open_people, people
 from tacit.core.errors import QueryError
 from tacit.curator.curator import Curator
-from tacit.releases import query as synthetic_queries
+from tacit.releases import synthetic_query as synthetic_queries
 
 COUNT = "SELECT ward, COUNT(*) AS n FROM people_synthetic GROUP BY ward ORDER BY ward"
 

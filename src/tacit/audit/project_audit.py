@@ -39,7 +39,7 @@ from tacit.query.planning.plan import Plan
 from tacit.query.refusal import Refusal
 from tacit.query.relational.ownership import scan
 from tacit.query.types import DOUBLE, INTEGER, TEXT, Kind, SqlType, Value, as_value
-from tacit.releases.query import Quote
+from tacit.releases.plans import Quote
 
 _ORDINARY: Final = 10
 _ROWS: Final = 2

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from tacit.ledger.verify import Override
     from tacit.releases.accounts import Budget, Entry, EpsilonSpent
     from tacit.releases.answer import Answer
-    from tacit.releases.query import Quote
+    from tacit.releases.plans import Quote
 
     _State = tuple[list[Budget], list[Entry], list[Override]]
     from tacit.learn.sample_size import LearningPlan

@@ -51,7 +51,7 @@ from tacit.releases.receipt import Receipt
 if TYPE_CHECKING:
     from tacit.curator.curator import Curator
     from tacit.releases.answer import Answer
-    from tacit.releases.query import Quote
+    from tacit.releases.plans import Quote
 
 
 class ErrorDetailResponse(ResponseModel):

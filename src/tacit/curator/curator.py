@@ -31,7 +31,8 @@ from tacit.releases.answer import Answer, AnswerViews, QuoteForms
 from tacit.releases.keys import key_of
 from tacit.releases.notebook import ChargeList, curator_html, known_of, owner_of, table_html
 from tacit.releases.payment import Caller, CuratorContext, entry_of, hide_internal_errors
-from tacit.releases.query import QueryContext, Quote, answer, deliver, planned, undelivered
+from tacit.releases.plans import Quote
+from tacit.releases.query import QueryContext, answer, deliver, planned, undelivered
 from tacit.releases.receipt import Receipt, ReceiptReport, check_against_ledger, verify_receipt
 from tacit.releases.release import Release, read_release, released
 

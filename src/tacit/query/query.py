@@ -50,6 +50,7 @@ from tacit.query.relational.algebra import (
     relation_text,
     released_values,
     row_bounds,
+    scanned,
     walk_relations,
     window_text,
 )
@@ -173,6 +174,11 @@ class FinalAggregation:
     def nodes(self) -> list[RelationNode]:
         """The source and all relations below it, in pre-order."""
         return walk_relations(self.source)
+
+    @cached_property
+    def tables(self) -> tuple[str, ...]:
+        """Names of the scanned tables, and of the tables on their paths to the unit, each once."""
+        return tuple(scanned(self.source))
 
     @cached_property
     def text(self) -> str:

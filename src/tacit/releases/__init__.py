@@ -11,6 +11,7 @@ Modules:
 * :mod:`.model` — Models fitted to protected rows inside the curator, charged and receipted like queries
 * :mod:`.notebook` — Notebooks: objects as HTML, and files to take home
 * :mod:`.payment` — Payment: the one life of a charge, reserve → run → sign → commit, and the context of all paid work
+* :mod:`.plans` — Plans of queries: parsed, planned and priced once, and kept for the queries that are asked again
 * :mod:`.profile` — Profiles: what a table holds that nobody has described, as a set of ordinary queries under one
   charge
 * :mod:`.published_numbers` — Published numbers, looked up in signed releases
@@ -20,6 +21,7 @@ Modules:
 * :mod:`.release_format` — Canonical, versioned text of released numbers
 * :mod:`.synthesis` — Synthetic tables made inside the curator: one charge, a receipt of every measurement, a table that
   is free to use
+* :mod:`.synthetic_query` — Queries about synthetic tables, which are asked like public tables, at no cost
 * :mod:`.synthetic_table` — Synthetic tables as people use them: rows to draw, a model to ask and to keep, a report of
   what was measured
 * :mod:`.workload` — Workloads answered inside the curator, charged and receipted like queries

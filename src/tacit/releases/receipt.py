@@ -24,7 +24,7 @@ receipt that the ledger holds at its position. One of these must hold:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -49,17 +49,15 @@ from tacit.core.events import (
 )
 from tacit.core.guarantees import ApproxDP, Guarantee
 from tacit.core.numbers import exact, format_up
-from tacit.core.relations import ADD_REMOVE, Relation, as_relation
+from tacit.core.relations import Relation, as_relation
 from tacit.ledger import FAILED_DIGEST, Amount, Ledger, Outcome, Reservation, RollbackError
 from tacit.ledger.protocol import to_grain
 from tacit.ledger.signing_keys import is_signed, key_id
 from tacit.mechanisms.gaussian import Gaussian
 from tacit.mechanisms.laplace import Laplace
-from tacit.query.aggregates.ranks import RankChoice
 from tacit.query.planning.explain import Explanation
 from tacit.query.planning.noise import GaussianLaw
 from tacit.query.planning.plan import Outline, Plan
-from tacit.query.planning.releases import KeySelection, Priced, Release
 from tacit.releases.keys import Keys
 from tacit.releases.release_format import manifest
 
@@ -207,7 +205,8 @@ def about_plan(
 
 def about_mechanism(mechanism: object, event: Event, label: str, *, released: str) -> dict[str, Any]:
     """Return the receipt's entry for a mechanism used from Python; ``event`` is the privacy event that was charged."""
-    line: dict[str, Any] = {"name": label, "mechanism": type(mechanism).__name__, "event": _plain(event)}
+    plain = json.loads(event_to_json(event))
+    line: dict[str, Any] = {"name": label, "mechanism": type(mechanism).__name__, "event": plain}
     if isinstance(mechanism, Laplace) and isinstance(event, DiscreteLaplaceEvent):
         line |= {"l1_sensitivity": str(mechanism.l1_sensitivity), "scale": str(mechanism.scale)}
     if isinstance(mechanism, Gaussian) and isinstance(event, DiscreteGaussianEvent | ZCDPEvent):
@@ -232,39 +231,16 @@ def guarantee_to_plain(guarantee: Guarantee) -> dict[str, str]:
 
 def exact_events(plan: Plan) -> tuple[Event, ...]:
     """Return the privacy events of all releases of a plan, with exact noise parameters where there are any."""
-    events: list[Event] = []
-    for part in (each for one in plan.parts for each in one.priced.parts):
-        events += [] if part.keys is None else [part.keys.event]
-        for release in part.releases:
-            events += [] if release.choice is None else [release.choice.event]
-            events += [exact_event(each) for each in release.vectors]
-    return tuple(events)
-
-
-def exact_event(release: Release) -> Event:
-    """Return the privacy event of a release, with the exact parameters of its noise unless it is constant."""
-    if release.is_constant:
-        return release.event
-    return release.law_type.event(release.noise)
+    return tuple([line["event"] for part in plan.parts for line in part.priced.lines])
 
 
 def mechanisms_of(plan: Plan) -> list[dict[str, Any]]:
     """Return the receipt's lines for the mechanisms of a plan, in order; with the part's number if it has several."""
-    if not plan.others:
-        return _mechanisms(plan.priced)
-    parts = enumerate(plan.parts, 1)
-    return [{**line, "part": str(number)} for number, part in parts for line in _mechanisms(part.priced)]
-
-
-def _mechanisms(priced: Priced) -> list[dict[str, Any]]:
-    """Return the lines for one part of a plan, in order: searches for AUTO, group keys, numbers, other releases."""
-    lines = []
-    for part in priced.parts:
-        lines += [] if part.keys is None else [_about_selection(part.keys)]
-        for release in part.releases:
-            lines += [] if release.choice is None else [_about_choice(release.choice)]
-            lines += [_about_release(each) for each in release.vectors]
-    return lines
+    found = []
+    for number, part in enumerate(plan.parts, 1):
+        own = [{**line, "event": json.loads(event_to_json(line["event"]))} for line in part.priced.lines]
+        found += [{**line, "part": str(number)} for line in own] if plan.others else own
+    return found
 
 
 def quoted(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -275,56 +251,14 @@ def quoted(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     Raises:
         InputError: a number has too many digits; nothing has been charged yet.
     """
-    if any(len(text) > _MOST_DIGITS for line in lines for text in _numbers(line["event"])):
-        raise InputError("epsilon", f"makes numbers of more than {_MOST_DIGITS} digits; state fewer digits")
+    pending = [line["event"] for line in lines]
+    while pending:
+        content = pending.pop()
+        if isinstance(content, (dict, list)):
+            pending += content.values() if isinstance(content, dict) else content
+        elif len(str(content)) > _MOST_DIGITS:
+            raise InputError("epsilon", f"makes numbers of more than {_MOST_DIGITS} digits; state fewer digits")
     return lines
-
-
-def _numbers(content: object) -> Iterator[str]:
-    if isinstance(content, (dict, list)):
-        for part in content.values() if isinstance(content, dict) else content:
-            yield from _numbers(part)
-    else:
-        yield str(content)
-
-
-def _about_selection(keys: KeySelection) -> dict[str, Any]:
-    touched = keys.groups * (1 if keys.relation is ADD_REMOVE else 2)
-    threshold = keys.mechanism().threshold
-    return {
-        "name": "selection of keys",
-        "mechanism": f"partition selection, {keys.rule}",
-        "l1_sensitivity": str(touched),
-        "threshold": "" if threshold is None else str(threshold),
-        "event": _plain(keys.event),
-    }
-
-
-def _about_choice(choice: RankChoice) -> dict[str, Any]:
-    return {
-        "name": f"quantiles, {choice.name}",
-        "mechanism": "exponential",
-        "reason": choice.reason,
-        "epsilon": str(choice.epsilon),
-        "draws": str(choice.draws),
-        "event": _plain(choice.event),
-    }
-
-
-def _about_release(release: Release) -> dict[str, Any]:
-    line: dict[str, Any] = {
-        "name": release.block.name,
-        "mechanism": release.mechanism,
-        "reason": release.block.reason,
-        "event": _plain(exact_event(release)),
-    }
-    if release.is_constant:
-        return line
-    return line | release.law_type.text(release.noise)
-
-
-def _plain(event: Event) -> Any:
-    return json.loads(event_to_json(event))
 
 
 def keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -31,11 +31,10 @@ from tacit.releases.answer import Answer
 from tacit.releases.api_types import RequestModel
 from tacit.releases.kinds import KINDS, kind_of
 from tacit.releases.payment import Caller, check_succeeded, hide_internal_errors
+from tacit.releases.plans import FreeQuery, Quote
 from tacit.releases.published_numbers import NumberSearch, find_number
 from tacit.releases.query import (
-    FreeQuery,
     QueryContext,
-    Quote,
     charged_answer,
     deliver,
     free_answer,
@@ -53,7 +52,7 @@ from tacit.server.settings import Settings
 from tacit.server.timing import LateLimit
 
 if TYPE_CHECKING:
-    from tacit.releases.query import PricedPlan
+    from tacit.releases.plans import PricedPlan
     from tacit.server.identity import Access, People
     from tacit.server.timing import ResponseTimer
 

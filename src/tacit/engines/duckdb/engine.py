@@ -239,7 +239,7 @@ class DuckDBEngine(SqlEngine):
     def _session(
         self, relation: RelationNode, work: MeasurementTask | None
     ) -> Iterator[tuple[DuckDBSession, Mapping[str, StoredTable]]]:
-        names = tables_of(relation)
+        names = tables_of(relation) if work is None else {name.lower() for name in work.final.tables}
         with (
             self._sources.reading() as opened,
             # Copies are used only for measuring; there are few other reads.

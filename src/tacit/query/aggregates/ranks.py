@@ -376,6 +376,18 @@ class RankChoice:
         return self.groups * len(self.fractions)
 
     @property
+    def line(self) -> dict[str, Any]:
+        """What a receipt says of the draws."""
+        return {
+            "name": f"quantiles, {self.name}",
+            "mechanism": "exponential",
+            "reason": self.reason,
+            "epsilon": str(self.epsilon),
+            "draws": str(self.draws),
+            "event": self.event,
+        }
+
+    @property
     def event(self) -> RepeatedEvent:
         return RepeatedEvent(ExponentialEvent(self.epsilon, relation=self.relation), self.draws, relation=self.relation)
 

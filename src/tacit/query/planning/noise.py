@@ -98,9 +98,8 @@ class Noise(ABC):
         """Return the mechanism that ``price``, an ε, ρ or μ, buys; it has the draw, the event and the error."""
 
     @staticmethod
-    def event(mechanism: Any) -> Event:
-        """Return the privacy event of a mechanism's release, as exactly as it is known."""
-        event: Event = mechanism.event
+    def exact_event(mechanism: Any, event: Event) -> Event:  # noqa: ARG004 - of some noises
+        """Return the event of a mechanism's release as exactly as it is known; ``event`` is the one it states."""
         return event
 
     @staticmethod
@@ -251,7 +250,7 @@ class GaussianLaw(RoundedLaw):
         return gaussian_noise(price, moved.l2_squared, numbers, relation)
 
     @staticmethod
-    def event(mechanism: Any) -> Event:
+    def exact_event(mechanism: Any, event: Event) -> Event:  # noqa: ARG004
         """Return the event of the integer noise itself.
 
         One integer moves by an integer, so that the effective sensitivity may be below the declared one.

@@ -17,7 +17,6 @@ from typing import Any, Final
 from tacit.accounting.currencies import AccountGuarantee, currency_named
 from tacit.core.errors import InputError, InternalError
 from tacit.core.events import ComposedEvent
-from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import float_nearest
 from tacit.core.relations import Relation
 from tacit.query.aggregates import entry_of, expected_error
@@ -43,21 +42,21 @@ from tacit.query.planning.pricing import (
     sets_of_part,
     totals_of_part,
 )
-from tacit.query.planning.releases import KeySelection, Priced, PricedPart, Release, Weights
+from tacit.query.planning.releases import KeySelection, Priced, PricedPart, Release, Weights, many
 from tacit.query.planning.work import WholeWork, cuts, unit_work, whole_work
 from tacit.query.query import Aggregate, Append, Combine, Derive, FinalAggregation, Match, Query, Regroup, TotalOf
 from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import (
+    FirstRows,
     RelationNode,
     ReleasedTable,
     ReleasedValue,
     Scan,
     bottom_up,
     released_values,
-    scans,
 )
-from tacit.query.relational.expressions import Call, Expression, Reference, literal
+from tacit.query.relational.expressions import Call, Reference, literal
 from tacit.query.request import BOUNDS, KEYS, LIMITS, Request, Terms, settle
 from tacit.query.types import Value
 
@@ -101,6 +100,11 @@ class Plan:
             replace(self, query=query, event=self.priced.event(self.relation), others=()),
             *self.others,
         )
+
+    @cached_property
+    def tables(self) -> tuple[str, ...]:
+        """Names of the tables that the query reads, each once."""
+        return tuple(dict.fromkeys([name for part in self.parts for name in part.final.tables]))
 
     @cached_property
     def searches(self) -> tuple[Plan, ...]:
@@ -190,7 +194,7 @@ class Plan:
             work += whole_work(self.bias.final)
         return reduce(WholeWork.__add__, (other.whole_work for other in self.others), work)
 
-    @property
+    @cached_property
     def seeks_limits(self) -> bool:
         """Whether AUTO limits are not found yet; until then noise and errors are those of one group and one row."""
         return self.priced.limits is not None and self.limits is None
@@ -242,13 +246,15 @@ class Plan:
     @cached_property
     def digest(self) -> str:
         """A digest of everything that decides the answer and the charge."""
+        names = [name for name in ("epsilon", "delta", "rho", "mu") if hasattr(self.guarantee, name)]
+        stated = [f"{name}={getattr(self.guarantee, name)}" for name in names]
         parts = [
             repr(self.query.text),
             repr(self.catalog),
             repr(self.relation.value),
             repr(self.terms),
             self.priced.text,
-            repr(_exactly(self.guarantee)),
+            repr((type(self.guarantee).__name__, *stated)),
             repr(self.found),
             *([] if self.limits is None else [repr(self.limits)]),
             *[repr((other.priced.text, other.found, other.limits)) for other in self.others],
@@ -295,7 +301,7 @@ def plan_on_terms(query: Query, relation: Relation, terms: Terms, *, catalog: st
         _check_keys(final, terms)
     if query.has_totals:
         check_units_of_totals(query)
-    names = _names(query)
+    names = _names(query) if terms.weights or terms.within else {}
     parts = _weighed(query, terms, names)
     if terms.currency == "within":
         bought, guarantee = buy_accuracy(query, parts, relation, terms, names)
@@ -307,15 +313,15 @@ def plan_on_terms(query: Query, relation: Relation, terms: Terms, *, catalog: st
             for final, priced in zip(finals[1:], bought[1:], strict=True)
         ]
     )
-    event = together([priced.event(relation) for priced in bought], relation)
+    event = bought[0].event(relation)
+    if others:
+        event = together([event, *[other.event for other in others]], relation)
     check_charge(event, guarantee)
     return Plan(query, terms, relation, bought[0], guarantee, event, catalog, others=others)
 
 
 def together(events: Sequence[ComposedEvent], relation: Relation) -> ComposedEvent:
     """Compose the events of all releases of a query into one event."""
-    if len(events) == 1:
-        return events[0]
     return ComposedEvent(tuple(event for each in events for event in each.events), relation=relation)
 
 
@@ -450,11 +456,6 @@ def _shown(query: Query) -> list[frozenset[tuple[int, int]]]:
     return shown
 
 
-def _exactly(guarantee: Guarantee) -> tuple[str, ...]:
-    numbers = [(name, getattr(guarantee, name, None)) for name in ("epsilon", "delta", "rho", "mu")]
-    return (type(guarantee).__name__, *[f"{name}={number}" for name, number in numbers if number is not None])
-
-
 # -- outline
 
 
@@ -473,8 +474,15 @@ class Outline:
 
 def outline(plan: Plan) -> Outline:
     """Describe the protected unit, the contribution bounds and the group keys of a plan."""
-    unit = _unit(protected_scans(plan))
-    return Outline(unit, by_part(plan, _bounding), by_part(plan, _keys))
+    units = []
+    for scan in protected_scans(plan):
+        if scan.row_units:
+            units.append(f"every row of {scan.table}")
+        elif scan.path:
+            units.append(f"{scan.path[-1].table}.{scan.unit_source}, reached from {scan.table}.{scan.path[0].column}")
+        else:
+            units.append(f"{scan.table}.{scan.unit_source}")
+    return Outline("; ".join(dict.fromkeys(units)), by_part(plan, _bounding), by_part(plan, _keys))
 
 
 def by_part(plan: Plan, words: Callable[[Plan], str]) -> str:
@@ -485,39 +493,28 @@ def by_part(plan: Plan, words: Callable[[Plan], str]) -> str:
 
 def protected_scans(plan: Plan) -> list[Scan]:
     """Return the scans of protected tables that a plan reads."""
-    return [scan for part in plan.parts for scan in scans(part.final.source) if not scan.is_public]
-
-
-def _unit(scans: list[Scan]) -> str:
-    words = []
-    for scan in scans:
-        if scan.row_units:
-            words.append(f"every row of {scan.table}")
-        elif scan.path:
-            words.append(f"{scan.path[-1].table}.{scan.unit_source}, reached from {scan.table}.{scan.path[0].column}")
-        else:
-            words.append(f"{scan.table}.{scan.unit_source}")
-    return "; ".join(dict.fromkeys(words))
+    nodes = [node for part in plan.parts for node in part.final.nodes]
+    return [node for node in nodes if isinstance(node, Scan) and node.unit is not None]
 
 
 def _bounding(plan: Plan) -> str:
     final = plan.final
     rows = max((measure.rows for measure in final.measures), default=1)
     auto = plan.seeks_limits
-    counted = "as many rows as AUTO finds" if auto and final.auto_rows else f"at most {_many(rows, 'row')}"
+    counted = "as many rows as AUTO finds" if auto and final.auto_rows else f"at most {many(rows, 'row')}"
     parts = [f"{counted} of a unit count per group"]
     if auto and final.auto_total:
         return (
             f"as many rows as AUTO finds of a unit count, shared out among its groups in proportion{_entering(final)}"
         )
     if final.max_total is not None:
-        parts = [f"at most {_many(final.max_total, 'row')} of a unit count, shared out among its groups in proportion"]
-        parts += [f"at most {_many(rows, 'row')} per group"] if rows < final.max_total else []
+        parts = [f"at most {many(final.max_total, 'row')} of a unit count, shared out among its groups in proportion"]
+        parts += [f"at most {many(rows, 'row')} per group"] if rows < final.max_total else []
     if final.keys:
         kept = (
             "as many groups as AUTO finds"
             if auto and final.auto_groups
-            else f"at most {_many(final.max_groups, 'group')}"
+            else f"at most {many(final.max_groups, 'group')}"
         )
         parts.append(f"in {kept}, chosen by a keyed hash")
     if released_values(final.source):
@@ -527,25 +524,11 @@ def _bounding(plan: Plan) -> str:
 
 def _entering(final: FinalAggregation) -> str:
     """Describe the maximum number of rows that enter each join which multiplies rows."""
-    entering = [f"{most} of {name}" for name, most in cuts(final.source)]
-    if not entering:
+    if not any(isinstance(node, FirstRows) for node in final.nodes):
         return ""
+    entering = [f"{most} of {name}" for name, most in cuts(final.source)]
     shown = ", ".join(entering[:_CUTS]) + (", …" if len(entering) > _CUTS else "")
     return f", of those that enter joins which multiply them, chosen by a keyed hash: {shown}"
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def _is_bin_of_bounds(key: Expression) -> bool:
-    """Whether a key is WIDTH_BUCKET(x, n) clamped to the buckets 1 to n."""
-    return (
-        isinstance(key, Call)
-        and key.function == "clamp"
-        and isinstance(key.args[0], Call)
-        and key.args[0].function == "clamp"
-    )
 
 
 def _keys(plan: Plan) -> str:
@@ -554,7 +537,12 @@ def _keys(plan: Plan) -> str:
     if not final.keys:
         return "one group of all units"
     if plan.keys is None:
-        bins = [key.name for key in final.keys if _is_bin_of_bounds(key.expression)]
+        bins = []
+        for key in final.keys:
+            match key.expression:
+                # WIDTH_BUCKET(x, n) clamped to the buckets 1 to n.
+                case Call(function="clamp", args=(Call(function="clamp"), *_)):
+                    bins.append(key.name)
         ends = (
             f"; the first and last of {', '.join(bins)} also hold what lies beyond the declared bounds" if bins else ""
         )

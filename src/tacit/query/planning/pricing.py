@@ -190,24 +190,23 @@ def _release(
     block: Block, budget: PlanBudget, share: Fraction, relation: Relation, numbers: int, beta: Fraction
 ) -> Release:
     amount = budget.amount * share
-    zero = Fraction(0)
     choice = _choice(block, budget, share, relation) if block.fractions and amount else None
     if choice is not None:
         amount -= budget.amount * choice.share
 
-    def make(mechanism: str, epsilon: Fraction = zero, rho: Fraction = zero, mu: Fraction = zero) -> Release:
-        return Release(block, mechanism, epsilon, rho, share, relation, numbers, choice, mu)
-
+    constant = Release(block, "constant", Fraction(0), Fraction(0), share, relation, numbers, choice)
     if not amount:
-        return make("constant")
+        return constant
     if budget.currency == "epsilon":
-        return make("laplace", amount)
+        return replace(constant, mechanism="laplace", epsilon=amount)
     if budget.currency == "mu2":
-        gaussian, laplace = make("gaussian", mu=root_down(amount)), make("laplace", epsilon_of_mu2(amount))
+        gaussian = replace(constant, mechanism="gaussian", mu=root_down(amount))
+        laplace = replace(constant, mechanism="laplace", epsilon=epsilon_of_mu2(amount))
         if block.sensitivity.l2_squared < _LEAST_ROUNDED * amount:
             return laplace
     else:
-        gaussian, laplace = make("gaussian", rho=amount), make("laplace", root_down(2 * amount))
+        gaussian = replace(constant, mechanism="gaussian", rho=amount)
+        laplace = replace(constant, mechanism="laplace", epsilon=root_down(2 * amount))
     measure = block.measures[0]
     lighter = gaussian.law(measure).variance_bound <= laplace.law(measure).variance_bound
     if lighter and beta <= Fraction(1, 4):
@@ -367,7 +366,7 @@ def _buy_part(part: PricedPart, budget: PlanBudget, relation: Relation, terms: T
         # The cell of a unit is computed when the query runs; the cost depends on the number of cells alone.
         counts = cell_counts(final.source, [_ANY_CELL] * (len(table.causes) + 1), table)
         own = PlanBudget(budget.currency, budget.amount * terms.bias_share)
-        bias = LossPricing(table, price(counts, own, relation))
+        bias = LossPricing(table, price(counts, own, relation), final)
         budget = replace(budget, amount=budget.amount * (1 - terms.bias_share))
     claims = {}
     if final.seeks_limits:

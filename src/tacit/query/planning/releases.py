@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tacit.core.events import ComposedEvent, Event, NoEvent
 from tacit.core.relations import ADD_REMOVE, Relation
@@ -297,7 +297,7 @@ def _two(
         forms = tuple((form[1], form[0]) for form in forms)
     rows = final.measures[measures[0]].clamp[1] if final.measures[measures[0]].kind in _COUNTED else None
     rows = final.measures[measures[1]].clamp[1] if rows is None else rows
-    why = f"{why}; one unit adds at most {rows} to a group and is in at most {_many(_groups(final), 'group')}"
+    why = f"{why}; one unit adds at most {rows} to a group and is in at most {many(_groups(final), 'group')}"
     return _joined(final, measures, forms, readouts, moved, why, Fraction(7, 5))
 
 
@@ -339,7 +339,7 @@ def _joint(final: FinalAggregation, moments: tuple[int, ...], rest: int | None) 
     moved = 2 * half * rows
     why = (
         f"a value d steps from the centre adds {half} + d to one total and {half} - d to the other, {2 * half} in all; "
-        f"one unit adds at most {rows} values to a group and is in at most {_many(groups, 'group')}"
+        f"one unit adds at most {rows} values to a group and is in at most {many(groups, 'group')}"
     )
     forms: tuple[tuple[int, ...], ...] = ((half, 1), (half, -1))
     readouts: tuple[Readout, ...] = (Readout((1, 1), Fraction(1, 2 * half)), Readout((1, -1), _HALF))
@@ -363,7 +363,7 @@ def _variance_block(final: FinalAggregation, moments: tuple[int, ...], half: int
         f"a value d steps from the centre adds ({half}+d)², 2({half}²-d²) and ({half}-d)² to three totals, "
         f"{4 * square} in all, and rounding a heavy contributor's totals at most {4 * half + 2} more; one unit adds "
         f"at most "
-        f"{final.measures[moments[1]].rows} values to a group and is in at most {_many(groups, 'group')}"
+        f"{final.measures[moments[1]].rows} values to a group and is in at most {many(groups, 'group')}"
     )
     forms = ((square, 2 * half, 1), (2 * square, 0, -2), (square, -2 * half, 1))
     readouts = (
@@ -378,7 +378,7 @@ def _single(final: FinalAggregation, index: int, measure: Measure, relation: Rel
     groups = _groups(final)
     moves = measure.sensitivity(max_groups=groups, relation=relation, groups=final.group_count)
     does = measure.kind.traits.sentence.format(low=measure.clamp[0], high=measure.clamp[1])
-    why = f"one unit {does} and is in at most {_many(groups, 'group')}"
+    why = f"one unit {does} and is in at most {many(groups, 'group')}"
     if final.max_total is not None and measure.per_row is not None:
         total = bounded_total(total=final.max_total * measure.per_row, bounds=measure.clamp, relation=relation)
         moves = Sensitivity(min(moves.l1, total.l1), min(moves.l2_squared, total.l2_squared), moves.linf, relation)
@@ -415,10 +415,11 @@ def _single(final: FinalAggregation, index: int, measure: Measure, relation: Rel
 
 
 def _in_all(final: FinalAggregation, why: str) -> str:
-    return f"{why}; at most {_many(final.max_total or 0, 'row')} of it count in all groups together"
+    return f"{why}; at most {many(final.max_total or 0, 'row')} of it count in all groups together"
 
 
-def _many(count: int, noun: str) -> str:
+def many(count: int, noun: str) -> str:
+    """Return a count with its noun, which takes an s unless the count is 1."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
@@ -605,6 +606,18 @@ class KeySelection:
     def event(self) -> Event:
         return self.mechanism().event
 
+    @property
+    def line(self) -> dict[str, Any]:
+        """What a receipt says of the selection."""
+        mechanism = self.mechanism()
+        return {
+            "name": "selection of keys",
+            "mechanism": f"partition selection, {self.rule}",
+            "l1_sensitivity": str(self.groups * (1 if self.relation is ADD_REMOVE else 2)),
+            "threshold": "" if mechanism.threshold is None else str(mechanism.threshold),
+            "event": mechanism.event,
+        }
+
 
 @dataclass(frozen=True)
 class Priced:
@@ -671,6 +684,27 @@ class Priced:
         return {measure: release for release in self.releases for measure in release.block.measures}
 
     @cached_property
+    def lines(self) -> list[dict[str, Any]]:
+        """What a receipt says of each mechanism: searches for AUTO, group keys, numbers, the bias table.
+
+        The event of a line is as exact as it is known; everything else is text.
+        """
+        found: list[dict[str, Any]] = []
+        for part in self.parts:
+            if part.keys is not None:
+                found.append(part.keys.line)
+            for release in part.releases:
+                found += [] if release.choice is None else [release.choice.line]
+                for each in release.vectors:
+                    line = {"name": each.block.name, "mechanism": each.mechanism, "reason": each.block.reason}
+                    if each.is_constant:
+                        found.append({**line, "event": each.event})
+                    else:
+                        law, noise = each.law_type, each.noise
+                        found.append({**line, "event": law.exact_event(noise, each.event), **law.text(noise)})
+        return found
+
+    @cached_property
     def laws(self) -> tuple[NoiseLaw, ...]:
         """Law of the noise in each measurement."""
         return tuple([self.release_of[measure].law(measure) for measure in sorted(self.release_of)])
@@ -678,10 +712,11 @@ class Priced:
 
 @dataclass(frozen=True)
 class LossPricing:
-    """The bias table and its one release; see :mod:`tacit.query.planning.bias`."""
+    """The bias table of an aggregation and its one release; see :mod:`tacit.query.planning.bias`."""
 
     table: BiasTable
     priced: Priced
+    final: FinalAggregation = field(repr=False, compare=False)
 
 
 @lru_cache(maxsize=256)

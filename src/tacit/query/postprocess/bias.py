@@ -185,7 +185,8 @@ class BoundingBias:
 
         For example, no person is in more groups than there are. Cells of impossible causes hold noise alone.
         """
-        return _possible_causes(self.final, self.table)
+        now = bias_table(self.final)
+        return tuple(cause for cause in self.table.causes if now is not None and cause in now.causes)
 
     @cached_property
     def _listing(self) -> tuple[tuple[int, frozenset[str], int], ...]:
@@ -556,27 +557,15 @@ def bounding_biases(released: NoisyRelease, confidence: Fraction) -> QueryBias:
 
 
 def _part_losses(released: NoisyRelease, confidence: Fraction) -> PartLosses | None:
-    plan, searched = released.plan, None
-    if plan.limits is not None and plan.limits.counts and plan.priced.limits and searched_cause(plan.final):
-        searched = SearchedLoss(plan.final, plan.limits, plan.priced.limits.releases[0].law(0), confidence)
-    table = _bounding_bias(released, confidence)
+    plan, searched, table = released.plan, None, None
+    final, limits, bought = plan.final, plan.limits, plan.priced.bias
+    if limits is not None and limits.counts and plan.priced.limits and searched_cause(final):
+        searched = SearchedLoss(final, limits, plan.priced.limits.releases[0].law(0), confidence)
+    if bought is not None and released.noisy_bias is not None:
+        own = BoundingBias(final, bought.table, released.noisy_bias, bought.priced.releases[0].law(0), confidence)
+        # With the limits that AUTO has found, none of the causes that were priced may apply.
+        table = own if final is bought.final or own.possible else None
     return None if table is None and searched is None else PartLosses(table, searched)
-
-
-def _bounding_bias(released: NoisyRelease, confidence: Fraction) -> BoundingBias | None:
-    part = released.plan.priced.bias
-    if part is None or released.noisy_bias is None:
-        return None
-    if not _possible_causes(released.plan.final, part.table):
-        return None
-    law = part.priced.releases[0].law(0)
-    return BoundingBias(released.plan.final, part.table, released.noisy_bias, law, confidence)
-
-
-def _possible_causes(final: FinalAggregation, table: BiasTable) -> tuple[str, ...]:
-    """Return the causes of a table that can apply to an aggregation with the limits that AUTO has found."""
-    now = bias_table(final)
-    return tuple(cause for cause in table.causes if now is not None and cause in now.causes)
 
 
 def _rows(final: FinalAggregation) -> int:

@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar
 
-from tacit.releases.query import WeightedLRUCache
+from tacit.releases.plans import WeightedLRUCache
 from tacit.server.errors import Busy, TooMany, Unauthenticated
 from tacit.server.rate_limit import Buckets, RateLimit, network_of
 from tacit.server.service import CuratorService
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tacit.curator.curator import Conversation
     from tacit.query.request import Request
     from tacit.releases.answer import Answer
-    from tacit.releases.query import Quote
+    from tacit.releases.plans import Quote
     from tacit.server.identity import Access
     from tacit.server.identity.scram import ClientProof
 

@@ -16,7 +16,7 @@ from tacit.query.planning.explain import ExplainedError, ExplainedRelease, Expla
 from tacit.query.request import OPTIONS, QueryOption, Request
 from tacit.releases.accounts import Budget
 from tacit.releases.answer import Answer
-from tacit.releases.query import Quote
+from tacit.releases.plans import Quote
 from tacit.releases.release import MEDIA_TYPES, TABLE_FORMS
 from tacit.server.console.amounts import Gauge, amounts_text, charge_of, charge_text, gauges, left_words, symbol, up
 from tacit.server.console.charts import (

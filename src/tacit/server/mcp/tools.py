@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from tacit.curator.curator import Conversation, Curator, TableInfo
     from tacit.releases.accounts import Entry
     from tacit.releases.answer import Answer
-    from tacit.releases.query import Quote
+    from tacit.releases.plans import Quote
     from tacit.server.api.worker_runtime import WorkerRuntime
     from tacit.server.identity import Access
 

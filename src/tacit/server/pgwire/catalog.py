@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tacit.query import limits
 from tacit.query.catalog import Catalog
-from tacit.releases.query import WeightedLRUCache
+from tacit.releases.plans import WeightedLRUCache
 from tacit.server.api.worker_runtime import FairExecutor
 from tacit.server.pgwire.protocol import ARRAYS, TYPES, StatementFault, WireColumn
 from tacit.server.pgwire.statements import literal_of, postgres_tree
