@@ -106,7 +106,7 @@ $(TEST): pyproject.toml | $(BIN)/uv
 	@touch $@
 
 $(DEEP)/.installed: pyproject.toml .superset/.installed | $(BIN)/uv
-	$(call made,$(DEEP),-e '.[dev$(comma)deep$(comma)torch$(comma)spark-local]' $(TORCH))
+	$(call made,$(DEEP),-e '.[dev$(comma)deep$(comma)torch]' $(TORCH))
 
 $(BENCH)/.installed: pyproject.toml | $(BIN)/uv
 	$(call made,$(BENCH),-e '.[dev$(comma)torch$(comma)bench]' $(TORCH))

@@ -196,6 +196,7 @@ def pair(name: str, rows: int, own: int = OWN) -> Iterator[tuple[Engine, Engine,
     else:
         import pyarrow.parquet as pq
 
+        from engines_spark import local_session
         from tacit.engines.duckdb import DataSource
         from tacit.engines.spark import SparkEngine
 
@@ -205,7 +206,7 @@ def pair(name: str, rows: int, own: int = OWN) -> Iterator[tuple[Engine, Engine,
                 paths.append(str(Path(place) / f"{which}.parquet"))
                 pq.write_table(data["visits"], paths[-1])
             one, other = (
-                SparkEngine(made, {"visits": DataSource("parquet", path, None)}, limits=Limits(threads=1))
+                SparkEngine(made, {"visits": DataSource("parquet", path, None)}, session=local_session(1))
                 for path in paths
             )
             yield one, other, lambda: of_processes(())

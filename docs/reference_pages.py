@@ -46,7 +46,7 @@ ROOMS = (
 PROJECT_KEYS: Mapping[str, Mapping[str, str]] = {
     "project": {
         "name": "name of the project, which receipts repeat",
-        "engine": 'where the data lives: `"duckdb"`, `"postgresql://…"` or `"spark"`; `${NAME}` reads the environment',
+        "engine": 'where the data lives: `"duckdb"`, `"postgresql://…"` or `"sc://…"`; `${NAME}` reads the environment',
         "ledger": "the ledger: a file beside the project file, or the address of a PostgreSQL",
         "anchor": "a file outside of the ledger that remembers its newest entry, so that an old copy is noticed",
         "key": "the file of the signing key",

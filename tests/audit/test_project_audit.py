@@ -22,6 +22,7 @@ from tacit.core.errors import InputError, QueryError
 from tacit.curator.opening import open_project
 from tacit.engines.duckdb import DuckDBEngine
 from tacit.engines.protocol import Measurements, MeasurementTask
+from tacit.engines.registry import open_engine
 from tacit.project.project_file import Project, load
 from tacit.project.source import Source
 
@@ -166,7 +167,7 @@ def test_public_tables_that_are_too_large_are_named(tmp_path: Path, monkeypatch:
 def test_files_meant_for_spark_are_audited_on_duckdb(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a Spark: the public table is a file, and nothing else is read."""
     monkeypatch.setattr("tacit.audit.project_audit.open_engine", None)
-    project.write_text('[project]\nengine = "spark"\n\n[limits]\nmemory = "4GB"\n' + PROJECT)
+    project.write_text('[project]\nengine = "sc://localhost"\n\n[limits]\nmemory = "4GB"\n' + PROJECT)
     sql = "SELECT w.beds, COUNT(*) FROM visits v JOIN wards w ON w.ward = v.ward GROUP BY w.beds"
     checks, _ = project_checks(load(project), [sql])
     (outcome,) = run_checks([check for check in checks if check.name == sql])
@@ -175,16 +176,17 @@ def test_files_meant_for_spark_are_audited_on_duckdb(project: Path, monkeypatch:
 
 
 @pytest.mark.spark
-def test_folders_that_only_spark_reads_are_fetched_by_it(tmp_path: Path) -> None:
+def test_folders_that_only_spark_reads_are_fetched_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from support.spark import held
 
-    held()
+    spark = held().spark
+    monkeypatch.setattr("tacit.audit.project_audit.open_engine", lambda _, *rest: open_engine(spark, *rest))
     (tmp_path / "wards").mkdir()
     for number, ward in enumerate(("eye", "heart")):
         pq.write_table(pa.table({"ward": [ward], "beds": [10 + number]}), tmp_path / "wards" / f"{number}.parquet")
     (tmp_path / "visits.csv").write_text("patient,cost\n")
     public = '\n[tables.wards]\nsource = "wards"\npublic = true\n'
-    (tmp_path / "tacit.toml").write_text('[project]\nengine = "spark"\n' + SMALL + public)
+    (tmp_path / "tacit.toml").write_text('[project]\nengine = "sc://localhost"\n' + SMALL + public)
     here = brought_here(load(tmp_path / "tacit.toml"))
     assert here.engine == "duckdb"
     assert listed(here.sources["wards"]) == [{"ward": "eye", "beds": 10}, {"ward": "heart", "beds": 11}]

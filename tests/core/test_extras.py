@@ -42,10 +42,10 @@ def test_every_extra_that_is_named_exists() -> None:
     named = set(re.findall(r"install_command\([\"']([\w-]+)", code)) | set(
         re.findall(r"load\([\"'\w.]+, [\"'](\w+)[\"'], ", code)
     )
-    assert {"plot", "server", "spark", "spark-local", "torch"} <= named <= known
+    assert {"plot", "server", "spark", "torch"} <= named <= known
     pages = "\n".join(path.read_text() for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
     said = {extra for group in re.findall(r"tacit-dp\[([\w,-]+)\]", pages) for extra in group.split(",")}
-    assert {"plot", "client", "learn", "spark-local"} <= said <= known
+    assert {"plot", "client", "learn", "spark"} <= said <= known
     assert "tacit[" not in code + pages
     # Through `tacit.core.charts`, so that a missing extra is refused in words; a notebook has code of its own.
     written = (ROOT / "src" / "tacit" / "releases" / "notebook.py").read_text()

@@ -126,7 +126,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture(scope="module")
 def other(server: Server) -> Iterator[SessionHandle]:
     """Another user's session at the same server."""
-    held = open_session(server.place, Limits())
+    held = open_session(server.place)
     # It is released when the server is gone.
     held.spark.client.set_retry_policies([])
     yield held
@@ -228,7 +228,7 @@ def test_files_that_the_server_sees_otherwise_are_refused(
 
 
 def test_sessions_that_are_not_fit_are_refused(server: Server) -> None:
-    held = open_session(server.place, Limits())
+    held = open_session(server.place)
     for setting, value, word in (
         ("spark.sql.ansi.enabled", "false", "ANSI"),
         ("spark.sql.session.timeZone", "Europe/Berlin", "timeZone"),
@@ -237,7 +237,7 @@ def test_sessions_that_are_not_fit_are_refused(server: Server) -> None:
         fit = held.spark.conf.get(setting)
         held.spark.conf.set(setting, value)
         with pytest.raises(InputError, match=word):
-            open_session(held.spark, Limits())
+            open_session(held.spark)
         assert held.spark.conf.get(setting) == value
         held.spark.conf.set(setting, fit)
     held.release()
@@ -337,18 +337,18 @@ def test_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_TOKEN", "hush;a=b")
     for place in ("sc://127.0.0.1:1", "sc://localhost:1/;token=${SPARK_TOKEN}"):
         with pytest.raises(InputError, match=r"cannot use a Spark Connect server at \S+:1 \(UNAVAILABLE\)\Z"):
-            open_session(place, Limits())
+            open_session(place)
     for place in ("sc://", "sc://host:x", "sc://host:1/path;token=hush", "sc://host:1/;token"):
         with pytest.raises(InputError, match="must be an address") as caught:
-            open_session(place, Limits())
+            open_session(place)
         assert "hush" not in str(caught.value)
     with pytest.raises(InputError, match="the environment variable NOT_SET"):
-        open_session("sc://host:1/;token=${NOT_SET}", Limits())
-    with pytest.raises(InputError, match=r"limits\.memory: is for a Spark that is started here"):
-        open_session("sc://host:1", Limits(memory="4GB"))
+        open_session("sc://host:1/;token=${NOT_SET}")
+    with pytest.raises(InputError, match=r"limits\.memory: is not for Spark"):
+        SparkEngine(CATALOG, {"t": DataSource("frame", None, FRAME)}, Limits(memory="4GB"), session="sc://host:1")
     monkeypatch.setitem(sys.modules, "pyspark.sql.connect.session", None)
     with pytest.raises(InputError, match=r"needs more packages: pip install 'tacit-dp\[spark\]'"):
-        open_session("sc://127.0.0.1:1", Limits())
+        open_session("sc://127.0.0.1:1")
     assert is_open_to_others("sc://spark.example.org:15002")
     for place in ("sc://localhost", "sc://[::1]:1", "sc://127.0.0.1:1", "sc://spark.example.org/;use_ssl=true"):
         assert not is_open_to_others(place)

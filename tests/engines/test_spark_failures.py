@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -18,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from engines.stopping import once_running
-from support.spark import QUICK, held, spark_engine
+from support.spark import held, spark_engine
 from tacit.core.errors import EngineError
 from tacit.engines.duckdb import DataSource
 from tacit.engines.protocol import MeasurementTask
@@ -195,39 +192,3 @@ def test_rows_move_once_and_to_their_unit(sql: str) -> None:
             by_unit = [keys for keys in exchanges if re.match(r"u#", keys)]
             assert len(by_unit) == 1, plan
             assert len([keys for keys in exchanges if keys not in by_unit]) <= 1, plan
-
-
-LOST = """
-import os, signal, pyarrow as pa
-from tacit.core.errors import EngineError
-from tacit.engines.protocol import MeasurementTask
-from tacit.engines.duckdb import DataSource, Limits
-from tacit.engines.spark import SparkEngine
-from tacit.query.catalog import Catalog, Column, Population, Table
-from tacit.query.resolve import resolve
-from tacit.query.types import INTEGER
-import logging; logging.disable(logging.CRITICAL)
-catalog = Catalog((Table("t", (Column("id", INTEGER),), population="p", unit="id"),), (Population("p"),))
-work = MeasurementTask(resolve("SELECT COUNT(*) FROM t", catalog).final, b"k")
-frame = pa.table({"id": list(range(7))})
-engine = SparkEngine(catalog, {"t": DataSource("frame", None, frame)}, Limits(threads=1, memory="600MB"))
-print(engine.measure(work).raw[0].tolist())
-java = engine._held.context._gateway.proc
-os.kill(java.pid, signal.SIGKILL)
-java.wait()
-try:
-    engine.measure(work)
-except EngineError as lost:
-    print(len(str(lost)), lost.__context__)
-print(engine.measure(work).raw[0].tolist())
-engine.close()
-"""
-
-
-def test_spark_is_started_again_when_java_is_gone(tmp_path: Path) -> None:
-    """The query that met the loss gets an id; the next one is answered."""
-    (tmp_path / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in QUICK.items()))
-    quickly = {**os.environ, "SPARK_CONF_DIR": str(tmp_path)}
-    ran = subprocess.run([sys.executable, "-c", LOST], check=False, capture_output=True, text=True, env=quickly)
-    assert ran.stdout.splitlines() == ["[7]", "32 None", "[7]"], ran.stderr[-2000:]
-    assert ran.stderr == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,9 +27,9 @@ def test_a_query_on_spark_is_the_query_on_duckdb(tmp_path: Path, monkeypatch: py
     """Same plan, charge, shape and order, and from the same bits the same answer; and one account for one file."""
     pq.write_table(VISITS, tmp_path / "visits.parquet")
     found = []
-    for engine in ("duckdb", "spark"):
-        place = project(tmp_path, f"{engine}.toml", engine=engine, ledger=f"{engine}.ledger")
-        with tacit.open(place, session=held().spark if engine == "spark" else None) as curator:
+    for name, engine in (("duckdb", "duckdb"), ("spark", "sc://localhost:15002")):
+        place = project(tmp_path, f"{name}.toml", engine=engine, ledger=f"{name}.ledger")
+        with tacit.open(place, session=held().spark if name == "spark" else None) as curator:
             quote = curator.explain(SQL, epsilon="0.5")
             bits = SeededBits(7)
             monkeypatch.setattr(entropy, "current", lambda bits=bits: bits)
@@ -72,7 +73,7 @@ def test_tables_of_a_catalog_have_one_account(tmp_path: Path) -> None:
 def test_the_page_leads_from_nothing_to_an_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    held()
+    monkeypatch.setattr(tacit, "open", partial(tacit.open, session=held().spark))
     monkeypatch.chdir(tmp_path)
     section = PAGE.read_text().partition("\n## Spark\n")[2]
     blocks = re.findall(r"^```(python|toml)\n(.*?)^```", section, flags=re.MULTILINE | re.DOTALL)

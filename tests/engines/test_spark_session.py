@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from support.spark import LIMITS, held, spark_engine
+from support.spark import held, spark_engine
 from tacit.core.errors import EngineError, InputError
 from tacit.engines.duckdb import DataSource
 from tacit.engines.protocol import Engine, MeasurementTask
 from tacit.engines.spark import SparkEngine
-from tacit.engines.spark.session import _mebibytes, open_session
+from tacit.engines.spark.session import open_session
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.resolve import resolve
 from tacit.query.types import INTEGER
@@ -73,26 +73,26 @@ class Databricks:
 )
 def test_sessions_that_are_not_fit_are_refused(setting: str, value: str, word: str) -> None:
     with pytest.raises(InputError, match=word):
-        open_session(session(**{setting: value}), LIMITS)
+        open_session(session(**{setting: value}))
 
 
 def test_sessions_are_taken_by_what_they_can_do() -> None:
     source = {"t": DataSource("frame", None, FRAME)}
-    with SparkEngine(CATALOG, source, LIMITS, session=Databricks(session())) as engine:
+    with SparkEngine(CATALOG, source, session=Databricks(session())) as engine:
         assert isinstance(engine, Engine)
         found = engine.measure(SUM)
         assert [array.tolist() for array in found.raw] == [[3], [16]]
     with pytest.raises(InputError, match="session"):
-        SparkEngine(CATALOG, source, LIMITS, session=object())
+        SparkEngine(CATALOG, source, session=object())
     with pytest.raises(InputError, match="timeZone"):
-        SparkEngine(CATALOG, source, LIMITS, session=session(spark__sql__session__timeZone="Europe/Berlin"))
+        SparkEngine(CATALOG, source, session=session(spark__sql__session__timeZone="Europe/Berlin"))
 
 
 def test_an_owners_session_keeps_its_settings_and_views() -> None:
     made = session(spark__sql__shuffle__partitions="7")
     before = {row.key: row.value for row in made.sql("SET").collect()}
     views = [view.name for view in made.catalog.listTables()]
-    with SparkEngine(CATALOG, {"t": DataSource("frame", None, FRAME)}, LIMITS, session=made) as engine:
+    with SparkEngine(CATALOG, {"t": DataSource("frame", None, FRAME)}, session=made) as engine:
         engine.measure(SUM)
     assert {row.key: row.value for row in made.sql("SET").collect()} == before
     assert [view.name for view in made.catalog.listTables()] == views
@@ -131,7 +131,3 @@ def test_what_spark_says_of_a_failure_stays_off_the_terminal(capfd: pytest.Captu
 def test_importing_the_engine_imports_no_spark() -> None:
     code = "import sys, tacit.engines.spark; sys.exit('pyspark' in sys.modules or 'py4j' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_sizes_of_memory() -> None:
-    assert [_mebibytes(size) for size in ("4GB", "1.5 GiB", "900MB", "1KB", "1TB")] == [4096, 1536, 900, 512, 1048576]

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from tacit.core.errors import InputError
-from tacit.engines.protocol import Limits
 from tacit.engines.registry import engine_kind
 from tacit.engines.spark.session import SessionHandle, SparkQuery, open_session
 
@@ -42,7 +41,7 @@ class Session:
 
 
 def query(session: Session) -> SparkQuery:
-    return SparkQuery(SessionHandle(session, None, Limits(), {}), None)
+    return SparkQuery(SessionHandle(session, None), None)
 
 
 def test_stops_from_many_threads_at_once() -> None:
@@ -103,9 +102,9 @@ def test_a_server_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.Mon
     silent.set()
 
 
-@pytest.mark.parametrize("place", ["spark://host:7077", "local[2]", "databricks://host", "sparks"])
+@pytest.mark.parametrize("place", ["spark", "spark://host:7077", "local[2]", "databricks://host"])
 def test_a_cluster_is_reached_by_spark_connect_alone(place: str) -> None:
     with pytest.raises(InputError, match="sc://"):
         engine_kind(place)
     with pytest.raises(InputError, match="sc://"):
-        open_session(place, Limits())
+        open_session(place)

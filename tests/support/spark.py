@@ -1,4 +1,5 @@
-"""One Spark for all tests of a process, set up for many small queries; starts when the first test asks for it.
+"""One Spark for all tests of a process, in its own Java machine and set up for many small queries; starts when the
+first test asks for it.
 
 Small tables cost Spark its preparations and next to nothing else, so tests run in one partition and without generated
 code. Those that say ``generated=True`` run as a user's queries do.
@@ -6,6 +7,9 @@ code. Those that say ``generated=True`` run as a user's queries do.
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -16,12 +20,23 @@ import pytest
 
 from tacit.engines.duckdb import DataSource, Limits
 from tacit.engines.spark import SparkEngine
-from tacit.engines.spark.session import SessionHandle, open_session
+from tacit.engines.spark.session import SETTINGS, SessionHandle, calm, open_session
 from tacit.query.catalog import Catalog
 
 __all__ = ["LIMITS", "QUICK", "held", "spark_engine"]
 
-LIMITS = Limits(threads=2, memory="2GB")
+LIMITS = Limits()
+_MACHINE = {
+    "spark.app.name": "tacit",
+    "spark.master": "local[2,4]",
+    "spark.driver.memory": "2g",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "OFF",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
 QUICK = {
     # The quick compiler alone: nothing here runs long enough for the other one. Java would look at every class that it
     # loads, of which there are thousands.
@@ -50,7 +65,34 @@ def held(*, generated: bool = False) -> SessionHandle:
 
 @cache
 def _held(generated: bool) -> SessionHandle:
-    return open_session("spark", LIMITS, {**QUICK, **USUAL} if generated else QUICK)
+    from pyspark.sql import SparkSession
+
+    # Not the first session of the context, whose settings all sessions share.
+    spark = SparkSession(_context()).newSession()
+    for name, value in {**SETTINGS, **QUICK, **(USUAL if generated else {})}.items():
+        if not name.startswith("spark.driver."):
+            spark.conf.set(name, value)
+    return open_session(spark)
+
+
+@cache
+def _context() -> Any:
+    """A Spark context of this process, with Java's output suppressed and off the network."""
+    from pyspark import SparkConf, SparkContext, java_gateway
+
+    conf = SparkConf()
+    for name, value in {**SETTINGS, **_MACHINE, **QUICK}.items():
+        conf.set(name, value)
+    # Spark replaces the handler of Ctrl-C; engines stop their own work.
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        with calm():
+            launch: Any = java_gateway.launch_gateway
+            silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+            return SparkContext(conf=conf, gateway=launch(conf, silent))
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

@@ -26,7 +26,12 @@ ward = {{ type = "text", categories = ["a", "b"] }}
 
 
 def project(folder: Path, name: str, **words: str) -> Path:
-    usual = {"engine": "spark", "ledger": "tacit.ledger", "people": "patients", "source": "visits.parquet"}
+    usual = {
+        "engine": "sc://localhost:15002",
+        "ledger": "tacit.ledger",
+        "people": "patients",
+        "source": "visits.parquet",
+    }
     place = folder / name
     place.write_text(PROJECT.format(**usual | words))
     return place

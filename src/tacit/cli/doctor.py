@@ -246,7 +246,7 @@ def _database(loaded: Project) -> Iterator[DoctorCheck]:
     from tacit.engines.registry import doctor_checks
 
     try:
-        yield from doctor_checks(loaded.engine, loaded.catalog, loaded.sources, loaded.limits.model_dump())
+        yield from doctor_checks(loaded.engine, loaded.catalog, loaded.sources)
     except InputError as problem:
         yield DoctorCheck("database", False, str(problem), "correct project.engine or the table it names")
 

@@ -11,8 +11,7 @@ Modules:
 * :mod:`.frames` — Frames in memory: of Python's values, and Arrow tables that are sound in every value
 * :mod:`.postgres` — PostgreSQL: tables and views where they already are, read by a role that may only read
 * :mod:`.protocol` — Engine protocol: exact integer measurements of owned relations, rows of public ones
-* :mod:`.registry` — Registry of engines by address: ``duckdb``, ``postgresql://…``, ``spark``,
-  ``sc://…``
+* :mod:`.registry` — Registry of engines by address: ``duckdb``, ``postgresql://…``, ``sc://…``, ``warehouse``
 * :mod:`.spark` — Spark: Parquet files and folders, CSV files, tables of a catalog, and frames of Spark or of Python
 * :mod:`.sql` — Shared by all databases that speak SQL: the planner's algebra and the bounding of units as SQL text
 * :mod:`.stored_units` — Check that the stored types of identifying columns give one canonical unit

@@ -1,4 +1,4 @@
-"""Registry of engines by address: ``duckdb``, ``postgresql://…``, ``spark``, ``sc://…``.
+"""Registry of engines by address: ``duckdb``, ``postgresql://…``, ``sc://…``, ``warehouse``.
 
 The only module outside an engine's own package that names an engine: to add an engine, add its package and its lines
 here. An engine is imported only when a project names it.
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from tacit.query.types import SqlType
 
 _POSTGRES: Final = ("postgresql://", "postgres://")
-_SPARK_CONNECT: Final = "sc://"
 
 
 def engine_kind(address: object) -> str:
@@ -41,11 +40,11 @@ def engine_kind(address: object) -> str:
         return "duckdb"
     if is_database_address(address):
         return "postgres"
-    if address == "spark" or address.startswith(_SPARK_CONNECT):
+    if address.startswith("sc://"):
         return "spark"
     if address == "warehouse":
         return "warehouse"
-    raise InputError("project.engine", "must be 'duckdb', 'postgresql://…', 'sc://…', 'spark' or 'warehouse'")
+    raise InputError("project.engine", "must be 'duckdb', 'postgresql://…', 'sc://…' or 'warehouse'")
 
 
 def is_database_address(text: str) -> bool:
@@ -149,9 +148,7 @@ def _warehouse(engine: Engine) -> WarehouseEngine:
     return engine
 
 
-def doctor_checks(
-    address: str, catalog: Catalog, sources: Mapping[str, SourceLike], limits: Mapping[str, Any]
-) -> Iterable[DoctorCheck]:
+def doctor_checks(address: str, catalog: Catalog, sources: Mapping[str, SourceLike]) -> Iterable[DoctorCheck]:
     """Return checks of a database server or Spark, of access rights and of the tables; none for DuckDB."""
     match engine_kind(address):
         case "postgres":
@@ -161,7 +158,7 @@ def doctor_checks(
         case "spark":
             from tacit.engines.spark.engine import look_at as look_at_spark
 
-            return look_at_spark(address, catalog, sources, Limits(**limits))
+            return look_at_spark(address, catalog, sources)
         case _:
             return ()
 

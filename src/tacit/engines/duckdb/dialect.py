@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 from tacit.engines.sql.bounding import double_steps
-from tacit.engines.sql.dialect import Dialect
+from tacit.engines.sql.dialect import Dialect, Template
 from tacit.engines.sql.scalars import COMMON, Lowering, joined, patterned, plain, within_years
 from tacit.query.planning.measures import Measure
 from tacit.query.types import Kind, SqlType, Value, ordinal
@@ -83,32 +83,30 @@ class DuckDB(Dialect):
     """DuckDB dialect: ``TRY_CAST`` prevents errors, and doubles follow IEEE arithmetic without errors."""
 
     lowerings: ClassVar[Mapping[str, Lowering]] = {**COMMON, **TEXTS}
-    forms: ClassVar[Mapping[str, str]] = {
-        "fit_integer": "TRY_CAST({0} AS BIGINT)",
-        "is_finite": "isfinite({0})",
-        "double_to_integer": "TRY_CAST({0} AS BIGINT)",
-        "double_to_wide": "TRY_CAST({0} AS HUGEINT)",
-        # RE2 takes linear time.
-        "matches": "regexp_full_match({0}, '{1}')",
-        "read_integer": "TRY_CAST({0} AS BIGINT)",
-        "read_double": "TRY_CAST({0} AS DOUBLE)",
-        "read_day": "TRY_CAST({0} AS DATE)",
-        "trimmed": "trim({0}, ' ')",
-        "days": "CAST({0} - DATE '1970-01-01' AS BIGINT)",
-        "microseconds": "epoch_us({0})",
-        "day_of": "DATE '1970-01-01' + CAST({0} AS INTEGER)",
-        "moment_of": "make_timestamp({0})",
-        "last_day": "CAST(last_day({0}) AS DATE)",
-        "collected": "list_sort(list({0}) FILTER (WHERE {1}))",
-        "list_size": "len({0})",
-        # Adds from the first to the last.
-        "list_sum": "list_sum({0})",
-        "list_mean": "list_sum({0}) / len({0})",
-        "list_squares": "list_sum(list_transform({0}, lambda e: (e - {1}) * (e - {1}))) / (len({0}) - {2})",
-        "xor": "xor({0}, {1})",
-        "hexadecimal": "CAST('0x' || {0} AS BIGINT)",
-        "numbered_copies": "SELECT {0}, unnest(range(1, {1} + 1)) AS j FROM {2}",
-    }
+    fit_integer = Template("TRY_CAST({0} AS BIGINT)")
+    is_finite = Template("isfinite({0})")
+    double_to_integer = Template("TRY_CAST({0} AS BIGINT)")
+    double_to_wide = Template("TRY_CAST({0} AS HUGEINT)")
+    # RE2 takes linear time.
+    matches = Template("regexp_full_match({0}, '{1}')")
+    read_integer = Template("TRY_CAST({0} AS BIGINT)")
+    read_double = Template("TRY_CAST({0} AS DOUBLE)")
+    read_day = Template("TRY_CAST({0} AS DATE)")
+    trimmed = Template("trim({0}, ' ')")
+    days = Template("CAST({0} - DATE '1970-01-01' AS BIGINT)")
+    microseconds = Template("epoch_us({0})")
+    day_of = Template("DATE '1970-01-01' + CAST({0} AS INTEGER)")
+    moment_of = Template("make_timestamp({0})")
+    last_day = Template("CAST(last_day({0}) AS DATE)")
+    collected = Template("list_sort(list({0}) FILTER (WHERE {1}))")
+    list_size = Template("len({0})")
+    # Adds from the first to the last.
+    list_sum = Template("list_sum({0})")
+    list_mean = Template("list_sum({0}) / len({0})")
+    list_squares = Template("list_sum(list_transform({0}, lambda e: (e - {1}) * (e - {1}))) / (len({0}) - {2})")
+    xor = Template("xor({0}, {1})")
+    hexadecimal = Template("CAST('0x' || {0} AS BIGINT)")
+    numbered_copies = Template("SELECT {0}, unnest(range(1, {1} + 1)) AS j FROM {2}")
     wide = "HUGEINT"
     ieee_doubles = True
     ranks_heavy_units = True

@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 from tacit.engines.sql.bounding import is_power_of_two, rounded_steps
-from tacit.engines.sql.dialect import Dialect
+from tacit.engines.sql.dialect import Dialect, Template
 from tacit.engines.sql.scalars import (
     COMMON,
     DAY,
@@ -406,20 +406,18 @@ class Postgres(Dialect):
     """PostgreSQL dialect: collation "C" for texts, NUMERIC for wide integers, checked operations on doubles."""
 
     lowerings: ClassVar[Mapping[str, Lowering]] = {**COMMON, **TEXTS, **NUMBERS}
-    forms: ClassVar[Mapping[str, str]] = {
-        "matches": "({0} ~ '^(?:{1})$')",
-        "trimmed": "btrim({0}, ' ')",
-        "days": "CAST({0} - DATE '1970-01-01' AS BIGINT)",
-        "day_of": "DATE '1970-01-01' + CAST({0} AS INTEGER)",
-        # The day before the next month.
-        "last_day": "CAST(date_trunc('month', CAST({0} AS TIMESTAMP)) + INTERVAL '1 month' - INTERVAL '1 day' AS DATE)",
-        "collected": "array_agg({0} ORDER BY {0}) FILTER (WHERE {1})",
-        "list_size": "coalesce(cardinality({0}), 0)",
-        "xor": "({0} # ({1}))",
-        # By way of bits.
-        "hexadecimal": "CAST(CAST('x' || {0} AS BIT(28)) AS BIGINT)",
-        "numbered_copies": "SELECT {0}, generate_series(CAST(1 AS BIGINT), {1}) AS j FROM {2}",
-    }
+    matches = Template("({0} ~ '^(?:{1})$')")
+    trimmed = Template("btrim({0}, ' ')")
+    days = Template("CAST({0} - DATE '1970-01-01' AS BIGINT)")
+    day_of = Template("DATE '1970-01-01' + CAST({0} AS INTEGER)")
+    # The day before the next month.
+    last_day = Template("CAST(date_trunc('month', CAST({0} AS TIMESTAMP)) + INTERVAL '1 month -1 day' AS DATE)")
+    collected = Template("array_agg({0} ORDER BY {0}) FILTER (WHERE {1})")
+    list_size = Template("coalesce(cardinality({0}), 0)")
+    xor = Template("({0} # ({1}))")
+    # By way of bits.
+    hexadecimal = Template("CAST(CAST('x' || {0} AS BIT(28)) AS BIGINT)")
+    numbered_copies = Template("SELECT {0}, generate_series(CAST(1 AS BIGINT), {1}) AS j FROM {2}")
     wide = "NUMERIC"
     double = DOUBLE
     text_type = "TEXT"

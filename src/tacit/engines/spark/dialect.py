@@ -29,7 +29,7 @@ from typing import ClassVar
 
 from tacit.core.errors import InternalError
 from tacit.engines.sql.bounding import fits_64_bits, is_power_of_two, rounded_steps
-from tacit.engines.sql.dialect import Dialect
+from tacit.engines.sql.dialect import Dialect, Template
 from tacit.engines.sql.scalars import (
     COMMON,
     Args,
@@ -200,32 +200,31 @@ class Spark(Dialect):
         "least": _extreme("least"),
         "greatest": _extreme("greatest"),
     }
-    forms: ClassVar[Mapping[str, str]] = {
-        "fit_integer": "try_cast({0} AS BIGINT)",
-        # Spark rounds decimals half away from zero.
-        "read_integer": "try_cast(try_cast({0} AS DECIMAL(38,0)) AS BIGINT)",
-        "read_double": "try_cast({0} AS DOUBLE)",
-        "read_day": "try_cast({0} AS DATE)",
-        # Spark accepts the year 0, which is NULL here.
-        "read_date": "CASE WHEN left({0}, 4) <> '0000' THEN try_cast({0} AS DATE) END",
-        "read_timestamp": "CASE WHEN left({0}, 4) <> '0000' THEN try_cast({0} AS TIMESTAMP_NTZ) END",
-        "trimmed": "btrim({0}, ' ')",
-        "days": "CAST(unix_date({0}) AS BIGINT)",
-        # As a TIMESTAMP in the session's time zone, which is UTC.
-        "microseconds": "unix_micros(CAST({0} AS TIMESTAMP))",
-        "day_of": "date_from_unix_date(CAST({0} AS INT))",
-        "moment_of": "CAST(timestamp_micros({0}) AS TIMESTAMP_NTZ)",
-        "collected": "array_sort(collect_list({0}) FILTER (WHERE {1}))",
-        "list_size": "size({0})",
-        # aggregate() folds from the first element to the last.
-        "list_sum": "aggregate({0}, CAST(0 AS DOUBLE), (s, e) -> s + e)",
-        "list_mean": "aggregate({0}, CAST(0 AS DOUBLE), (s, e) -> s + e) / nullif(size({0}), 0)",
-        "list_squares": "aggregate({0}, CAST(0 AS DOUBLE), (s, e) -> s + (e - {1}) * (e - {1}))"
-        " / nullif(size({0}) - {2}, 0)",
-        "xor": "({0} ^ ({1}))",
-        "hexadecimal": "CAST(conv({0}, 16, 10) AS BIGINT)",
-        "numbered_copies": "SELECT {0}, explode(sequence(CAST(1 AS BIGINT), {1})) AS j FROM {2}",
-    }
+    fit_integer = Template("try_cast({0} AS BIGINT)")
+    # Spark rounds decimals half away from zero.
+    read_integer = Template("try_cast(try_cast({0} AS DECIMAL(38,0)) AS BIGINT)")
+    read_double = Template("try_cast({0} AS DOUBLE)")
+    read_day = Template("try_cast({0} AS DATE)")
+    # Spark accepts the year 0, which is NULL here.
+    read_date = Template("CASE WHEN left({0}, 4) <> '0000' THEN try_cast({0} AS DATE) END")
+    read_timestamp = Template("CASE WHEN left({0}, 4) <> '0000' THEN try_cast({0} AS TIMESTAMP_NTZ) END")
+    trimmed = Template("btrim({0}, ' ')")
+    days = Template("CAST(unix_date({0}) AS BIGINT)")
+    # As a TIMESTAMP in the session's time zone, which is UTC.
+    microseconds = Template("unix_micros(CAST({0} AS TIMESTAMP))")
+    day_of = Template("date_from_unix_date(CAST({0} AS INT))")
+    moment_of = Template("CAST(timestamp_micros({0}) AS TIMESTAMP_NTZ)")
+    collected = Template("array_sort(collect_list({0}) FILTER (WHERE {1}))")
+    list_size = Template("size({0})")
+    # aggregate() folds from the first element to the last.
+    list_sum = Template("aggregate({0}, CAST(0 AS DOUBLE), (s, e) -> s + e)")
+    list_mean = Template("aggregate({0}, CAST(0 AS DOUBLE), (s, e) -> s + e) / nullif(size({0}), 0)")
+    list_squares = Template(
+        "aggregate({0}, CAST(0 AS DOUBLE), (s, e) -> s + (e - {1}) * (e - {1})) / nullif(size({0}) - {2}, 0)"
+    )
+    xor = Template("({0} ^ ({1}))")
+    hexadecimal = Template("CAST(conv({0}, 16, 10) AS BIGINT)")
+    numbered_copies = Template("SELECT {0}, explode(sequence(CAST(1 AS BIGINT), {1})) AS j FROM {2}")
     wide = "DECIMAL(38,0)"
     text_type = "STRING"
     materialized = "AS"

@@ -1,9 +1,9 @@
 """The Spark engine: one session, one job group per query, exact integer measurements.
 
 Every statement is collected once, and noise is drawn only after all integers have arrived, so a partition that Spark
-computes again can never cause a second draw. A lost session that was started here is restarted for the next query;
-before a session at a Spark Connect server is used after a pause, the server is asked whether it still exists, so that
-no query is charged to find out.
+computes again can never cause a second draw. A lost session at a Spark Connect server is replaced for the next query;
+before a session is used after a pause, the server is asked whether it still exists, so that no query is charged to find
+out.
 
 Statements bound units with one exchange. Rows are distributed by unit before any aggregation, so that pairs (unit,
 group), the choice of groups and the sums over a unit need no further exchange. Only sums per group are exchanged again,
@@ -12,29 +12,19 @@ one row per group and task.
 
 from __future__ import annotations
 
-import importlib.util
 import logging
-import os
-import re
-import shutil
-import subprocess
 import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final
 
 from tacit.core.errors import InputError, TacitError
-from tacit.core.extras import install_command
 from tacit.engines.files import source_state
 from tacit.engines.protocol import DoctorCheck, Limits, Marks, MeasurementTask, SourceLike
 from tacit.engines.spark.dialect import SPARK
 from tacit.engines.spark.session import (
-    INSTALL_LOCAL,
-    SCHEME,
     TRIALS,
     SessionHandle,
     SparkQuery,
@@ -116,9 +106,8 @@ class SparkEngine(SqlEngine):
     Args:
         catalog: the tables.
         data: where each table's rows are, by table name.
-        limits: seconds of a query; memory, threads and spill directory of a Spark that is started here.
-        session: ``"spark"``, ``"sc://…"``, or a Spark session of any kind.
-        settings: further settings of a session that is started here.
+        limits: seconds of a query; Spark has its own limits of memory, threads and disk.
+        session: ``"sc://…"``, or a Spark session of any kind.
 
     Raises:
         InputError: Spark is not available, the session fails a trial, or a source is missing, cannot be read as
@@ -136,8 +125,7 @@ class SparkEngine(SqlEngine):
         data: Mapping[str, SourceLike],
         limits: Limits | None = None,
         *,
-        session: object = "spark",
-        settings: Mapping[str, str] | None = None,
+        session: object,
     ) -> None:
         super().__init__(catalog, limits)
         self._data = dict(data)
@@ -146,7 +134,10 @@ class SparkEngine(SqlEngine):
         self._left: set[SparkQuery] = set()
         self._closed = self._doubtful = False
         self._outdated: tuple[str, ...] = ()
-        self._held = open_session(session, self._limits, settings)
+        for word in ("memory", "threads", "spill"):
+            if getattr(self._limits, word) is not None:
+                raise InputError(f"limits.{word}", "is not for Spark, which has limits of its own")
+        self._held = open_session(session)
         try:
             self._open()
         except BaseException:
@@ -290,34 +281,19 @@ def _forget(held: SessionHandle, view: str) -> None:
         _OPERATOR.debug("a view of a session that is gone stays behind")
 
 
-# Checks of tacit doctor: packages, Java, session, declared tables -----------------------------------------------------
+# Checks of tacit doctor: address, session, declared tables ------------------------------------------------------------
 
 
-_OLDEST: Final = 4
-_OLDEST_JAVA: Final = 17
-#: Modules that a session needs in addition to pyspark: for Spark Connect, and on this machine.
-_CONNECT: Final = ("grpc", "grpc_status", "google.rpc", "pandas", "zstandard")
-_LOCAL: Final = ("py4j",)
-
-
-def look_at(
-    place: object, catalog: Catalog, sources: Mapping[str, SourceLike], limits: Limits | None = None
-) -> Iterator[DoctorCheck]:
-    """Yield all checks of ``tacit doctor``, in order; stop after a failed check that all later ones need."""
-    is_connect = isinstance(place, str) and place.startswith(SCHEME)
-    needed = [_packages(_CONNECT if is_connect else _LOCAL if isinstance(place, str) else ())]
+def look_at(place: object, catalog: Catalog, sources: Mapping[str, SourceLike]) -> Iterator[DoctorCheck]:
+    """Yield all checks of ``tacit doctor``, in order."""
+    remedy = ""
     if isinstance(place, str):
-        needed += _server(place) if is_connect else [_java()]
-    yield from needed
-    if not all(check.ok or check.name == "connection" for check in needed):
-        return
+        remedy = f"start a Spark Connect server at {_named(place)}, or correct project.engine"
+        yield _server(place)
     try:
-        held = open_untried(place, limits or Limits())
+        held = open_untried(place)
     except InputError as problem:
-        remedy = f"start a Spark Connect server at {_named(place)}, or correct project.engine" if is_connect else ""
-        yield DoctorCheck(
-            "Spark", False, problem.problem, remedy or "correct project.engine, or what stands in [limits]"
-        )
+        yield DoctorCheck("Spark", False, problem.problem, remedy)
         return
     try:
         yield from _session(held)
@@ -327,55 +303,13 @@ def look_at(
         held.release()
 
 
-def _packages(others: tuple[str, ...]) -> DoctorCheck:
-    remedy = install_command("spark") if others == _CONNECT else INSTALL_LOCAL
-    try:
-        import pyspark
-    except ImportError:
-        return DoctorCheck("pyspark", False, "not installed", remedy)
-    found = f"pyspark {pyspark.__version__}"
-    if int(str(pyspark.__version__).partition(".")[0]) < _OLDEST:
-        return DoctorCheck("pyspark", False, f"{found} is too old", remedy)
-    missing = [name for name in others if not _has(name)]
-    if missing:
-        where = "Spark Connect" if others == _CONNECT else "Spark on this machine"
-        return DoctorCheck("pyspark", False, f"{found}; {where} also needs {', '.join(missing)}", remedy)
-    return DoctorCheck("pyspark", True, found)
-
-
-def _has(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False
-
-
-def _java() -> DoctorCheck:
-    """Check the Java that Spark would start: that of JAVA_HOME, else the first on the path."""
-    remedy = f"install Java {_OLDEST_JAVA} (such as openjdk-{_OLDEST_JAVA}-jre-headless), or point JAVA_HOME at it"
-    home = os.environ.get("JAVA_HOME")
-    program = str(Path(home, "bin", "java")) if home else shutil.which("java")
-    if program is None:
-        return DoctorCheck("Java", False, "not found, neither by JAVA_HOME nor on the path", remedy)
-    try:
-        ran = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60, check=True)  # noqa: S603
-    except (OSError, subprocess.SubprocessError):
-        return DoctorCheck("Java", False, f"{program} does not run", remedy)
-    found = re.search(r'version "(?:1\.)?(\d+)', ran.stderr + ran.stdout)
-    if found is None or int(found.group(1)) < _OLDEST_JAVA:
-        return DoctorCheck(
-            "Java", False, f"{program} is Java {found.group(1) if found else 'of an unknown version'}", remedy
-        )
-    return DoctorCheck("Java", True, f"{program}: Java {found.group(1)}")
-
-
-def _server(place: str) -> list[DoctorCheck]:
+def _server(place: str) -> DoctorCheck:
     """Check a Spark Connect address without contacting the server."""
     where = _named(place)
     if is_open_to_others(place):
         remedy = "end the address in /;use_ssl=true, or keep the server on this machine"
-        return [DoctorCheck("connection", False, f"{where}: statements and exact sums travel in the open", remedy)]
-    return [DoctorCheck("connection", True, f"{where}: encrypted, or within this machine; the server has its own Java")]
+        return DoctorCheck("connection", False, f"{where}: statements and exact sums travel in the open", remedy)
+    return DoctorCheck("connection", True, f"{where}: encrypted, or within this machine")
 
 
 def _named(place: object) -> str:

@@ -1,35 +1,30 @@
-"""Spark session: connected or started, checked before use, and watched while a query runs.
+"""Spark session: at a Spark Connect server or its owner's, checked before use, and watched while a query runs.
 
-Spark Connect (``sc://host:15002``) differs from a Spark of this process: the server has its own disk, keeps the
-settings of the session, and drops an unused session after a while (:mod:`.engine` checks before it uses one). A server
-that does not answer is retried for some seconds and then considered lost.
+A Spark Connect server (``sc://host:15002``) has its own disk, keeps the settings of the session, and drops an unused
+session after a while (:mod:`.engine` checks before it uses one). A server that does not answer is retried for some
+seconds and then considered lost.
 
-``"sc://…"`` connects to a Spark Connect server, ``"spark"`` starts Spark in this process's own Java machine. A session
-that its owner made may be of any class, and its settings are never changed. Every session must pass the same *trials*,
-statements with known results; the refusal of a session names the setting to change.
+A session that its owner made may be of any class, and its settings are never changed. Every session must pass the same
+*trials*, statements with known results; the refusal of a session names the setting to change.
 
 The work of a query has a unique name: a tag on Spark Connect, a job group if there is a Spark context. An interrupt
-between two jobs finds nothing to cancel, so it is repeated until the query ends. Progress is what a Spark Connect
-server reports, every other second, to the thread that waits for the rows.
+between two jobs finds nothing to cancel, so it is repeated until the query ends.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import logging
-import os
 import re
-import signal
-import subprocess
-import tempfile
 import threading
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 from numpy.typing import NDArray
@@ -37,7 +32,7 @@ from numpy.typing import NDArray
 from tacit.core.errors import InputError
 from tacit.core.extras import install_command
 from tacit.engines.frames import arrow_arrays
-from tacit.engines.protocol import Limits, fill
+from tacit.engines.protocol import fill
 
 SCHEME: Final = "sc://"
 #: Retries of a server that does not answer, with delays in milliseconds: some five seconds in total. pyspark's default
@@ -58,7 +53,7 @@ _CHANNEL: Final = [
 _FORM: Final = "must be an address such as sc://host:15002, or sc://host:443/;use_ssl=true;token=${SPARK_TOKEN}"
 
 
-def connected(place: str, settings: Mapping[str, str]) -> Any:
+def connected(place: str) -> Any:
     """Open a separate session at a Spark Connect server; ``${NAME}`` in the address is an environment variable.
 
     Raises:
@@ -81,7 +76,7 @@ def connected(place: str, settings: Mapping[str, str]) -> Any:
         spark = SparkSession(connection=DefaultChannelBuilder(filled, _CHANNEL))
         spark.client.set_retry_policies([DefaultPolicy(**_RETRIES)])
         with calm():
-            for name, value in settings.items():
+            for name, value in SETTINGS.items():
                 spark.conf.set(name, value)
         return spark
     except Exception as problem:
@@ -129,17 +124,8 @@ def calm() -> Iterator[None]:
 # Sessions of this machine and of servers ------------------------------------------------------------------------------
 
 
-#: Install command of the full package; both packages contain the module ``pyspark``.
-INSTALL_LOCAL: Final = f"{install_command('spark-local')} (after pip uninstall pyspark-client)"
-_NAME = "tacit"
-#: Number of attempts for a task that fails for reasons of the machine.
-_TRIES = 4
-#: Number of sessions that share the one Spark context of the process; one more if it was started elsewhere.
-_LOCK = threading.RLock()
-_SHARED: dict[str, int] = {"count": 0}
-
-#: Settings of every session that is started here.
-_SETTINGS = {
+#: Settings of every session that is opened here.
+SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.variable.substitute": "false",
@@ -159,46 +145,31 @@ _SETTINGS = {
     # Before each statement Spark formats all its plans for a UI and a log that are off; one plan is enough.
     "spark.sql.ui.explainMode": "simple",
 }
-#: Settings that apply only when a Java machine is started.
-_MACHINE = {
-    "spark.app.name": _NAME,
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "OFF",
-    "spark.sql.catalogImplementation": "in-memory",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-}
 
 
-class _Hush(logging.Filter):
-    """Log filter that drops what Spark's Python side prints about a failure: its messages can quote data."""
-
-    threads: ClassVar[threading.local] = threading.local()
-
-    def filter(self, record: logging.LogRecord) -> bool:  # noqa: ARG002 - one shape for all filters
-        return not getattr(self.threads, "hushed", False)
+_HUSHED: ContextVar[bool] = ContextVar("hushed", default=False)
 
 
-_HUSH = _Hush()
+def _is_heard(record: logging.LogRecord) -> bool:  # noqa: ARG001 - one shape for all filters
+    return not _HUSHED.get()
 
 
 @contextmanager
 def hushed() -> Iterator[None]:
-    """Keep Spark's messages about failures in this thread off the terminal; the caller gets them as an exception."""
-    try:
+    """Keep Spark's messages about failures in this thread, which can quote data, off the terminal.
+
+    The caller gets them as an exception.
+    """
+    with suppress(ImportError):
         from pyspark.logger import PySparkLogger
-    except ImportError:
-        yield
-        return
-    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        PySparkLogger.getLogger(name).addFilter(_HUSH)
-    before = getattr(_HUSH.threads, "hushed", False)
-    _HUSH.threads.hushed = True
+
+        for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+            PySparkLogger.getLogger(name).addFilter(_is_heard)
+    before = _HUSHED.set(True)
     try:
         yield
     finally:
-        _HUSH.threads.hushed = before
+        _HUSHED.reset(before)
 
 
 def is_session(candidate: object) -> bool:
@@ -211,15 +182,11 @@ class SessionHandle:
 
     Args:
         spark: the session.
-        place: ``"spark"`` or ``"sc://…"``; None for a session that its owner made, which is never stopped or restarted.
-        limits: resource limits, used if it is restarted.
-        settings: further settings, used if it is restarted.
+        place: ``"sc://…"``; None for a session that its owner made, which is never stopped or replaced.
     """
 
-    def __init__(self, spark: Any, place: str | None, limits: Limits, settings: Mapping[str, str]) -> None:
-        self.spark = spark
-        self._place, self._limits, self._settings = place, limits, settings
-        self._released = False
+    def __init__(self, spark: Any, place: str | None) -> None:
+        self.spark, self._place = spark, place
 
     @property
     def context(self) -> Any:
@@ -252,38 +219,26 @@ class SessionHandle:
             with hushed():
                 try_out(self.spark)
             return self
-        if not self._place.startswith(SCHEME):
-            self.release()
-            return open_session(self._place, self._limits, self._settings)
         # The server may be reachable again and still work on earlier queries, so the old session is released first.
-        return _tried(open_untried(self._place, self._limits, self._settings), self.release)
+        return _tried(open_untried(self._place), self.release)
 
     def release(self) -> None:
-        """Stop the session and what was started for it; may be called twice."""
-        with _LOCK:
-            if self._released or self._place is None:
-                return
-            self._released = True
-            if self._place.startswith(SCHEME):
-                _quietly(self.spark.stop)
-                return
-            _SHARED["count"] -= 1
-            if _SHARED["count"] == 0:
-                _stop_context(self.context)
+        """Stop a session that was opened here; may be called twice."""
+        if self._place is not None:
+            with calm(), suppress(Exception):
+                self.spark.stop()
 
 
-def open_session(place: object, limits: Limits, settings: Mapping[str, str] | None = None) -> SessionHandle:
+def open_session(place: object) -> SessionHandle:
     """Open a session and run the trials.
 
     Args:
-        place: ``"spark"``, ``"sc://…"``, or a session.
-        limits: memory and threads of a Java machine that is started here.
-        settings: further settings of a session that is started here.
+        place: ``"sc://…"``, or a session.
 
     Raises:
-        InputError: Spark is not installed, does not start, or fails a trial; the message names the setting.
+        InputError: there is no such session, or it fails a trial; the message names the setting.
     """
-    return _tried(open_untried(place, limits, settings))
+    return _tried(open_untried(place))
 
 
 def _tried(held: SessionHandle, before: Callable[[], None] = lambda: None) -> SessionHandle:
@@ -297,145 +252,13 @@ def _tried(held: SessionHandle, before: Callable[[], None] = lambda: None) -> Se
     return held
 
 
-def open_untried(place: object, limits: Limits, settings: Mapping[str, str] | None = None) -> SessionHandle:
+def open_untried(place: object) -> SessionHandle:
     """Open a session without the trials, which ``tacit doctor`` runs one by one."""
-    more = dict(settings or {})
-    if not isinstance(place, str):
-        if not is_session(place):
-            raise InputError("engine", f"must be 'spark', 'sc://…' or a Spark session, not {type(place)}")
-        return SessionHandle(place, None, limits, more)
-    if place.startswith(SCHEME):
-        for word in ("memory", "threads", "spill"):
-            if getattr(limits, word) is not None:
-                raise InputError(
-                    f"limits.{word}", "is for a Spark that is started here: a Spark Connect server has its own"
-                )
-        return SessionHandle(connected(place, {**_SETTINGS, **more}), place, limits, more)
-    if place != "spark":
-        raise InputError("engine", "must be 'spark', 'sc://…' or a Spark session")
-    with calm():
-        return SessionHandle(_classic(limits, more), place, limits, more)
-
-
-def _classic(limits: Limits, settings: Mapping[str, str]) -> Any:
-    """Return a new session on the one Spark context that a process can have; start Java for the first one."""
-    try:
-        from pyspark import SparkContext
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise InputError(
-            "engine", f"Spark on this machine needs the full package: {INSTALL_LOCAL}, and Java 17"
-        ) from None
-    with _LOCK:
-        _forget_lost()
-        running = SparkContext._active_spark_context is not None
-        try:
-            context = SparkContext._active_spark_context or _start(limits, settings)
-            # Not the first session of the context, whose settings all sessions share.
-            spark = SparkSession(context).newSession()
-            for name, value in {**_SETTINGS, **settings}.items():
-                if not name.startswith(("spark.driver.", "spark.executor.")):
-                    spark.conf.set(name, value)
-        except InputError:
-            raise
-        except Exception as problem:
-            raise InputError("engine", f"Spark does not start: {_first_line(problem)}") from None
-        # A context that was started elsewhere counts one more, so that it is never stopped here.
-        _SHARED["count"] += 2 if running and _SHARED["count"] == 0 else 1
-        return spark
-
-
-def _start(limits: Limits, settings: Mapping[str, str]) -> Any:
-    """Start a context, with Java's output suppressed, off the network, and within its memory."""
-    from pyspark import SparkConf, SparkContext, java_gateway
-
-    threads = limits.threads or os.cpu_count() or 1
-    chosen = {**_SETTINGS, **_MACHINE}
-    chosen["spark.master"] = f"local[{threads},{_TRIES}]"
-    chosen["spark.sql.shuffle.partitions"] = str(4 * threads)
-    if limits.memory is not None:
-        chosen["spark.driver.memory"] = f"{_mebibytes(limits.memory)}m"
-    if limits.spill is not None:
-        chosen["spark.local.dir"] = limits.spill
-    conf = SparkConf()
-    for name, value in {**chosen, **settings}.items():
-        conf.set(name, value)
-    with tempfile.TemporaryFile() as words, _interrupt_kept():
-        if SparkContext._gateway is not None:
-            return SparkContext(conf=conf)
-        # Java's error output while it starts; Spark's own log is off, so that nothing of it appears on the terminal.
-        try:
-            launch: Any = java_gateway.launch_gateway
-            gateway = launch(conf, {"stdout": subprocess.DEVNULL, "stderr": words})
-        except Exception as problem:
-            words.seek(0)
-            said = words.read().decode(errors="replace").strip().splitlines()
-            raise InputError(
-                "engine", f"Java does not start ({said[-1] if said else _first_line(problem)}); Spark needs Java 17"
-            ) from None
-        return SparkContext(conf=conf, gateway=gateway)
-
-
-@contextmanager
-def _interrupt_kept() -> Iterator[None]:
-    """Restore the handler of Ctrl-C, which Spark replaces; engines stop their own work."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _stop_context(context: Any) -> None:
-    if context is not None:
-        _quietly(context.stop)
-    from pyspark.sql import SparkSession
-
-    SparkSession._instantiatedSession = None
-
-
-def _forget_lost() -> None:
-    """Remove a context whose Java machine has ended, so that another can be started."""
-    from pyspark import SparkContext
-    from pyspark.sql import SparkSession
-
-    context = SparkContext._active_spark_context
-    if context is None or not _is_gone(context):
-        return
-    _quietly(context.stop)
-    gateway: Any = SparkContext._gateway
-    with suppress(Exception):
-        gateway.shutdown()
-    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
-    SparkSession._instantiatedSession = None
-    _SHARED["count"] = 0
-
-
-def _is_gone(context: Any) -> bool:
-    try:
-        return bool(context._jsc.sc().isStopped())
-    except Exception:
-        return True
-
-
-def _quietly(stop: Any) -> None:
-    with calm(), suppress(Exception):
-        stop()
-
-
-def _mebibytes(size: str) -> int:
-    """Return a size such as ``"4GB"``, as in the project file, in MiB; at least 512."""
-    number = size.rstrip("iBKMGT ")
-    factor = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}[size[len(number) :].strip()[0]]
-    # Java needs a minimum to start.
-    return max(512, int(float(number) * factor))
-
-
-def _first_line(problem: BaseException) -> str:
-    return (str(problem).strip().splitlines() or [type(problem).__name__])[0]
+    if isinstance(place, str) and place.startswith(SCHEME):
+        return SessionHandle(connected(place), place)
+    if not is_session(place):
+        raise InputError("engine", f"must be 'sc://…' or a Spark session, not {type(place)}")
+    return SessionHandle(place, None)
 
 
 @dataclass(frozen=True)
@@ -563,7 +386,7 @@ def _fails(spark: Any, statement: str) -> bool:
     return False
 
 
-# One running query: timeout, cancellation -------------------------------------------------------------------
+# One running query: timeout, cancellation -----------------------------------------------------------------------------
 
 
 _TICK = 0.2
@@ -572,11 +395,10 @@ _HEARD = 2.0
 
 
 class SparkQuery:
-    """The work of one query: name, time limit in seconds (None for no limit) and interruption."""
+    """The work of one query: name, time limit in seconds (None for no limit), and interruption."""
 
     def __init__(self, held: SessionHandle, seconds: float | None) -> None:
-        self._spark, self._context = held.spark, held.context
-        self._seconds = seconds
+        self._spark, self._context, self._seconds = held.spark, held.context, seconds
         self._name = f"tacit-{uuid.uuid4().hex}"
         self._stopped, self._ended = threading.Event(), threading.Event()
         self._lock = threading.Lock()
@@ -651,19 +473,19 @@ class SparkQuery:
             self._unmark()
 
     def _mark(self) -> None:
-        if self._context is not None:
+        if self._context is None:
+            self._spark.addTag(self._name)
+        else:
             # True: running tasks are interrupted as well.
             self._context.setJobGroup(self._name, "tacit", True)
-            return
-        self._spark.addTag(self._name)
 
     def _unmark(self) -> None:
         with suppress(Exception):
-            if self._context is not None:
-                for name in ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"):
-                    self._context.setLocalProperty(name, None)
+            if self._context is None:
+                self._spark.removeTag(self._name)
                 return
-            self._spark.removeTag(self._name)
+            for name in ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"):
+                self._context.setLocalProperty(name, None)
 
     def _watch(self) -> None:
         started = time.monotonic()

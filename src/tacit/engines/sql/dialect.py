@@ -33,12 +33,21 @@ def column(slot: int) -> str:
     return f"c{slot}"
 
 
+class Template(str):
+    """SQL of an operation with places for its arguments."""
+
+    __slots__ = ()
+
+    def __call__(self, *arguments: object) -> str:
+        """Fill in the arguments; further ones are ignored."""
+        return self.format(*arguments)
+
+
 class Dialect(ABC):
     """SQL dialect of one database.
 
     Class attributes:
         lowerings: by name of a registry function, the Python function that writes its calls as SQL.
-        forms: SQL templates by name of the method that fills them in; all other methods are overridden.
         wide: SQL type of integers beyond 64 bits: at least 38 digits.
         double: SQL type of doubles.
         text_type: SQL type of texts.
@@ -53,7 +62,6 @@ class Dialect(ABC):
     """
 
     lowerings: ClassVar[Mapping[str, Lowering]]
-    forms: ClassVar[Mapping[str, str]]
     wide: ClassVar[str]
     double: ClassVar[str] = "DOUBLE"
     text_type: ClassVar[str] = "VARCHAR"
@@ -164,9 +172,8 @@ class Dialect(ABC):
     def divided(self, left: str, right: str, *, wide: bool) -> str:
         """Return the quotient of two integers, truncated towards zero; ``wide``: whether ``left`` has the wide type."""
 
-    def fit_integer(self, value: str) -> str:
-        """Return a wide integer as BIGINT, NULL where it does not fit."""
-        return self.forms["fit_integer"].format(value)
+    #: A wide integer as BIGINT, NULL where it does not fit.
+    fit_integer: Callable[[str], str]
 
     def whole_operation(self, operator: str, left: str, right: str) -> str:
         """Return ``+``, ``-`` or ``*`` of two integers as BIGINT, NULL where the result does not fit."""
@@ -196,9 +203,8 @@ class Dialect(ABC):
 
     # -- doubles
 
-    def is_finite(self, value: str) -> str:
-        """Whether a double is neither infinite nor NaN."""
-        return self.forms["is_finite"].format(value)
+    #: Whether a double is neither infinite nor NaN.
+    is_finite: Callable[[str], str]
 
     def finite(self, value: str) -> str:
         """Return a DOUBLE with NULL where it is not finite, and 0.0 for -0.0."""
@@ -211,25 +217,17 @@ class Dialect(ABC):
         """
         return self.finite(f"{left} {operator} {right}")
 
-    def product(self, left: str, right: str) -> str:
-        """Return the product of two doubles; on overflow infinite or NULL."""
-        return f"{left} * {right}"
+    #: The product of two doubles; on overflow infinite or NULL.
+    product: Callable[[str, str], str] = Template("{0} * {1}")
 
-    def double_to_integer(self, value: str) -> str:
-        """Return a double rounded half to even as BIGINT, NULL where it does not fit."""
-        return self.forms["double_to_integer"].format(value)
-
-    def double_to_wide(self, value: str) -> str:
-        """Return an integral double in the wide type, or NULL; exact for absolute values below 2^64."""
-        return self.forms["double_to_wide"].format(value)
-
-    def rounded(self, value: str) -> str:
-        """Return a double rounded to an integral one, half away from zero."""
-        return f"round({value})"
-
-    def cut(self, value: str) -> str:
-        """Return a double truncated towards zero."""
-        return f"trunc({value})"
+    #: A double rounded half to even as BIGINT, NULL where it does not fit.
+    double_to_integer: Callable[[str], str]
+    #: An integral double in the wide type, or NULL; exact for absolute values below 2^64.
+    double_to_wide: Callable[[str], str]
+    #: A double rounded to an integral one, half away from zero.
+    rounded: Callable[[str], str] = Template("round({0})")
+    #: A double truncated towards zero.
+    cut: Callable[[str], str] = Template("trunc({0})")
 
     @abstractmethod
     def double_steps(self, value: str, measure: Measure) -> str:
@@ -237,55 +235,38 @@ class Dialect(ABC):
 
     # -- text
 
-    def matches(self, value: str, pattern: str) -> str:
-        """Whether the whole text matches a regular expression of character sets, groups and repetition counts only."""
-        return self.forms["matches"].format(value, pattern)
-
-    def read_integer(self, value: str) -> str:
-        """Parse a numeric text as BIGINT, rounded half away from zero, NULL where it does not fit."""
-        return self.forms["read_integer"].format(value)
+    #: Whether the whole text matches a regular expression of character sets, groups and repetition counts only.
+    matches: Callable[[str, str], str]
+    #: Parse a numeric text as BIGINT, rounded half away from zero, NULL where it does not fit.
+    read_integer: Callable[[str], str]
 
     @abstractmethod
     def read_decimal(self, value: str, scale: int) -> str:
         """Parse a numeric text as a DECIMAL without its point, rounded half away from zero, NULL if it does not fit."""
 
-    def read_double(self, value: str) -> str:
-        """Parse a numeric text as the nearest double; NULL or infinite where there is none."""
-        return self.forms["read_double"].format(value)
-
-    def read_date(self, value: str) -> str:
-        """Parse a text ``dddd-dd-dd`` as DATE, NULL where the day does not exist; years from 1 on."""
-        return self.forms["read_date"].format(value)
-
-    def read_timestamp(self, value: str) -> str:
-        """Parse a text that has the form of a timestamp as TIMESTAMP, NULL where it does not exist; years from 1 on."""
-        return self.forms["read_timestamp"].format(value)
+    #: Parse a numeric text as the nearest double; NULL or infinite where there is none.
+    read_double: Callable[[str], str]
+    #: Parse a text ``dddd-dd-dd`` as DATE, NULL where the day does not exist; years from 1 on.
+    read_date: Callable[[str], str]
+    #: Parse a text that has the form of a timestamp as TIMESTAMP, NULL where it does not exist; years from 1 on.
+    read_timestamp: Callable[[str], str]
 
     def show(self, value: str, kind: SqlType) -> str:  # noqa: ARG002 - some need it
         """Return an integer, date or timestamp as text."""
         return f"CAST({value} AS {self.text_type})"
 
-    def trimmed(self, value: str) -> str:
-        """Return a text without the spaces at both ends."""
-        return self.forms["trimmed"].format(value)
-
+    #: A text without the spaces at both ends.
+    trimmed: Callable[[str], str]
     # -- times
 
-    def days(self, value: str) -> str:
-        """Return a DATE as days since 1970-01-01, BIGINT."""
-        return self.forms["days"].format(value)
-
-    def microseconds(self, value: str) -> str:
-        """Return a TIMESTAMP as microseconds since 1970-01-01, BIGINT."""
-        return self.forms["microseconds"].format(value)
-
-    def day_of(self, days: str) -> str:
-        """Return days since 1970-01-01, within the years 1 to 9999, as DATE."""
-        return self.forms["day_of"].format(days)
-
-    def moment_of(self, microseconds: str) -> str:
-        """Return microseconds since 1970-01-01, within the years 1 to 9999, as TIMESTAMP."""
-        return self.forms["moment_of"].format(microseconds)
+    #: A DATE as days since 1970-01-01, BIGINT.
+    days: Callable[[str], str]
+    #: A TIMESTAMP as microseconds since 1970-01-01, BIGINT.
+    microseconds: Callable[[str], str]
+    #: Days since 1970-01-01, within the years 1 to 9999, as DATE.
+    day_of: Callable[[str], str]
+    #: Microseconds since 1970-01-01, within the years 1 to 9999, as TIMESTAMP.
+    moment_of: Callable[[str], str]
 
     @abstractmethod
     def part(self, name: str, value: str, kind: SqlType) -> str:
@@ -302,6 +283,9 @@ class Dialect(ABC):
         NULL outside the years 1 to 9999.
         """
 
+    #: Parse a text of a year from 1 to 9999, a month and a day as DATE, NULL where the day does not exist.
+    read_day: Callable[[str], str]
+
     def made_date(self, year: str, month: str, day: str) -> str:
         """Return the DATE of a year, month and day (BIGINT), NULL where the day does not exist."""
 
@@ -311,35 +295,22 @@ class Dialect(ABC):
             return f"lpad({shown}, {len(str(most))}, '0')"
 
         written = " || '-' || ".join((digits(year, 9999), digits(month, 12), digits(day, 31)))
-        return self.forms["read_day"].format(written)
+        return self.read_day(written)
 
-    def last_day(self, value: str, kind: SqlType) -> str:  # noqa: ARG002 - some need it
-        """Return the last day of the month of a date or timestamp."""
-        return self.forms["last_day"].format(value)
-
+    #: The last day of the month of a date or timestamp.
+    last_day: Callable[[str, SqlType], str]
     # -- aggregates
 
-    def collected(self, value: str, condition: str) -> str:
-        """Return an aggregate: the sorted list of the doubles in rows that satisfy ``condition``."""
-        return self.forms["collected"].format(value, condition)
-
-    def list_size(self, values: str) -> str:
-        return self.forms["list_size"].format(values)
-
-    def list_sum(self, values: str) -> str:
-        """Return the sum of a list, added in its order; NULL for an empty list, NULL or infinite on overflow."""
-        return self.forms["list_sum"].format(values)
-
-    def list_mean(self, values: str) -> str:
-        """Return the mean of a list, its values added in its order; NULL if empty, NULL or infinite on overflow."""
-        return self.forms["list_mean"].format(values)
-
-    def list_squares(self, values: str, mean: str, less: int) -> str:
-        """Return Σ (e - mean)² over a list, added in its order, divided by (length - ``less``).
-
-        NULL for an empty list, NULL or infinite on overflow.
-        """
-        return self.forms["list_squares"].format(values, mean, less)
+    #: An aggregate: the sorted list of the doubles in rows that satisfy ``condition``.
+    collected: Callable[[str, str], str]
+    list_size: Callable[[str], str]
+    #: The sum of a list, added in its order; NULL for an empty list, NULL or infinite on overflow.
+    list_sum: Callable[[str], str]
+    #: The mean of a list, its values added in its order; NULL if empty, NULL or infinite on overflow.
+    list_mean: Callable[[str], str]
+    #: Σ (e - mean)² over a list, added in its order, divided by (length - ``less``). NULL for an empty list, NULL or
+    #: infinite on overflow.
+    list_squares: Callable[[str, str, int], str]
 
     @abstractmethod
     def quantile(self, value: str, fraction: float, where: str, over: str) -> str:
@@ -351,13 +322,10 @@ class Dialect(ABC):
 
     # -- choosing
 
-    def xor(self, left: str, right: str) -> str:
-        """Return the bitwise exclusive or of two BIGINTs."""
-        return self.forms["xor"].format(left, right)
-
-    def hexadecimal(self, digits: str) -> str:
-        """Return the value of seven hexadecimal digits as BIGINT."""
-        return self.forms["hexadecimal"].format(digits)
+    #: The bitwise exclusive or of two BIGINTs.
+    xor: Callable[[str, str], str]
+    #: The value of seven hexadecimal digits as BIGINT.
+    hexadecimal: Callable[[str], str]
 
     @abstractmethod
     def position(self, value: str, items: Sequence[str], kind: SqlType) -> str:
@@ -367,6 +335,5 @@ class Dialect(ABC):
         """Return the index, from 0, of a value among Python values, which may include None; NULL if it is absent."""
         return self.position(value, [self.constant(item, kind) for item in values], kind)
 
-    def numbered_copies(self, columns: str, count: str, source: str) -> str:
-        """Return a query with ``count`` (BIGINT) copies of each row of ``source``, numbered from 1 in column ``j``."""
-        return self.forms["numbered_copies"].format(columns, count, source)
+    #: A query with ``count`` (BIGINT) copies of each row of ``source``, numbered from 1 in column ``j``.
+    numbered_copies: Callable[[str, str, str], str]

@@ -20,7 +20,7 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import sqlglot
 from sqlglot import exp
@@ -30,7 +30,7 @@ from tacit.core.errors import InputError, InternalError
 from tacit.engines.duckdb.dialect import DuckDB
 from tacit.engines.protocol import Engine, Marks, Measurements, MeasurementTask, SourceLike
 from tacit.engines.sql.bounding import Groups
-from tacit.engines.sql.dialect import Dialect
+from tacit.engines.sql.dialect import Dialect, Template
 from tacit.engines.sql.engine import Answered, read_measurements
 from tacit.engines.sql.relations import StoredTable
 from tacit.engines.sql.statements import Statement, Writer
@@ -50,14 +50,11 @@ _BIGINT: Final = 2**63
 class Portable(DuckDB):
     """Dialect of operations that every database has, with markers for those that differ between databases."""
 
-    forms: ClassVar[Mapping[str, str]] = {
-        **DuckDB.forms,
-        "fit_integer": f"(CASE WHEN {{0}} BETWEEN {-_BIGINT} AND {_BIGINT - 1} THEN CAST({{0}} AS BIGINT) END)",
-        # NaN compares larger than every number, or all its comparisons are false.
-        "is_finite": f"(abs({{0}}) <= CAST('{_LARGEST_DOUBLE}' AS DOUBLE))",
-        "xor": "TACIT_XOR({0}, {1})",
-        "hexadecimal": "TACIT_HEX({0})",
-    }
+    fit_integer = Template(f"(CASE WHEN {{0}} BETWEEN {-_BIGINT} AND {_BIGINT - 1} THEN CAST({{0}} AS BIGINT) END)")
+    # NaN compares larger than every number, or all its comparisons are false.
+    is_finite = Template(f"(abs({{0}}) <= CAST('{_LARGEST_DOUBLE}' AS DOUBLE))")
+    xor = Template("TACIT_XOR({0}, {1})")
+    hexadecimal = Template("TACIT_HEX({0})")
     longest = 10**9
 
     def number(self, value: float) -> str:
