@@ -17,7 +17,7 @@ import pytest
 
 import tacit
 from support.bits import SeededBits
-from tacit.audit import lower_bound, propose_neighbours, search_lower_bound
+from tacit.audit import lower_bound
 from tacit.audit.lower_bound import Confirmed, FeatureReader, observe
 from tacit.core.errors import InputError
 from tacit.noise.bernoulli import sample_bernoulli
@@ -176,28 +176,6 @@ def test_progress_is_told() -> None:
 def test_bad_arguments_are_named(words: dict[str, Any], parameter: str) -> None:
     with pytest.raises(InputError, match=parameter):
         lower_bound(flip, 0, 1, **words)
-
-
-# Neighbours proposed by the audit
-
-
-def test_a_search_finds_the_pair_that_tells() -> None:
-    """The sum is clipped from above only: of all neighbours, only far negative ones show it."""
-    noise = tacit.Laplace(epsilon=1, l1_sensitivity=10)
-
-    def clipped_from_above(values: list[int]) -> int:
-        return noise.release(sum(min(value, 10) for value in values))
-
-    found = search_lower_bound(clipped_from_above, [3, 7, 5], claimed=1, samples=600, look=200)
-    assert found.violated
-    assert "-3997" in found.neighbours.how
-    assert found.tried == len(propose_neighbours([3, 7, 5]))
-    assert found.neighbours.how in str(found)
-
-
-def test_a_search_needs_something_to_start_from() -> None:
-    with pytest.raises(InputError, match="database"):
-        search_lower_bound(len, [])
 
 
 def test_seeded_bits_are_used(seeded: SeededBits) -> None:

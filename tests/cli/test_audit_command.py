@@ -4,75 +4,48 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import Result
 
+import tacit
 from support.command_line import run_command
 from tacit.audit import self_audit as standing
+from tacit.audit.lower_bound import LowerBound, lower_bound
 from tacit.audit.project_audit import sql_checks
-from tacit.audit.report import AuditCheck, Verdict, run_checks
+from tacit.audit.report import AuditCheck, Verdict, as_page, as_record, judged, run_checks
 from tacit.audit.self_audit import standing_checks
 
 pytestmark = pytest.mark.usefixtures("seeded")
-LAPLACE = ("laplace", "--with", "epsilon=1", "--with", "l1_sensitivity=1", "--samples", "2000")
 
 
 def run(*words: str) -> Result:
     return run_command("audit", *words)
 
 
-def test_a_mechanism_of_tacit() -> None:
-    result = run(*LAPLACE, "--first", "0", "--second", "1")
-    assert result.exit_code == 0
-    assert "not refuted" in result.stdout
-
-
-def test_a_refuted_claim_ends_with_1_and_tells_programs() -> None:
-    result = run(*LAPLACE, "--first", "0", "--second", "3", "--json")
-    assert result.exit_code == 1
-    told = json.loads(result.stdout)
+def test_a_refuted_claim_on_a_page_and_for_programs() -> None:
+    check = AuditCheck("noise for another sensitivity", "lower_bound", lambda: judged(refuted()))
+    outcomes = list(run_checks([check]))
+    told = as_record(outcomes)
     assert told["passed"] is False
     assert told["checks"][0]["audit"]["claimed_epsilon"] == 1.0
+    page = as_page(outcomes, "Audit")
+    assert "<svg" in page
+    assert "1 of 1 failed" in page
+    assert "<script" not in page
+    assert "src=" not in page
 
 
-def test_a_callable_on_neighbours_that_are_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "under_audit.py").write_text(
-        "import tacit\n\nNOISE = tacit.Laplace(epsilon=1, l1_sensitivity=10)\n\n\n"
-        "def total(values):\n    return NOISE.release(sum(values))\n"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    page = tmp_path / "audit.html"
-    result = run("under_audit:total", "--first", "[3, 7]", "--claimed", "1", "--samples", "300", "--html", str(page))
-    assert result.exit_code == 1
-    assert "comes" in result.stdout
-    text = page.read_text()
-    assert "<svg" in text
-    assert "<script" not in text
-    assert "src=" not in text
+def refuted() -> LowerBound:
+    return lower_bound(tacit.Laplace(epsilon=1, l1_sensitivity=1), 0, 5, samples=1_000)
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ((), "target"),
-        (("laplace", "--self"), "target"),
-        (("nothing",), "no mechanism"),
-        (("PureDP",), "no mechanism"),
-        (("tacit:nothing",), "cannot be loaded"),
-        (("tacit.learn:__all__", "--first", "0"), "cannot be called"),
-        (("builtins:len", "--with", "a=1"), "--with"),
-        (("laplace", "--with", "epsilon"), "name=value"),
-        (LAPLACE, "--first"),
-        ((*LAPLACE, "--first", "{"), "must be JSON"),
-    ],
-)
-def test_wrong_commands_are_told_what_to_write(words: tuple[str, ...], said: str) -> None:
+@pytest.mark.parametrize("words", [(), ("tacit.toml", "--self")])
+def test_one_thing_is_audited(words: tuple[str, ...]) -> None:
     result = run(*words)
     assert result.exit_code == 2
-    assert said in result.stderr
+    assert "name a project file to audit, or say --self" in result.stderr
 
 
 @pytest.mark.deep

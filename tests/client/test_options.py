@@ -5,18 +5,16 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import fields, replace
-from io import StringIO
+from dataclasses import fields
 from typing import Any, get_type_hints
 
 import pytest
-from rich.console import Console
 
 from support.command_line import run_command
 from support.served import COUNT, serve
 from support.visiting import Visitor
 from tacit.accounting.currencies import CURRENCIES
-from tacit.cli.query import Prompt, request_of
+from tacit.cli.query import request_of
 from tacit.client.remote_curator import RemoteCurator
 from tacit.client.responses import query_body
 from tacit.core.errors import InputError
@@ -138,23 +136,6 @@ def test_the_command_line_has_it(option: QueryOption, command: str) -> None:
     assert option.help[1:] in words
     typed = int(option.example) if option.kind is OptionKind.COUNT else [option.example]
     assert request_of({option.name: typed}, COUNT) == stating(option)
-
-
-@EVERY
-def test_the_prompt_has_it(option: QueryOption) -> None:
-    lines = iter([f"\\{option.name} {option.example}"])
-    seen = StringIO()
-
-    def read(_: str) -> str:
-        for line in lines:
-            return line
-        raise EOFError
-
-    curator: Any = type("Named", (), {"name": "clinic", "tables": lambda _: ()})()
-    prompt = Prompt(curator, replace(Request(), epsilon="1"), Console(file=seen), read)
-    prompt.run()
-    assert "There is no" not in seen.getvalue()
-    assert exactly(prompt._request, option) == exactly(stating(option), option)
 
 
 @EVERY

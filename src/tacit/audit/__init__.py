@@ -7,8 +7,7 @@
 ``pytest``             a plugin: ``assert_private`` in one's own tests
 ``standing``           what ``tacit audit --self`` runs
 
-Neighbours are proposed by :func:`propose_neighbours`; :func:`replay_neighbours` and :func:`search_lower_bound` try all
-that it proposes.
+Neighbours are proposed by :func:`propose_neighbours`; :func:`replay_neighbours` tries all that it proposes.
 
 Modules:
 * :mod:`.attacks` — Attacks: they succeed on an unprotected twin and are reduced to guessing on a curator
@@ -21,7 +20,7 @@ Modules:
 * :mod:`.pytest` — Pytest fixture for record and replay in a user's own tests
 * :mod:`.replay` — Record and replay: dependence on one unit's data outside the inputs of mechanisms
 * :mod:`.report` — Checks of an audit, and the report of their outcomes for programs and as one self-contained HTML page
-* :mod:`.search` — Neighbouring databases to try, and audits over many pairs of them
+* :mod:`.search` — Neighbouring databases to try, and replays of many pairs of them
 * :mod:`.self_audit` — Self-audit: Tacit's mechanisms and fits checked by its own tools
 """
 
@@ -31,14 +30,13 @@ from tacit.audit.canaries import CanaryAudit, audit_canaries, flip_inclusion_coi
 from tacit.audit.exact import Chance, ExactLoss, exact
 from tacit.audit.lower_bound import LowerBound, lower_bound
 from tacit.audit.replay import Finding, ReplayReport, Tape, record, replay, replay_tape
-from tacit.audit.search import FoundBound, Neighbours, propose_neighbours, replay_neighbours, search_lower_bound
+from tacit.audit.search import Neighbours, propose_neighbours, replay_neighbours
 
 __all__ = [
     "CanaryAudit",
     "Chance",
     "ExactLoss",
     "Finding",
-    "FoundBound",
     "LowerBound",
     "Neighbours",
     "ReplayReport",
@@ -53,5 +51,4 @@ __all__ = [
     "replay",
     "replay_neighbours",
     "replay_tape",
-    "search_lower_bound",
 ]

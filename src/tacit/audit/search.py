@@ -1,9 +1,4 @@
-"""Neighbouring databases to try, and audits over many pairs of them.
-
-A replay is cheap, so every pair is replayed. For a lower bound, a short audit of each pair chooses the worst one. The
-reported bound comes from fresh runs on that pair alone, so the confidence is that of
-:func:`~tacit.audit.lower_bound.lower_bound`, for any number of pairs.
-"""
+"""Neighbouring databases to try, and replays of many pairs of them."""
 
 from __future__ import annotations
 
@@ -14,13 +9,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from tacit.audit.lower_bound import LowerBound, Observer, lower_bound
 from tacit.audit.replay import ReplayReport, replay
 from tacit.core.errors import InputError
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import Number
 from tacit.core.relations import ADD_REMOVE, Relation, as_relation
-from tacit.mechanisms.base import Mechanism
 
 #: The most units that are removed in turn.
 _LEAVERS: Final = 4
@@ -215,86 +208,6 @@ def _as_key(row: Any) -> Any:
 
 def _hashable(value: Any) -> Any:
     return value if isinstance(value, Hashable) else repr(value)
-
-
-@dataclass(frozen=True)
-class FoundBound:
-    """A lower bound, and the neighbours it was found on.
-
-    Args:
-        bound: the bound, confirmed on fresh runs.
-        neighbours: the pair with the largest estimated loss.
-        tried: number of pairs in the search.
-    """
-
-    bound: LowerBound
-    neighbours: Neighbours
-    tried: int
-
-    @property
-    def violated(self) -> bool:
-        """Whether the claim is refuted, at the confidence stated."""
-        return self.bound.violated
-
-    def __str__(self) -> str:
-        return f"{self.bound} The neighbours, the worst of {self.tried} pairs: {self.neighbours.how}."
-
-
-def search_lower_bound(
-    mechanism: Mechanism | Observer,
-    database: Any,
-    *,
-    relation: Relation | str = ADD_REMOVE,
-    unit: Hashable | None = None,
-    neighbours: Sequence[Neighbours] | None = None,
-    delta: Number = 0,
-    claimed: Number | Guarantee | None = None,
-    samples: int = 20_000,
-    confidence: float = 0.99,
-    look: int = 400,
-    progress: Callable[[int, int], None] | None = None,
-) -> FoundBound:
-    """Run :func:`~tacit.audit.lower_bound.lower_bound` on the worst of many proposed pairs of neighbours.
-
-    Args:
-        mechanism: a mechanism or callable, as there; it takes a database like ``database``.
-        database: the database from which neighbours are made.
-        relation: the neighbouring relation.
-        unit: the unit column, if units have several rows.
-        neighbours: pairs to try instead of those that :func:`~tacit.audit.search.propose_neighbours` makes.
-        delta: δ at which ε is bounded.
-        claimed: the ε, or the guarantee, under test.
-        samples: runs on each neighbour of the chosen pair.
-        confidence: probability that the bound is true.
-        look: runs on each neighbour of every pair in the search.
-        progress: called with the number of runs done and the total number.
-    """
-    pairs = list(neighbours) if neighbours is not None else propose_neighbours(database, relation=relation, unit=unit)
-    if not pairs:
-        raise InputError("database", "is empty; give one record at least, or neighbours of your own")
-    total = look * len(pairs) + samples
-
-    def shown(before: int) -> Callable[[int, int], None] | None:
-        return None if progress is None else lambda done, _: progress(before + done, total)
-
-    def loss(place: int) -> float:
-        pair = pairs[place]
-        found = lower_bound(mechanism, pair.first, pair.second, delta=delta, samples=look, progress=shown(look * place))
-        return found.epsilon
-
-    losses = [loss(i) for i in range(len(pairs))]
-    worst = pairs[max(range(len(pairs)), key=losses.__getitem__)]
-    bound = lower_bound(
-        mechanism,
-        worst.first,
-        worst.second,
-        delta=delta,
-        claimed=claimed,
-        samples=samples,
-        confidence=confidence,
-        progress=shown(look * len(pairs)),
-    )
-    return FoundBound(bound, worst, len(pairs))
 
 
 def replay_neighbours(

@@ -2,8 +2,7 @@
 
 Modules:
 * :mod:`.analysts` — ``tacit analysts``: register analysts, their roles, their shares of a budget and their tokens
-* :mod:`.audit` — ``tacit audit``: check the claims of Tacit, or of anything else that can be called; ``tacit attack``:
-  why
+* :mod:`.audit` — ``tacit audit``: check the claims of Tacit, or those of a project; ``tacit attack``: why
 * :mod:`.common` — What all commands share: options, opening of a project or of its ledger, printing, errors and exit
   codes
 * :mod:`.course` — ``tacit course``: chapters, the answer sheet, and the check of answers
@@ -12,8 +11,7 @@ Modules:
 * :mod:`.init` — ``tacit init``: from data files, or tables of a PostgreSQL, to a commented project file; or in the
   browser
 * :mod:`.ledger` — ``tacit ledger``: verify, read and operate the ledger
-* :mod:`.query` — ``tacit query``, ``explain``, ``budget`` and ``plan``: ask, see the cost first, see what is left; and
-  the prompt
+* :mod:`.query` — ``tacit query``, ``explain``, ``budget`` and ``plan``: ask, see the cost first, see what is left
 * :mod:`.receipt` — ``tacit receipt``: verify, show and export receipts and public keys
 * :mod:`.release` — ``tacit release``, ``synth`` and ``profile``: publish planned statistics, a synthetic table, what a
   table holds

@@ -1,11 +1,10 @@
-"""``tacit audit``: check the claims of Tacit, or of anything else that can be called; ``tacit attack``: why.
+"""``tacit audit``: check the claims of Tacit, or those of a project; ``tacit attack``: why.
 
 An attack shows on one's own table that removing names, publishing statistics or sampling is not enough.
 """
 
 from __future__ import annotations
 
-import json
 import tempfile
 import time
 from collections.abc import Sequence
@@ -30,8 +29,6 @@ from tacit.core.errors import InputError
 from tacit.core.text_files import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rich.console import Console
 
     from tacit.audit.attacks.results import Chapter, Comparison, Figures
@@ -40,60 +37,38 @@ if TYPE_CHECKING:
 
 
 def audit(
-    target: Annotated[
-        str | None,
-        typer.Argument(help="module:callable, a mechanism such as laplace, or a project file."),
-    ] = None,
+    project: Annotated[Path | None, typer.Argument(help="The project file.")] = None,
     own: Annotated[bool, typer.Option("--self", help="Run the self-audit of Tacit.")] = False,
-    words: Annotated[
-        list[str] | None, typer.Option("--with", help="A parameter of the mechanism, as name=value; may be repeated.")
-    ] = None,
-    first: Annotated[str | None, typer.Option(help="A database, as JSON: '[1, 2, 3]'.")] = None,
-    second: Annotated[str | None, typer.Option(help="Its neighbour, as JSON.")] = None,
-    relation: Annotated[str, typer.Option(help="How neighbours differ: add_remove or replace_one.")] = ("add_remove"),
-    claimed: Annotated[
-        str | None, typer.Option(help="The epsilon to test; by default that which the mechanism states.")
-    ] = None,
-    delta: Annotated[str, typer.Option(help="The delta of the claim.")] = "0",
-    sql: Annotated[list[str] | None, typer.Option(help="For a project: a query to audit as well.")] = None,
+    sql: Annotated[list[str] | None, typer.Option(help="A query to audit as well.")] = None,
     samples: Annotated[
         int | None,
-        typer.Option(help="Runs on each neighbour; default 20000, 8000 for --self, 1000 for a project."),
+        typer.Option(help="Runs on each neighbour of a black-box check; default 8000 for --self, 1000 for a project."),
     ] = None,
-    confidence: Annotated[float, typer.Option(help="Confidence of the bound.")] = 0.99,
     html: Annotated[Path | None, typer.Option(help="Write a page with charts to this file.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Audit a mechanism or a project.
+    """Audit a project, or Tacit itself.
 
-    A mechanism is run on two neighbouring databases, and its privacy loss is bounded from below.
+    A project is audited on made-up people: one person at a time leaves, and the recorded answers to its queries, those
+    of its history and those given by --sql are replayed. Its data is not read and its budget not touched. The ledger
+    is verified.
 
-    A project is audited on made-up people: its tables, its budgets and every query that it was ever asked. Its data
-    is not read and its budget not touched.
-
-    Exit code 1 when a claim is refuted, or when the self-audit fails.
-
-    tacit audit laplace --with epsilon=1 --with l1_sensitivity=1 --first 0 --second 1
-
-    tacit audit mymodule:release --first "[1, 0, 1]" --claimed 1
+    Exit code 1 when a claim is refuted. Python code of your own is audited by tacit.audit.
 
     tacit audit tacit.toml --sql "SELECT AVG(cost) FROM visits"
 
     tacit audit --self --html audit.html
     """
-    with reported("target", as_json=as_json):
-        if own == (target is not None):
-            raise InputError("target", "say what to audit, or --self; and not both")
-        if target is None:
+    with reported("project", as_json=as_json):
+        if own == (project is not None):
+            raise InputError("project", "name a project file to audit, or say --self; and not both")
+        if project is None:
             from tacit.audit.project_audit import sql_checks
             from tacit.audit.self_audit import fit_checks, standing_checks
 
             checks = [*standing_checks(samples or 8_000), *sql_checks(), *fit_checks()]
-        elif target.endswith(".toml"):
-            checks = _project_checks(Path(target), sql or [], samples or 1_000)
         else:
-            claim = {"claimed": claimed, "delta": delta, "samples": samples or 20_000, "confidence": confidence}
-            checks = [_mechanism_check(target, words or [], first, second, relation, claim)]
+            checks = _project_checks(project, sql or [], samples or 1_000)
         from tacit.audit.report import run_checks
 
         with progress_bar(quiet=as_json) as advance:
@@ -101,7 +76,7 @@ def audit(
         if html is not None:
             from tacit.audit.report import as_page
 
-            title = "Tacit's standing self-audit" if target is None else f"Audit of {target}"
+            title = "Tacit's standing self-audit" if project is None else f"Audit of {project}"
             html.write_text(as_page(outcomes, title), encoding="utf-8")
     _show(outcomes, as_json, html)
     if not all(outcome.passed for outcome in outcomes):
@@ -148,77 +123,6 @@ def _verified(place: LedgerLocation) -> Verdict:
     report = Ledger.examine(place.ledger, anchor=place.anchor, check_outcome=receipt_check(place))
     words = "; ".join(report.problems) or f"nothing found: {report.entries} entries, {report.outcomes} released"
     return Verdict(not report.ok, words, report)
-
-
-# A mechanism, or a callable
-
-
-def _mechanism_check(
-    target: str, words: list[str], first: str | None, second: str | None, relation: str, claim: dict[str, Any]
-) -> AuditCheck:
-    from tacit.audit.lower_bound import lower_bound
-    from tacit.audit.report import AuditCheck, Verdict, judged
-    from tacit.audit.search import search_lower_bound
-
-    mechanism, own_claim = _found(target, words)
-    if first is None:
-        raise InputError("first", "give a database as JSON, such as '[1, 2, 3]' or 0")
-    start = _json(first, "first")
-    if claim["claimed"] is None:
-        claim = claim | {"claimed": own_claim}
-
-    def run() -> Verdict:
-        if second is not None:
-            return judged(lower_bound(mechanism, start, _json(second, "second"), **claim))
-        found = search_lower_bound(mechanism, start, relation=relation, **claim)
-        verdict = judged(found.bound)
-        return Verdict(verdict.caught, str(found), verdict.found)
-
-    return AuditCheck(target, "lower_bound", run)
-
-
-def _found(target: str, words: list[str]) -> tuple[Callable[[Any], Any], Any]:
-    """Return the callable to run, and its own claim, if it has one."""
-    from importlib import import_module
-
-    import tacit
-    from tacit.mechanisms.base import Mechanism
-
-    if ":" in target:
-        module, _, name = target.partition(":")
-        try:
-            thing: Any = getattr(import_module(module), name)
-        except (ImportError, AttributeError) as problem:
-            raise InputError("target", f"cannot be loaded: {problem}") from None
-    else:
-        names = {n.lower(): n for n in tacit.__all__ if isinstance(getattr(tacit, n), type)}
-        thing = getattr(tacit, names.get(target.replace("_", "").replace("-", "").lower(), ""), None)
-        if thing is None or not issubclass(thing, Mechanism):
-            raise InputError("target", f"{target!r} is no mechanism of Tacit, such as laplace, and no module:callable")
-    if isinstance(thing, type):
-        thing = thing(**dict(_word(word) for word in words))
-    elif words:
-        raise InputError("with", "is for mechanisms that are made here; a callable takes the database alone")
-    if isinstance(thing, Mechanism):
-        return thing.release, thing.guarantee  # type: ignore[attr-defined]
-    if not callable(thing):
-        raise InputError("target", f"{target!r} cannot be called")
-    return thing, None
-
-
-def _word(text: str) -> tuple[str, Any]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise InputError("with", f"must be written name=value, got {text!r}")
-    # Numbers stay text, which mechanisms read exactly; lists and truth values have no other form.
-    return name.strip(), json.loads(value) if value[:1] in "[{tf" else value
-
-
-def _json(text: str, parameter: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        raise InputError(parameter, f"must be JSON, such as '[1, 2, 3]'; got {text!r}") from None
 
 
 # Output

@@ -302,11 +302,6 @@ def progress_bar(*, quiet: bool, lines: bool = False) -> Iterator[Callable[[int,
         yield advance
 
 
-def is_interactive() -> bool:
-    """Whether a person at a terminal can be asked."""
-    return sys.stdin.isatty() and sys.stdout.isatty()
-
-
 #: Exit code by error code; a code such as ``query.sample`` counts as ``query`` unless it is listed itself. 2 is what
 #: shells and typer use for a wrong command line.
 EXIT_CODES: Final = {

@@ -251,7 +251,7 @@ class Story:
         self.grid(
             [
                 ["[bold]tacit init data.csv", "a project file for your own data"],
-                ["[bold]tacit query", "a prompt that shows every cost first"],
+                ["[bold]tacit explain", "what a query would cost, and its error"],
                 ["[bold]tacit plan --help", "how many people does a good answer need?"],
             ]
         )

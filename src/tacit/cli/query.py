@@ -1,4 +1,4 @@
-"""``tacit query``, ``explain``, ``budget`` and ``plan``: ask, see the cost first, see what is left; and the prompt.
+"""``tacit query``, ``explain``, ``budget`` and ``plan``: ask, see the cost first, see what is left.
 
 ``tacit plan`` computes one of people, privacy, error and confidence from the other three.
 """
@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import inspect
 import json
-import sqlite3
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, replace
 from fractions import Fraction
 from functools import wraps
@@ -28,14 +26,13 @@ from tacit.cli.common import (
     columns,
     console,
     find_ledger,
-    is_interactive,
     opened,
     print_json,
     reported,
     say,
 )
 from tacit.core.charts import altair
-from tacit.core.errors import InputError, TacitError
+from tacit.core.errors import InputError
 from tacit.core.extras import load_arrow
 from tacit.core.numbers import with_noun
 from tacit.core.text_files import csv_text, json_line, visible
@@ -97,8 +94,8 @@ def _parameter(option: QueryOption) -> inspect.Parameter:
     return inspect.Parameter(option.name, place, default=None, annotation=Annotated[kind, told])
 
 
-def read_sql(sql: str | None, file: Path | None) -> str | None:
-    """The query from where it was put: argument, file, or standard input if it is a pipe; None if nowhere."""
+def read_sql(sql: str | None, file: Path | None) -> str:
+    """The query from where it was put: argument, file, or standard input if it is a pipe."""
     if sql is not None and file is not None:
         raise InputError("file", "a query was given as well; give one of them")
     if file is not None:
@@ -109,6 +106,8 @@ def read_sql(sql: str | None, file: Path | None) -> str | None:
             raise InputError("file", f"cannot read {file}: {problem.strerror}") from None
     if sql == "-" or (sql is None and not sys.stdin.isatty()):
         return _decoded(sys.stdin.buffer.read(_LONGEST), "sql")
+    if sql is None:
+        raise InputError("sql", "say what to ask: a query in SQL, --file, or a pipe")
     return sql
 
 
@@ -137,8 +136,7 @@ def query(
 ) -> None:
     """Ask a query in SQL and pay for it.
 
-    Prints the answer with its errors, what was charged and what is left. Without a query, on a terminal, it opens a
-    prompt that shows every cost before it asks.
+    Prints the answer with its errors, what was charged and what is left.
 
     tacit query "SELECT ward, COUNT(*) AS visits FROM visits GROUP BY ward" --epsilon 0.5
     """
@@ -154,14 +152,8 @@ def query(
             check_writable(plot, "plot")
         if receipt is not None:
             check_writable(receipt, "receipt")
-        asked = sql is not None or file is not None or not is_interactive()
-        text = read_sql(sql, file) if asked else None
-        if text is None and (form != "table" or output is not None):
-            raise InputError("sql", "say what to ask: a query in SQL, --file, or a pipe")
+        text = read_sql(sql, file)
         with opened(project, analyst=analyst) as curator:
-            if text is None:
-                Prompt(curator, request, console()).run()
-                return
             answer = curator.sql(text, **request.options)
             answer = answer.raw if raw else answer
             print_answer(curator, answer, form, output)
@@ -188,8 +180,6 @@ def explain(
     with reported("sql", as_json=as_json):
         request = request_of(options)
         text = read_sql(sql, file)
-        if text is None:
-            raise InputError("sql", "say what to explain: a query in SQL, --file, or a pipe")
         with opened(project, analyst=analyst) as curator:
             quote = curator.explain(text, **request.options)
             budget = None if quote.is_public else curator.budget(quote)
@@ -466,152 +456,6 @@ def _write(curator: Curator, answer: Answer, form: str, output: Path | None) -> 
         typer.echo(text, nl=False)
     else:
         output.write_text(text, encoding="utf-8", newline="")
-
-
-# -- the prompt
-
-_HELP = r"""Write a query in SQL, to a semicolon. Its cost is shown, and you are asked before it is paid.
-\epsilon 0.5     what a query may cost; also \rho, \mu, \delta
-\within 50       instead of a cost, how far off answers may be; also \within column=50
-\confidence .99  of the intervals; also \max_groups, \max_rows, \weights, \suppose
-\explain         more about the next query: each release, its noise, its error
-\d               the tables; \d visits: one table and what is known about its columns
-\budget          what is spent and what is left
-\history         what was asked, and what it cost
-\q               leave (or exit, quit, Ctrl-D); Ctrl-C drops what you are writing"""
-#: Words that are commands when they stand alone, as in other prompts.
-_BARE = {"exit": "\\q", "quit": "\\q", "help": "\\help", "history": "\\history"}
-
-
-class Prompt:
-    """One session at the prompt, with a cost until another is typed; EOFError from ``read`` ends it."""
-
-    def __init__(
-        self, curator: Curator, request: Request, screen: Console, read: Callable[[str], str] | None = None
-    ) -> None:
-        self._curator = curator
-        self._request = request
-        self._screen = screen
-        self._read = input if read is None else read
-        self._explain = False
-
-    def run(self) -> None:
-        with suppress(ImportError):
-            # Gives ``input`` the keys of an editor, and this session's lines.
-            import readline  # noqa: F401
-        self._say(f"{self._curator.name}: queries end with a semicolon; help explains, exit leaves.", style="bold")
-        while self._turn():
-            pass
-
-    def _turn(self) -> bool:
-        """Run one query or one command; return False to leave the prompt."""
-        try:
-            text = self._text()
-        except KeyboardInterrupt:
-            self._screen.print()
-            return True
-        except EOFError:
-            self._screen.print()
-            return False
-        try:
-            if text.startswith("\\"):
-                return self._command(text)
-            if text.strip(" \t\n;"):
-                self._ask(text)
-        except TacitError as problem:
-            self._say(f"Error: {problem}", style="red")
-        except KeyboardInterrupt:
-            self._screen.print()
-        return True
-
-    def _text(self) -> str:
-        lines: list[str] = []
-        while True:
-            line = self._read("tacit> " if not lines else "  ...> ")
-            bare = line.strip().rstrip(";").strip().lower()
-            if not lines and bare in _BARE:
-                return _BARE[bare]
-            if not lines and (line.strip().startswith("\\") or not line.strip()):
-                return line.strip()
-            lines.append(line)
-            if is_complete(text := "\n".join(lines)):
-                return text
-
-    def _command(self, text: str) -> bool:
-        word, _, rest = text[1:].partition(" ")
-        word, rest = word.strip().lower(), rest.strip().rstrip(";").strip()
-        if word in ("q", "quit", "exit"):
-            return False
-        if word in ("?", "h", "help"):
-            self._say(_HELP)
-        elif word in ("t", "tables", "d"):
-            self._show_tables(rest)
-        elif word == "history":
-            for entry in self._curator.history():
-                self._say(f"{entry.number}: {entry.text}: {' '.join(entry.sql.split())}")
-        elif word in ("b", "budget"):
-            self._show_budgets()
-        elif word in ("e", "explain"):
-            self._explain = True
-            self._say("The next query is explained in full.")
-        elif word in OPTIONS:
-            self._set(word, rest)
-        else:
-            self._say(f"There is no \\{word}; \\help lists what there is.")
-        return True
-
-    def _show_tables(self, name: str) -> None:
-        """Show all tables, or the named one."""
-        tables = self._curator.tables()
-        found = [table for table in tables if name.strip('"').lower() in ("", table.name.lower())]
-        if not found:
-            raise InputError(
-                "\\d", f"there is no table {name!r}; there are {', '.join(table.name for table in tables)}"
-            )
-        for table in found:
-            self._say(str(table))
-
-    def _set(self, word: str, value: str) -> None:
-        if not value:
-            raise InputError(f"\\{word}", "needs a number after it")
-        option = OPTIONS[word]
-        # Another cost takes the place of the one before.
-        said: dict[str, Any] = {name: None for name, each in OPTIONS.items() if option.accounts and each.accounts}
-        said[word] = option.typed(value.replace(",", " ").split() if option.named else [value])
-        self._request = replace(self._request, **said)
-
-    def _show_budgets(self) -> None:
-        names = dict.fromkeys(table.table.population for table in self._curator.tables())
-        for name in names:
-            if name is not None:
-                show_budget(self._screen, self._curator.budget(population=name))
-
-    def _ask(self, text: str) -> None:
-        quote = self._curator.explain(text, **self._request.options)
-        if self._explain:
-            self._explain = False
-            self._say(show_quote(quote))
-        self._say(self._offer(quote))
-        if self._read("Ask it? [y/N] ").strip().lower() in ("y", "yes"):
-            show_answer(self._screen, self._curator, self._curator.sql(text, **self._request.options))
-        else:
-            self._say("Not asked; nothing was charged.")
-
-    def _offer(self, quote: Quote) -> str:
-        if quote.is_public:
-            return f"It costs {quote.charge}."
-        errors = "; ".join(f"{error.label}: {error.meaning}" for error in quote.explanation.errors)
-        left = str(self._curator.budget(quote)).removesuffix(".")
-        return f"It costs {quote.charge}, or nothing if it was asked before. {errors}\n{left}."
-
-    def _say(self, text: str, style: str = "") -> None:
-        self._screen.print(visible(text), style=style, markup=False, soft_wrap=True)
-
-
-def is_complete(text: str) -> bool:
-    """Whether a statement ends here: a semicolon last, outside of quotes and comments."""
-    # A terminal may send bytes that are no text; the parser refuses them.
-    return sqlite3.complete_statement(text.encode(errors="replace").decode().replace("\0", "?"))
 
 
 def plan(

@@ -20,7 +20,7 @@ The text of a query may state the same things in its OPTIONS. Statements in both
 An option is declared here and nowhere else: its type in :class:`Request` and, for callers, in :class:`QueryOptions`;
 its kind, bounds, help text, accounts and name in OPTIONS in the table :data:`OPTIONS`. From it come the arguments of
 ``Curator.sql`` and ``RemoteCurator.sql``, the body of ``POST /v1/query`` and its OpenAPI schema, the console's form,
-the options of the command line and of its prompt, and the OPTIONS clause. A new option further needs the code that
+the options of the command line, and the OPTIONS clause. A new option further needs the code that
 uses it: :class:`Terms`, and :class:`~tacit.query.parsing.parse.Options` if it may be stated in OPTIONS.
 ``tests/client/test_options.py`` fails where an interface lacks it.
 """
