@@ -8,6 +8,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -59,18 +60,19 @@ def audit(
 
     tacit audit --self --html audit.html
     """
-    with reported("project", as_json=as_json):
+    from tacit.audit.report import run_checks
+
+    with reported("project", as_json=as_json), ExitStack() as stack:
         if own == (project is not None):
             raise InputError("project", "name a project file to audit, or say --self; and not both")
         if project is None:
-            from tacit.audit.project_audit import sql_checks
+            from tacit.audit.project_audit import hospital_checks
             from tacit.audit.self_audit import fit_checks, standing_checks
 
-            checks = [*standing_checks(samples or 8_000), *sql_checks(), *fit_checks()]
+            queries = stack.enter_context(hospital_checks())
+            checks = [*standing_checks(samples or 8_000), *queries, *fit_checks()]
         else:
             checks = _project_checks(project, sql or [], samples or 1_000)
-        from tacit.audit.report import run_checks
-
         with progress_bar(quiet=as_json) as advance:
             outcomes = list(run_checks(checks, advance))
         if html is not None:

@@ -228,20 +228,8 @@ def synth(
             show_default=False,
         ),
     ] = None,
-    minutes: Annotated[
-        int | None,
-        typer.Option(
-            "--minutes", help="Minutes that aim may take, about; more allow a larger model.", show_default=False
-        ),
-    ] = None,
     max_rows: Annotated[
         int | None, typer.Option("--max-rows", help="The most rows of one person that count.", show_default=False)
-    ] = None,
-    nulls: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--null", help="A column with bounds whose NULLs are kept, as a value of its own.", show_default=False
-        ),
     ] = None,
     analyst: AnalystOption = None,
     as_json: JsonFlag = False,
@@ -254,8 +242,6 @@ def synth(
 
     tacit synth patients visits --epsilon 1 --output made
     """
-    from tacit.synth.table_synthesis import MINUTES
-
     with reported("synth", as_json=as_json), opened(project, analyst=analyst) as curator:
         if len(source) > 2:
             raise InputError("source", "must be one table, or two")
@@ -277,14 +263,12 @@ def synth(
             columns or None,
             rows=rows,
             method=method,
-            minutes=MINUTES if minutes is None else minutes,
             epsilon=epsilon,
             delta=delta,
             rho=rho,
             mu=mu,
             max_rows=max_rows,
             marginals=[[name.strip() for name in each.split(",") if name.strip()] for each in marginals or []] or None,
-            nulls=nulls or (),
             progress=None if as_json else lambda words: screen.print(words, markup=False, style="dim"),
         )
         if len(source) == 2:
