@@ -47,9 +47,8 @@ def server(clinic: Path, tokens: dict[str, str]) -> Iterator[Server]:
         yield served
 
 
-def streams(place: str, *words: str, token: str = "", state: Path | None = None) -> StdioServerParameters:
-    more = {"TACIT_TOKEN": token} if token else {}
-    env = {**os.environ, **more, **({} if state is None else {"TACIT_STATE": str(state)})}
+def streams(place: str, *words: str, state: Path | None = None) -> StdioServerParameters:
+    env = {**os.environ, **({} if state is None else {"TACIT_STATE": str(state)})}
     return StdioServerParameters(command=sys.executable, args=["-m", "tacit.cli", "mcp", place, *words], env=env)
 
 
@@ -126,25 +125,6 @@ def test_streamable_http_of_both_eras_and_reconnecting(server: Server, tokens: d
     spent = next(e for e in left.structured_content["left"] if e["of"] == f"conversation alice/{mode}")
     assert float(spent["spent"]) <= 1
     assert any(each.is_error for each in refused[0]) or mode == "auto"
-
-
-def test_a_bridge_has_the_share_at_the_server(server: Server, tokens: dict[str, str]) -> None:
-    begin = streams(server.address, "--epsilon", "0.5", "--conversation", "bridge", token=tokens["bob"])
-
-    async def work(client: Client) -> Any:
-        assert len((await client.list_tools()).tools) == 6
-        return [await client.call_tool("ask", fresh(number)) for number in (801, 802, 803)]
-
-    told = talk(begin, work)
-    assert [each.is_error for each in told] == [False, False, True]
-    assert "has 0 of 0.5 left for conversation bob/bridge" in told[2].content[0].text
-    # The same share by HTTP, for it is the ledger that has it.
-    words = shown(tokens["bob"], "0.5", "bridge")
-    refused = over_http(server, lambda client: client.call_tool("ask", fresh(804)), **words)
-    assert refused.structured_content["stop"]
-    # Of another person it is another conversation.
-    words = shown(tokens["alice"], "0.5", "bridge")
-    assert not over_http(server, lambda client: client.call_tool("ask", fresh(804)), **words).is_error
 
 
 def post(server: Server, body: Any, token: str = "", **headers: str) -> tuple[int, dict[str, str], bytes]:
@@ -264,15 +244,10 @@ def test_a_server_without_assistants_has_no_such_path(clinic: Path) -> None:
     served.close()
 
 
-def test_the_command_needs_a_share_and_a_token_that_is_not_sent_in_the_clear(clinic: Path) -> None:
+def test_the_command_needs_a_share(clinic: Path) -> None:
     from support.command_line import run_command
 
     assert "--epsilon 1" in run_command("mcp", str(clinic)).output
-    far = ["mcp", "http://tacit.example.org", "--epsilon", "1"]
-    assert "TACIT_TOKEN" in run_command(*far, env={"TACIT_TOKEN": ""}).output
-    assert "https://" in run_command(*far, env={"TACIT_TOKEN": "tacit_x"}).output
-    nothing = ["mcp", "http://127.0.0.1:9", "--epsilon", "1"]
-    assert "no server with `tacit serve --mcp` answers" in run_command(*nothing, env={"TACIT_TOKEN": "x"}).output
 
 
 def test_an_unknown_method_is_an_error_of_the_protocol(server: Server, tokens: dict[str, str]) -> None:

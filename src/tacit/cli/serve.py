@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -12,7 +11,6 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import urlsplit
 
 import typer
 
@@ -254,18 +252,11 @@ def _tell_demo(started: Started) -> None:
     _say("Everything is forgotten when you stop it with Ctrl-C.")
 
 
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
-
-
 def mcp(
-    place: Annotated[
-        str, typer.Argument(help="The project file, or the address of a server, whose token is read from TACIT_TOKEN.")
-    ] = str(DEFAULT_PROJECT),
+    project: Annotated[Path, typer.Argument(help="The project file.")] = DEFAULT_PROJECT,
     epsilon: Annotated[
         str | None,
-        typer.Option(
-            help="Most epsilon of each budget that the conversation may spend; left out for a token with a share."
-        ),
+        typer.Option(help="Most epsilon of each budget that the conversation may spend."),
     ] = None,
     conversation: Annotated[
         str, typer.Option(help="Name of the conversation; the same name continues with the same share.")
@@ -280,38 +271,13 @@ def mcp(
 
     tacit mcp tacit.toml --epsilon 1 --conversation lungs
     """
-    with reported("place"):
+    with reported("project"):
         load("mcp", "mcp", "assistants")
-        if place.startswith(("http://", "https://")):
-            _bridge(place, epsilon, conversation, analyst)
-            return
         if epsilon is None:
             raise InputError("epsilon", "say how much the conversation may spend in all: --epsilon 1")
-        from pathlib import Path
-
         from tacit.curator.curator import Conversation
         from tacit.server.mcp.endpoint import serve_curator
         from tacit.server.mcp.tools import CuratorDoor
 
-        with opened(Path(place), analyst=analyst) as curator:
+        with opened(project, analyst=analyst) as curator:
             serve_curator(CuratorDoor(curator, Conversation.stated(conversation, epsilon)))
-
-
-def _bridge(place: str, epsilon: str | None, conversation: str, analyst: str | None) -> None:
-    from tacit.server.mcp.endpoint import serve_bridge
-
-    if analyst is not None:
-        raise InputError("analyst", "is the person whose token is shown; leave it out")
-    token = os.environ.get("TACIT_TOKEN", "")
-    if not token:
-        raise InputError("place", "a server wants a token: put one of yours into the environment as TACIT_TOKEN")
-    url = urlsplit(place)
-    if url.scheme == "http" and url.hostname not in _LOOPBACK:
-        raise InputError("place", "must be https://… for another machine: the token would travel in the clear")
-    headers = {"Authorization": f"Bearer {token}"}
-    if epsilon is not None:
-        headers |= {"Tacit-Conversation": conversation, "Tacit-Share": epsilon}
-    for name, value in (("place", token), ("conversation", conversation), ("epsilon", epsilon or "")):
-        if not value.isascii() or not value.isprintable():
-            raise InputError(name, "must be printable ASCII text")
-    serve_bridge(f"{place.rstrip('/')}/mcp" if url.path in ("", "/") else place, headers)

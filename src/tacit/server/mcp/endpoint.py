@@ -1,4 +1,4 @@
-"""Transports of the tools: standard streams, for a project or as a bridge to a server, and HTTP at ``/mcp``.
+"""Transports of the tools: standard streams for a project, and HTTP at ``/mcp`` of a server.
 
 *Restarts.* An assistant can end its server process and start it again. The share of the conversation is an entry of the
 ledger under the analyst and the name of the conversation, both from the command line, so that the next process finds
@@ -19,8 +19,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from mcp import Client, types
-from mcp.client.streamable_http import streamable_http_client
+from mcp import types
 from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -28,7 +27,6 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from tacit.core.errors import InputError
 from tacit.curator.curator import Conversation
 from tacit.server.api.request import ALWAYS, ApiRequest, body_of, check_type, query_of, read_json
 from tacit.server.api.worker_runtime import WorkerRuntime
@@ -72,42 +70,6 @@ def serve_curator(door: CuratorDoor) -> None:
         return result_of(await tools.call(name, arguments))
 
     asyncio.run(_serve(assistant_server(call)))
-
-
-def serve_bridge(url: str, headers: Mapping[str, str]) -> None:
-    """Forward the tools of a server's ``/mcp`` to standard input and output, until the input ends.
-
-    Raises:
-        InputError: the URL serves no MCP tools, or the token is not valid.
-    """
-    connected = False
-
-    async def main() -> None:
-        nonlocal connected
-        import httpx2
-
-        # The server decides when an answer leaves, so there is no timeout here.
-        waits = httpx2.Timeout(30.0, read=None)
-        async with (
-            httpx2.AsyncClient(headers=dict(headers), timeout=waits) as http,
-            Client(streamable_http_client(url, http_client=http)) as client,
-        ):
-
-            async def call(_: Any, name: str, arguments: Mapping[str, Any] | None) -> types.CallToolResult:
-                return await client.call_tool(name, dict(arguments or {}))
-
-            await client.list_tools()
-            connected = True
-            await _serve(assistant_server(call))
-
-    try:
-        asyncio.run(main())
-    except Exception:
-        if connected:
-            raise
-        raise InputError(
-            "place", "no server with `tacit serve --mcp` answers there, or it does not take the token in TACIT_TOKEN"
-        ) from None
 
 
 async def _serve(server: Server[Any]) -> None:

@@ -712,22 +712,15 @@ class WireSession:
                     self._variables.begin()
                     return WireResult("BEGIN")
                 return WireResult("BEGIN", notices=(_warning("a transaction is under way already", "25001"),))
-            case StatementKind.SAVEPOINT:
-                self._need_transaction()
-                if not self._variables.begin("s:" + name_at(statement, 1)):
-                    raise StatementFault("54000", "there are too many savepoints; release some")
-                return WireResult("SAVEPOINT")
-            case StatementKind.RELEASE:
-                self._need_transaction()
-                if not self._variables.release("s:" + name_at(statement, len(words) - 1)):
-                    raise StatementFault("3B001", "there is no savepoint of that name")
-                return WireResult("RELEASE")
-            case StatementKind.ROLLBACK if "TO" in words:
-                self._need_transaction()
-                name = "s:" + name_at(statement, len(words) - 1)
-                self._change_settings(lambda: self._roll_back_to(name))
-                self.state = "T"
-                return WireResult("ROLLBACK")
+            case StatementKind.SAVEPOINT | StatementKind.RELEASE | StatementKind.ROLLBACK if (
+                statement.kind is not StatementKind.ROLLBACK or "TO" in words
+            ):
+                # Nothing was written that could be taken back.
+                if self.state == "I":
+                    raise StatementFault("25P01", "a savepoint needs a transaction", "Send BEGIN first.")
+                if statement.kind is StatementKind.ROLLBACK:
+                    self.state = "T"
+                return WireResult(statement.kind.name)
             case StatementKind.COMMIT | StatementKind.ROLLBACK:
                 if "PREPARED" in words:
                     raise StatementFault("0A000", "transactions in two phases are not supported")
@@ -740,18 +733,10 @@ class WireSession:
             tag = "COMMIT" if commit else "ROLLBACK"
             return WireResult(tag, notices=(_warning("there is no transaction under way", "25P01"),))
         kept = commit and self.state == "T"
-        self._change_settings(self._variables.commit if kept else self._variables.roll_back)
+        self._change_settings(lambda: self._variables.end(commit=kept))
         self.state = "I"
         self._end_implicit()
         return WireResult("COMMIT" if kept else "ROLLBACK")
-
-    def _roll_back_to(self, name: str) -> None:
-        if not self._variables.roll_back(name):
-            raise StatementFault("3B001", "there is no savepoint of that name")
-
-    def _need_transaction(self) -> None:
-        if self.state == "I":
-            raise StatementFault("25P01", "a savepoint needs a transaction", "Send BEGIN first.")
 
 
 def _warning(words: str, state: str = "01000") -> bytes:

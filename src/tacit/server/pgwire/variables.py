@@ -1,7 +1,8 @@
 """Settings of a connection: ``SET tacit.epsilon = '0.1'``, and those that clients of PostgreSQL expect.
 
 The options of a query are those of :data:`tacit.query.request.OPTIONS`, each under ``tacit.`` and its name. As in
-PostgreSQL, a change made in a transaction ends with ``ROLLBACK``, and one by ``SET LOCAL`` with the transaction.
+PostgreSQL, a change made in a transaction ends with ``ROLLBACK``, and one by ``SET LOCAL`` with the transaction; unlike
+there, ``ROLLBACK TO`` a savepoint changes no setting.
 """
 
 from __future__ import annotations
@@ -67,8 +68,6 @@ REPORTED: Final = {
     "timezone": "TimeZone",
 }
 _LONGEST: Final = 1_000
-#: Maximum number of savepoints of a transaction.
-_MOST_SAVED: Final = 1_000
 _LEVELS: Final = ("debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error")
 
 
@@ -77,16 +76,16 @@ class SessionVariables:
 
     def __init__(self, user: str) -> None:
         self._fixed = {**_FIXED, "session_authorization": user}
+        self._defaults = {**self._fixed, **_SETTABLE, _INTERVALS: "", **{_TACIT + name: "" for name in OPTIONS}}
         self._values: dict[str, str] = {}
-        self._local: dict[str, str | None] = {}
-        self._saved: list[tuple[str, dict[str, str], dict[str, str | None]]] = []
-
-    # Reading
+        #: Values until the end of the transaction, and all others at its beginning.
+        self._local: dict[str, str] = {}
+        self._before: dict[str, str] = {}
 
     @property
     def options(self) -> dict[str, Any]:
         """Options of a query (:data:`OPTIONS`) that the settings state."""
-        found = {name: self._values.get(_TACIT + name) for name in OPTIONS}
+        found = {name: self.show(_TACIT + name) for name in OPTIONS}
         return {name: read_option(name, text) for name, text in found.items() if text}
 
     @property
@@ -104,21 +103,15 @@ class SessionVariables:
         Raises:
             InputError: no setting has that name.
         """
-        name = name.lower()
-        if name in self._fixed:
-            return self._fixed[name]
-        if name.startswith(_TACIT):
-            self._check_name(name)
-            usual = "" if name != _INTERVALS else "on" if self.show("application_name") in _FOR_READERS else "off"
-            return self._values.get(name, usual)
-        if name in self._values or name in _SETTABLE:
-            return self._values.get(name, _SETTABLE.get(name, ""))
-        raise InputError(name, "is no setting; SHOW ALL lists those there are")
+        name = self._known(name)
+        usual = self._defaults[name]
+        if name == _INTERVALS:
+            usual = "on" if self.show("application_name") in _FOR_READERS else "off"
+        return self._local.get(name, self._values.get(name, usual))
 
     def all(self) -> list[tuple[str, str]]:
         """Return the names and values of all settings, sorted by name."""
-        names = {*self._fixed, *_SETTABLE, _INTERVALS, *(_TACIT + name for name in OPTIONS)}
-        return [(name, self.show(name)) for name in sorted(names)]
+        return [(name, self.show(name)) for name in sorted(self._defaults)]
 
     def help(self, name: str) -> str:
         """Return the description of a Tacit setting; empty for other settings."""
@@ -127,81 +120,46 @@ class SessionVariables:
         option = OPTIONS.get(name.removeprefix(_TACIT)) if name.startswith(_TACIT) else None
         return "" if option is None else option.help
 
-    # Changing
-
     def set(self, name: str, value: str | None, *, local: bool = False) -> None:
-        """Change a setting; None restores its default.
+        """Change a setting, until the end of the transaction if ``local``; None restores its default.
 
         Raises:
             InputError: no setting has that name, or it cannot have this value.
         """
-        name = name.lower()
+        name = self._known(name)
         if name in self._fixed:
             raise InputError(name, "cannot be changed")
-        self._check_name(name)
         if value is not None:
             if len(value) > _LONGEST or "\0" in value:
                 raise InputError(name, f"must be text of at most {_LONGEST} characters")
             value = _checked(name, value)
+        self._local.pop(name, None)
         if local:
-            self._local.setdefault(name, self._values.get(name))
-        self._put(name, value)
-
-    def reset(self) -> None:
-        self._values.clear()
-
-    def _put(self, name: str, value: str | None) -> None:
-        if value is None:
+            self._local[name] = self._defaults[name] if value is None else value
+        elif value is None:
             self._values.pop(name, None)
         else:
             self._values[name] = value
 
-    def _check_name(self, name: str) -> None:
-        if name.startswith(_TACIT):
-            if name != _INTERVALS and name.removeprefix(_TACIT) not in OPTIONS:
-                known = ", ".join([*(_TACIT + each for each in OPTIONS), _INTERVALS])
-                raise InputError(name, f"is no setting of Tacit; there are {known}")
-        elif name not in _SETTABLE:
-            raise InputError(name, "is no setting; SHOW ALL lists those there are")
-
-    # Transactions
-
-    def begin(self, savepoint: str = "") -> bool:
-        """Save all values at the beginning of a transaction or at a savepoint; return False if there are too many."""
-        if len(self._saved) >= _MOST_SAVED:
-            return False
-        self._saved.append((savepoint, dict(self._values), dict(self._local)))
-        return True
-
-    def commit(self) -> None:
-        """End a transaction and undo its local changes."""
-        for name, value in self._local.items():
-            self._put(name, value)
+    def reset(self) -> None:
+        self._values.clear()
         self._local.clear()
-        self._saved.clear()
 
-    def roll_back(self, savepoint: str = "") -> bool:
-        """Restore the values at the beginning of the transaction or at a savepoint; return whether it exists."""
-        place = self._place(savepoint)
-        if place is None:
-            return False
-        _, values, local = self._saved[place]
-        self._values, self._local = dict(values), dict(local)
-        # A savepoint stays, so that a transaction can return to it again.
-        del self._saved[place + bool(savepoint) :]
-        return True
+    def begin(self) -> None:
+        """Note the values at the beginning of a transaction."""
+        self._before = dict(self._values)
 
-    def release(self, savepoint: str) -> bool:
-        """Remove a savepoint; return whether it exists."""
-        place = self._place(savepoint)
-        if place is not None:
-            del self._saved[place:]
-        return place is not None
+    def end(self, *, commit: bool) -> None:
+        """End a transaction: undo its local changes, and without ``commit`` all of its changes."""
+        self._local.clear()
+        if not commit:
+            self._values = self._before
 
-    def _place(self, savepoint: str) -> int | None:
-        """Return the index of the newest savepoint of that name; None if there is none."""
-        places = [i for i, saved in enumerate(self._saved) if saved[0] == savepoint]
-        return places[-1] if places else None
+    def _known(self, name: str) -> str:
+        name = name.lower()
+        if name not in self._defaults:
+            raise InputError(name, "is no setting; SHOW ALL lists those there are")
+        return name
 
 
 def read_option(name: str, text: str) -> Any:
