@@ -123,7 +123,7 @@ def test_a_share_of_zero_buys_nothing_and_no_widened_interval(curator: Curator) 
         answer.intervals(bias=True)
     body = AnswerResponse.of(answer)
     assert "bias" not in body.plain()
-    remote = RemoteRows.of(AnswerResponse.read(body.plain()), lambda _: pytest.fail("asked again"))
+    remote = RemoteRows.of(AnswerResponse.read(body.plain()))
     with pytest.raises(InputError, match="did not estimate"):
         remote.intervals(bias=True)
 
@@ -143,7 +143,7 @@ def test_a_repeat_has_the_same_table_and_one_receipt_names_it(curator: Curator) 
 def test_a_client_reads_what_was_bias(curator: Curator) -> None:
     answer = curator.sql(WARDS, epsilon="40")
     body = AnswerResponse.of(answer).plain()
-    remote = RemoteRows.of(AnswerResponse.read(body), lambda _: pytest.fail("asked again"))
+    remote = RemoteRows.of(AnswerResponse.read(body))
     assert answer.bias is not None
     assert remote.bias is not None
     assert remote.bias.caution == answer.bias.caution
