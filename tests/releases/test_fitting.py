@@ -117,29 +117,14 @@ def test_a_model_comes_back_charged_and_receipted(seeded: SeededBits) -> None:
     assert curator.check_receipt(fitted.receipt).ok
 
 
-def test_text_is_categories_of_the_catalogue_and_a_column_weighs_rows(seeded: SeededBits) -> None:
+def test_text_is_categories_of_the_catalogue(seeded: SeededBits) -> None:
     curator = opened(frame())
-    fitted = curator.fit(model(max_weight=1), "SELECT age, outcome, weight, risk FROM visits", weight="weight")
+    fitted = curator.fit(model(), "SELECT age, outcome, risk FROM visits")
     assert fitted.model.categories == {1: ["ill", "well"]}
     assert (fitted.features, fitted.target) == (("age", "outcome"), "risk")
     names = fitted.model.get_feature_names_out(fitted.features).tolist()
     assert names == ["age", "outcome=ill", "outcome=well"]
     assert fitted.model.predict([[40, "well"]]).shape == (1,)
-    for wrong, words in (
-        ({"weight": "cost"}, "column of the SELECT"),
-        ({"weight": "weight"}, "no declared bounds"),
-    ):
-        with pytest.raises((InputError, Refusal), match=words):
-            curator.fit(model(), "SELECT age, outcome, weight, risk FROM visits", **wrong)
-    spent = curator.budget().spent
-    for setting, words in (({"method": "output"}, "must be 'gradient'"), ({"n": 100}, "must be left out")):
-        with pytest.raises(InputError, match=words):
-            curator.fit(
-                model(max_weight=1, **setting), "SELECT age, outcome, weight, risk FROM visits", weight="weight"
-            )
-    assert curator.budget().spent == spent
-    with pytest.raises(InputError, match="takes no weights"):
-        curator.fit(GaussianNB(epsilon=1, delta="1e-4"), "SELECT age, weight, risk FROM visits", weight="weight")
     with pytest.raises(Refusal, match="models take numbers"):
         curator.fit(PCA(epsilon=1, delta="1e-4"), "SELECT age, outcome FROM visits")
 

@@ -533,7 +533,6 @@ class RemoteCurator(Asking, Closing):
         estimator: Any,
         sql: Query,
         *,
-        weight: str | None = None,
         idempotency_key: str = "",
         progress: Callable[[str], None] | None = None,
     ) -> Fitted:
@@ -542,7 +541,6 @@ class RemoteCurator(Asking, Closing):
         Args:
             estimator: unfitted estimator of :mod:`tacit.learn`; its name and parameters are sent.
             sql: a SELECT of rows: the features, and for a model with a target the target last.
-            weight: name of the column of the SELECT with the row weights, up to ``max_weight``.
             idempotency_key: as for :meth:`tacit.Curator.sql`.
             progress: called with the state of the job while waiting for it.
         """
@@ -553,7 +551,7 @@ class RemoteCurator(Asking, Closing):
         sql = query_text(sql)
         name = type(estimator).__name__
         fitted: Fitted = self.make(
-            "model", estimator=name, parameters=parameters_to_json(estimator), sql=sql, weight=weight,
+            "model", estimator=name, parameters=parameters_to_json(estimator), sql=sql,
             idempotency_key=idempotency_key, progress=progress,
         )  # fmt: skip
         _agree("sql", fitted.sql, sql)

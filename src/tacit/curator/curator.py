@@ -331,7 +331,6 @@ class Curator(Asking, Closing):
         estimator: Any,
         sql: Query,
         *,
-        weight: str | None = None,
         analyst: str | None = None,
         idempotency_key: str = "",
     ) -> Fitted:
@@ -345,8 +344,6 @@ class Curator(Asking, Closing):
             estimator: estimator of :mod:`tacit.learn`, not fitted; bounds, classes and categories that it does not
                 state come from the catalogue.
             sql: a SELECT of rows: the features, and for a model with a target the target last.
-            weight: name of a column of the SELECT that holds sample weights, up to the estimator's ``max_weight``; it
-                is no feature.
             analyst: name of the analyst to charge; by default the curator's own.
             idempotency_key: see :meth:`sql`.
 
@@ -357,7 +354,7 @@ class Curator(Asking, Closing):
         from tacit.releases.model import fit_privately
 
         caller = Caller(analyst or self.analyst, idempotency_key)
-        return fit_privately(self._context, estimator, query_text(sql), caller, weight)
+        return fit_privately(self._context, estimator, query_text(sql), caller)
 
     @takes_options
     def answer_workload(

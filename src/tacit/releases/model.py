@@ -18,8 +18,6 @@ from pydantic import Field
 from tacit.accounting.currencies import currency_named
 from tacit.core.canonical import digest_of
 from tacit.core.errors import InputError, InternalError
-from tacit.core.events import Event
-from tacit.core.guarantees import Guarantee
 from tacit.core.relations import ADD_REMOVE, as_relation
 from tacit.engines.protocol import Engine
 from tacit.ledger import Outcome, Reservation
@@ -30,7 +28,7 @@ from tacit.query.relational.algebra import RelationNode, relation_text, scanned
 from tacit.query.resolve import resolve_rows
 from tacit.query.types import Kind
 from tacit.releases.accounts import Entry, typed_epsilon
-from tacit.releases.api_types import Label, RequestModel, ResponseModel, Text, maybe
+from tacit.releases.api_types import Label, RequestModel, ResponseModel, Text
 from tacit.releases.mechanism import event_for
 from tacit.releases.payment import Caller, CuratorContext, ReleaseTimer, hide_internal_errors, paid_at, pay_release
 from tacit.releases.receipt import Receipt, about_mechanism, quoted
@@ -38,6 +36,7 @@ from tacit.releases.release import Files, ReleaseKind
 
 if TYPE_CHECKING:
     from tacit.learn.estimator import PrivateEstimator
+    from tacit.learn.release import FitPrice
 
 _LABEL: Final = "fit "
 
@@ -78,33 +77,23 @@ class Fitted:
 
 
 @dataclass(frozen=True)
-class _Price:
-    """Guarantee and event of a fit; either may be cheaper in an account. Receipts keep the class name."""
-
-    guarantee: Guarantee
-    event: Event
-
-
-@dataclass(frozen=True)
 class _Columns:
-    """Indices of columns in the rows: the features, the class or numeric target, and the weight."""
+    """Indices of columns in the rows: the features, and the class or numeric target."""
 
     features: tuple[int, ...]
     classes: int | None = None
     target: int | None = None
-    weight: int | None = None
 
     @property
     def numbers(self) -> list[int]:
-        """Indices of the columns read as numbers, or as text for categories: features, then target, then weight."""
-        return [*self.features, *(slot for slot in (self.target, self.weight) if slot is not None)]
+        """Indices of the columns read as numbers, or as text for categories: features, then target."""
+        return [*self.features, *([] if self.target is None else [self.target])]
 
-    def read(self, engine: Engine, rows: RelationNode, secret: bytes) -> tuple[NDArray[Any], Any, Any]:
-        """Read features, targets (or class labels) and weights, for one row of each unit."""
+    def read(self, engine: Engine, rows: RelationNode, secret: bytes) -> tuple[NDArray[Any], Any]:
+        """Read features and targets (or class labels), for one row of each unit."""
         raw, labels = engine.examples(rows, self.numbers, self.classes, secret)
         width = len(self.features)
-        weights = None if self.weight is None else raw[:, -1]
-        return raw[:, :width], labels if self.target is None else raw[:, width], weights
+        return raw[:, :width], labels if self.target is None else raw[:, width]
 
 
 @dataclass(frozen=True)
@@ -114,7 +103,7 @@ class _PricedFit:
     rows: RelationNode
     columns: _Columns
     declared: Any
-    price: _Price
+    price: FitPrice
     population: Population
 
     @property
@@ -123,29 +112,18 @@ class _PricedFit:
         learned = [slot for slot in (self.columns.target, self.columns.classes) if slot is not None]
         return [str(self.rows.fields[slot].name) for slot in [*self.columns.features, *learned]]
 
-    @property
-    def bounding(self) -> str:
-        """Description, for the receipt, of the rows that count and their weight."""
-        if self.columns.weight is None:
-            return _BOUNDING
-        name = self.rows.fields[self.columns.weight].name
-        return f"{_BOUNDING}; it counts by {name} over max_weight, at most once"
 
-
-def _prepare(context: CuratorContext, estimator: Any, sql: str, weight: str | None) -> _PricedFit:
+def _prepare(context: CuratorContext, estimator: Any, sql: str) -> _PricedFit:
     rows = resolve_rows(sql, context.measured_catalog)
-    columns = _columns(rows, estimator, weight)
+    columns = _columns(rows, estimator)
     # Entered here only: scikit-learn is an extra.
     from tacit.learn.model_format import model_to_text
 
     declared = _declared(estimator, rows, columns)
     # The cost is a function of the estimator's parameters, not of rows.
-    told = declared.price(len(columns.features))
-    if columns.weight is not None:
-        declared.check_weighed()
-    if not told.guarantee.epsilon:
+    price = declared.price(len(columns.features))
+    if not price.guarantee.epsilon:
         raise InputError("estimator", "learns nothing from the rows as it is set; it can be fitted without them")
-    price = _Price(told.guarantee, told.event)
     # Refused here because a model whose parameters cannot be serialised would be charged and lost.
     model_to_text(declared)
     population = context.catalog.population(rows.population or "")
@@ -155,15 +133,13 @@ def _prepare(context: CuratorContext, estimator: Any, sql: str, weight: str | No
     return _PricedFit(rows, columns, declared, price, population)
 
 
-def fit_privately(
-    context: CuratorContext, estimator: Any, sql: str, caller: Caller, weight: str | None = None
-) -> Fitted:
+def fit_privately(context: CuratorContext, estimator: Any, sql: str, caller: Caller) -> Fitted:
     """Fit a copy of ``estimator``; see :meth:`tacit.curator.curator.Curator.fit`."""
     # Entered here only: scikit-learn is an extra.
     from tacit.learn.model_format import model_to_text, parameters_to_json
 
     with hide_internal_errors():
-        found = _prepare(context, estimator, sql, weight)
+        found = _prepare(context, estimator, sql)
         rows, columns, declared, price, population = (
             found.rows, found.columns, found.declared, found.price, found.population,
         )  # fmt: skip
@@ -171,19 +147,17 @@ def fit_privately(
         guarantee = currency.price(price, population.relation)
         label = f"{_LABEL}{type(declared).__name__}: {sql}"
         about = about_mechanism(declared, event_for(price, guarantee), label, released="")
-        about |= {"query": sql, "plan": digest_of(relation_text(rows)), "bounding": found.bounding, "groups": "none"}
+        about |= {"query": sql, "plan": digest_of(relation_text(rows)), "bounding": _BOUNDING, "groups": "none"}
         has_target = len(found.names) > len(columns.features)
         told = {"estimator": type(declared).__name__, "sql": sql, "columns": found.names, "target": has_target}
-        weighed = [] if weight is None else [weight]
         # Changed sources are bound again, and refused where they no longer fit the project as opened.
         context.version(dict.fromkeys(scanned(rows)))
 
         def run(_: Reservation) -> Any:
             secret = context.keys.group_secret(population.name)
-            raw_features, raw_labels, weights = columns.read(context.engine, rows, secret)
-            weighted = {} if weights is None else {"sample_weight": weights}
+            raw_features, raw_labels = columns.read(context.engine, rows, secret)
             try:
-                declared.fit(raw_features, raw_labels, **weighted)
+                declared.fit(raw_features, raw_labels)
             except Exception as problem:
                 # The message of any exception may quote rows.
                 raise InternalError("a fit failed on its rows") from problem
@@ -196,7 +170,7 @@ def fit_privately(
             population=population.name, guarantee=guarantee, unit=f"one of {population.name}, with one row each",
             label=label, plan=about["plan"],
             quote={"mechanisms": quoted(about["mechanisms"]), "model": told, **typed_epsilon(vars(declared))},
-            request=[label, about["mechanisms"], parameters_to_json(declared), *weighed],
+            request=[label, about["mechanisms"], parameters_to_json(declared)],
         )  # fmt: skip
         return _fitted(paid.outcome, entry, told, paid.made)
 
@@ -213,7 +187,7 @@ def _fitted(outcome: Outcome, entry: Entry, told: dict[str, Any], model: Any = N
     )
 
 
-def _columns(rows: RelationNode, estimator: Any, weight: str | None) -> _Columns:
+def _columns(rows: RelationNode, estimator: Any) -> _Columns:
     # Entered here only: scikit-learn is an extra.
     from tacit.learn.estimator import PrivateEstimator
 
@@ -226,22 +200,13 @@ def _columns(rows: RelationNode, estimator: Any, weight: str | None) -> _Columns
     params = estimator.get_params()
     if "candidates" in params:
         raise InputError("estimator", "must be one model; fit the candidates of a search one by one")
-    weighing = None
-    if weight is not None:
-        weighing = next((slot for slot in visible if rows.fields[slot].name == weight), None)
-        if weighing is None:
-            shown = ", ".join(str(rows.fields[slot].name) for slot in visible)
-            raise InputError("weight", f"must be a column of the SELECT; there are {shown}")
-        if "max_weight" not in params:
-            raise InputError("weight", "this estimator takes no weights; leave it out")
-    visible = [slot for slot in visible if slot != weighing]
     # An estimator with classes or with bounds of a target is supervised.
     supervised = "classes" in params or "target_bounds" in params
     features = visible[:-1] if supervised else visible
     if not features:
         raise Refusal("arguments", "Select at least one feature, and the label last.")
     target = visible[-1] if "target_bounds" in params else None
-    for slot in [*features, *(each for each in (target, weighing) if each is not None)]:
+    for slot in [*features, *([] if target is None else [target])]:
         kind = rows.fields[slot].type.kind
         if kind not in _NUMBERS and not (kind is Kind.TEXT and slot in features and "categories" in params):
             raise Refusal(
@@ -253,7 +218,7 @@ def _columns(rows: RelationNode, estimator: Any, weight: str | None) -> _Columns
     if classes is not None and rows.fields[classes].type.kind not in _CLASSES:
         part = rows.fields[classes]
         raise Refusal("type", f"{part.name} is {part.type}; a class is a text, a whole number or a truth value.")
-    return _Columns(tuple(features), classes, target, weighing)
+    return _Columns(tuple(features), classes, target)
 
 
 def _declared(estimator: Any, rows: RelationNode, columns: _Columns) -> Any:
@@ -263,8 +228,6 @@ def _declared(estimator: Any, rows: RelationNode, columns: _Columns) -> Any:
     stated: dict[str, Any] = {}
     if "categories" in params:
         stated["categories"] = params["categories"] = _categories(rows, columns, params["categories"])
-    if columns.weight is not None and params["max_weight"] is None:
-        stated["max_weight"] = _ends(rows.fields[columns.weight])[1]
     if "bounds" in params and params["bounds"] is None and params.get("data_norm") is None:
         known = params.get("categories") or ()
         numbers = [slot for place, slot in enumerate(columns.features) if place not in known]
@@ -357,7 +320,6 @@ class ModelRequest(RequestModel):
         '{"pairs": [[key, value]]}'
     )
     sql: Text = Field(description="a SELECT of rows: features, and the target last")
-    weight: Label = maybe(description="a column of the SELECT by which rows count, up to max_weight of the estimator")
 
     @property
     def fitting(self) -> PrivateEstimator:
@@ -398,7 +360,7 @@ class ModelKind(ReleaseKind[ModelRequest, Fitted]):
 
     def quote(self, context: CuratorContext, request: ModelRequest) -> str:
         with hide_internal_errors():
-            found = _prepare(context, request.fitting, request.sql, request.weight)
+            found = _prepare(context, request.fitting, request.sql)
             return f"{type(found.declared).__name__} of {found.population.name}: {found.price.guarantee!r}"
 
     def make(
@@ -408,7 +370,7 @@ class ModelKind(ReleaseKind[ModelRequest, Fitted]):
         caller: Caller,
         timer: ReleaseTimer | None = None,  # noqa: ARG002 - of owners alone
     ) -> Fitted:
-        return fit_privately(context, request.fitting, request.sql, caller, request.weight)
+        return fit_privately(context, request.fitting, request.sql, caller)
 
     def read(self, context: CuratorContext, position: int) -> Fitted:
         with hide_internal_errors():

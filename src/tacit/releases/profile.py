@@ -28,7 +28,6 @@ from tacit.accounting.currencies import AccountGuarantee, currency_of
 from tacit.core.canonical import canonical
 from tacit.core.charts import altair, offline
 from tacit.core.errors import InputError, InternalError
-from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
 from tacit.core.text_files import table_bytes
 from tacit.ledger import Outcome, Reservation
 from tacit.mechanisms.base import per_output_beta
@@ -37,7 +36,7 @@ from tacit.query.catalog import Column, Table
 from tacit.query.contribution import ContributionNumber
 from tacit.query.planning.auto_bounds import FALSE_CELL
 from tacit.query.planning.plan import Plan, outline, plan_query
-from tacit.query.planning.pricing import largest_mu_of, largest_rho_of, mu_of_epsilon, rho_alone, root_down
+from tacit.query.planning.pricing import root_down
 from tacit.query.request import OPTIONS, Account, Request, Terms
 from tacit.query.resolve import resolve
 from tacit.query.types import DOUBLE, TEXT, Kind
@@ -49,7 +48,7 @@ from tacit.releases.query import QueryContext, ReadAnswer, read_back, run
 from tacit.releases.receipt import Receipt, about_plan
 from tacit.releases.release import TABLE_FORMS, Files, ReleaseKind
 from tacit.releases.release_format import released_to_text
-from tacit.synth.count_measurement import settled
+from tacit.synth.count_measurement import count_price, settled, value_delta
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -295,9 +294,9 @@ class _Priced:
         amount = self.amount * share / (1 + 2 * len(self.columns))
         private = sum(_is_open_text(each) for each in self.columns) or 1
         delta = self.delta / private or None
-        kind = {"epsilon": "pure", "rho": "zcdp", "mu": "gdp"}[self.currency]
+        kind = {"epsilon": "pure", "rho": "zcdp", "mu2": "gdp"}[self.currency]
         options: dict[str, Any] = {
-            self.currency: root_down(amount) if self.currency == "mu" else amount,
+            **({"mu": root_down(amount)} if kind == "gdp" else {self.currency: amount}),
             "weights": {"bounds": _SEARCH},
             "confidence": self.terms.confidence,
             "suppose": self.terms.suppose or _SUPPOSED,
@@ -325,29 +324,9 @@ def _price(context: QueryContext, source: str, options: Mapping[str, Any]) -> _P
         raise InputError("source", f"a profile is of 1 to {_MOST_COLUMNS} columns; this table has {len(columns)}")
     name = table.population or ""
     relation, terms = context.catalog.population(name).relation, settled(context, name, options, _HEEDED)
-    own = (terms.delta or Fraction(0)) if any(map(_is_open_text, columns)) else Fraction(0)
-    guarantee: AccountGuarantee
-    match terms.account:
-        case "pure":
-            currency, amount, own = "epsilon", terms.amount, Fraction(0)
-            guarantee = PureDP(amount, relation=relation)
-        case "gdp":
-            mu = terms.amount
-            if terms.currency == "epsilon":
-                mu = mu_of_epsilon(mu).mu if terms.alone is None else largest_mu_of(mu, terms.alone)
-            currency, amount, own, guarantee = "mu", mu**2, Fraction(0), GDP(mu, relation=relation)
-        case "zcdp":
-            amount = terms.amount
-            if terms.currency == "epsilon":
-                amount, own = (amount**2 / 2, own) if terms.alone is None else rho_alone(amount, own, terms)
-            currency, guarantee = "rho", ZCDP(amount, delta=own, relation=relation)
-        case _:
-            delta = terms.delta or Fraction(0)
-            own, guarantee = own / 2, ApproxDP(terms.amount, delta, relation=relation)
-            currency, amount = (
-                ("rho", largest_rho_of(terms.amount, delta - own)) if delta else ("epsilon", terms.amount)
-            )
-    return _Priced(context, table, columns, terms, currency, amount, own, guarantee)
+    own = value_delta(terms) if any(map(_is_open_text, columns)) else Fraction(0)
+    amount, noise, guarantee = count_price(terms, relation, own)
+    return _Priced(context, table, columns, terms, noise.name, amount, own, guarantee)
 
 
 # Queries --------------------------------------------------------------------------------------------------------------
