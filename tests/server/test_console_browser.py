@@ -97,7 +97,7 @@ def test_the_price_stands_there_before_anything_is_asked(opens: Opens, hospital:
     text = page.inner_text("#quote")
     assert "How far off, 95% of the time" in text
     assert "±" in text
-    assert page.locator("#budgets .pending").count() == 1, "the budget in the head shows what it would take"
+    assert page.locator("#quote .pending").count() == 1, "the budget shows what it would take"
     page.select_option("#pay", "within")
     page.fill("#amount", "30")
     page.wait_for_selector("#price:not(.stale) .price:has-text('ε')")

@@ -30,7 +30,6 @@ from tacit.server.console.amounts import (
     charge_of,
     down,
     gauges,
-    left_words,
     percent,
     promise,
     promise_of_change,
@@ -49,7 +48,6 @@ from tacit.server.console.charts import (
     draw_panels,
     drawing_of,
     sheet_of,
-    thinned,
 )
 from tacit.server.console.page_request import problem_of
 from tacit.server.console.tables import view_table
@@ -98,16 +96,6 @@ def test_gauges_show_what_is_limited_and_what_a_query_would_add() -> None:
     assert tightest(()) is None
 
 
-def test_what_is_left_names_every_share_that_has_an_end() -> None:
-    alone, shared = budget("1", "3"), budget("1", "3", ("0.5", "2"))
-    assert left_words(alone, "alice") == "Of the budget ε 2 of 3 is left."
-    assert left_words(replace(alone, queries=4), "alice").endswith("ε 2 of 3 is left: enough for 4 more like this.")
-    assert left_words(replace(shared, queries=1), "alice") == (
-        "Of the budget ε 2 of 3 is left, of your share ε 1.5 of 2: enough for one more like this."
-    )
-    assert left_words(replace(shared, queries=0), "alice").endswith(": not enough for another query like this.")
-
-
 @settings(derandomize=True, deadline=None)
 @given(st.fractions(0, 20), st.sampled_from((Fraction(1, 100), Fraction(1, 10), Fraction(1, 2), Fraction(9, 10))))
 def test_odds_are_bayes_rule_rounded_outwards(epsilon: Fraction, before: Fraction) -> None:
@@ -149,7 +137,7 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
 def _svgs(drawing: Drawing) -> list[ElementTree.Element]:
-    found = [ElementTree.fromstring(each[look]) for each in draw_panels(drawing) for look in ("wide", "narrow")]
+    found = [ElementTree.fromstring(each) for each in draw_panels(drawing)]
     for svg in found:
         _, _, width, height = map(float, svg.attrib["viewBox"].split())
         for element in svg.iter():
@@ -177,30 +165,16 @@ def test_any_numbers_are_drawn_within_their_picture(
         assert len(marks) >= len(points)
 
 
-@pytest.mark.parametrize("axis", [CATEGORY, NUMBER])
-@pytest.mark.parametrize("count", [41, 101, 5000])
-def test_no_row_disappears_from_a_long_chart(axis: str, count: int) -> None:
+@pytest.mark.parametrize("count", [41, 2000])
+def test_no_row_disappears_from_a_long_chart(count: int) -> None:
     """The highest interval is drawn, in whichever row it is."""
     for peak in (0, count // 2, count - 1):
-        points = tuple(
-            Point(str(n), 5.0, 4.0, 1000.0 if n == peak else 6.0, None if axis == CATEGORY else float(n))
-            for n in range(count)
-        )
-        for svg in _svgs(Drawing((Panel("n", (Series("", points),)),), "95%", axis)):
+        points = tuple(Point(str(n), 5.0, 4.0, 1000.0 if n == peak else 6.0, float(n)) for n in range(count))
+        for svg in _svgs(Drawing((Panel("n", (Series("", points),)),), "95%", NUMBER)):
             shapes = [each for each in svg.iter() if each.attrib.get("class", "").startswith(("whisker", "band"))]
             tops = [min(float(y) for _, y in re.findall(r"(-?[\d.]+) (-?[\d.]+)", each.attrib["d"])) for each in shapes]
             grid = [float(each.attrib["y1"]) for each in svg.iter() if each.attrib.get("class") == "grid"]
             assert min(tops) == pytest.approx(min(grid), abs=1)
-
-
-def test_neighbours_that_share_a_mark_keep_their_intervals() -> None:
-    points = [Point(str(n), n, n - 1, n + 1, float(n), n == 7) for n in range(10)]
-    assert thinned(points, 10) == (tuple(points), 1)
-    found, each = thinned(points, 4)
-    assert each == 3
-    assert [(point.low, point.high) for point in found] == [(-1, 3), (2, 6), (5, 9), (8, 10)]
-    assert [point.marked for point in found] == [False, False, True, False]
-    assert all(any(point.value == other.value for other in points) for point in found)
 
 
 HOSTILE = ("'];alert(1)//", "</svg><script>alert(1)</script>", "\\'\\u0027", "a\nb", "{{x}}", "📈")
@@ -277,7 +251,7 @@ def test_a_quote_says_price_error_and_what_is_left(served: Served) -> None:
     assert view_quote(told, budget, analyst="alice").engine_sql == "", "where data is kept is for owners"
     assert view_quote(told, budget, analyst="olga", engine=True).engine_sql == "SELECT from a place"
     free = view_quote(quote, served.service.budget(access, quote=quote)[0], analyst="alice", free=True)
-    assert (free.price, free.side, free.charge) == ("Free", "", {})
+    assert (free.price, free.side) == ("Free", "")
 
 
 @pytest.mark.parametrize(
@@ -309,10 +283,12 @@ def test_every_failure_has_words_that_say_what_to_do() -> None:
 def test_the_ceilings_of_a_table_are_shown() -> None:
     columns = (Column("id", INTEGER), Column("x", INTEGER))
     plain = Table("visits", columns, population="patients", unit="id", max_rows=2, max_groups=3)
-    assert view_table(TableInfo(plain)).about.endswith(
+    assert view_table(TableInfo(plain))["about"].endswith(
         "A person counts with at most 2 rows in each of at most 3 groups. A query may state other numbers."
     )
     limited = replace(plain, max_rows_limit=5, max_groups_limit=3)
-    assert view_table(TableInfo(limited)).about.endswith("A query may state other numbers, up to 5 rows and 3 groups.")
+    assert view_table(TableInfo(limited))["about"].endswith(
+        "A query may state other numbers, up to 5 rows and 3 groups."
+    )
     rows = Table("visits", columns, population="patients", unit="row")
-    assert view_table(TableInfo(rows)).about.endswith("group.")
+    assert view_table(TableInfo(rows))["about"].endswith("group.")

@@ -123,14 +123,6 @@ def test_the_console_makes_shows_and_hands_out_a_table() -> None:
         shown = analyst.get(f"/console/releases/{position}").text
         assert "only where a marginal was measured" in shown
         assert "ward × even" in shown
-        # The report in full: the model's counts, the noisy ones and their intervals, of each line by its link.
-        for chosen in ("", "?column=even", "?column=ward&column=even"):
-            page = analyst.get(f"/console/releases/{position}{chosen}").text
-            assert "Counts of " + {"": "", "?column=even": "even"}.get(chosen, "ward × even") in page
-            assert page.count('<td class="number">') >= 6
-            assert "<svg" in page
-        for chosen in ("?column=nothing", "?column=even&column=ward", "?column=ward&column=ward"):
-            assert analyst.get(f"/console/releases/{position}{chosen}").status_code == 404
         assert analyst.get(f"/console/releases/{position}/rows_synthetic.csv").text.startswith("ward,")
         assert analyst.get(f"/console/releases/{position}/rows_synthetic.parquet").content.startswith(b"PAR1")
         assert analyst.get(f"/console/releases/{position}/rows_synthetic.exe").status_code == 404

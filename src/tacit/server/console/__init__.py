@@ -28,7 +28,6 @@ from starlette.routing import Mount, Route
 
 from tacit.server.console import ask_page, people_pages, read_pages, release_pages
 from tacit.server.console.page_request import ConsoleContext, Handler, PageRequest, endpoint
-from tacit.server.console.read_pages import LedgerWatch
 from tacit.server.errors import Unknown
 from tacit.server.identity import People, TokenScope
 from tacit.server.service import CuratorService
@@ -49,7 +48,7 @@ def console(
     service: CuratorService, *, people: People, settings: Settings, providers: Mapping[str, OpenIDProvider]
 ) -> Mount:
     """Return the console as an application below ``/console``."""
-    shared, watch = ConsoleContext(service, people, settings, providers), LedgerWatch()
+    shared = ConsoleContext(service, people, settings, providers)
     table: tuple[tuple[str, str, Handler, tuple[TokenScope, ...] | None], ...] = (
         ("GET", "/", people_pages.home, _SIGNED_IN),
         ("GET", "/sign-in", people_pages.show_sign_in, _NO_SESSION),
@@ -85,8 +84,7 @@ def console(
         ("POST", "/people/quota", people_pages.quota, _OWNS),
         ("POST", "/people/role", people_pages.role, _OWNS),
         ("POST", "/people/revoke", people_pages.revoke, _OWNS),
-        ("GET", "/ledger", watch.show, _WATCHES),
-        ("POST", "/ledger/verify", watch.verify, _WATCHES),
+        ("GET", "/ledger", read_pages.show_ledger, _WATCHES),
     )
     visit_of = partial(PageRequest, shared)
     routes = [

@@ -209,24 +209,6 @@ def tightest(found: Iterable[Gauge]) -> Gauge | None:
     return max(found, key=lambda gauge: gauge.used, default=None)
 
 
-def left_words(budget: Budget, analyst: str) -> str:
-    """Describe the remaining budget, in total and in each limited share, and how many more queries fit."""
-    whole, *own = map(_of, budget.balances, budget.epsilons)
-    shares = [each for each in zip(budget.balances[1:], own, strict=True) if each[0].limited]
-    left = [f"Of the budget {whole} is left", *(f"of {_share(balance, analyst)} {words}" for balance, words in shares)]
-    if budget.queries is None:
-        return f"{', '.join(left)}."
-    more = {0: "not enough for another query like this", 1: "enough for one more like this"}
-    return f"{', '.join(left)}: {more.get(budget.queries, f'enough for {budget.queries:,} more like this')}."
-
-
-def _of(balance: Balance, epsilon: EpsilonSpent | None) -> str:
-    line = balance.lines[0]
-    if epsilon is not None:
-        return f"{epsilon.left} of ε {up(epsilon.cap)}"
-    return f"{symbol(line.currency)} {down(line.left)} of {down(line.cap)}"
-
-
 def _share(balance: Balance, analyst: str) -> str:
     if balance.owner == "population":
         return ""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
 
+from markupsafe import Markup
 from starlette.responses import Response
 
 from tacit.core.errors import InputError, TacitError
@@ -18,11 +19,9 @@ from tacit.releases.accounts import Budget
 from tacit.releases.answer import Answer
 from tacit.releases.plans import Quote
 from tacit.releases.release import MEDIA_TYPES, TABLE_FORMS
-from tacit.server.console.amounts import Gauge, amounts_text, charge_of, charge_text, gauges, left_words, symbol, up
+from tacit.server.console.amounts import Gauge, amounts_text, charge_of, charge_text, gauges, symbol, up
 from tacit.server.console.charts import (
     CATEGORY,
-    MOST_MARKS,
-    Chart,
     Drawing,
     draw_panels,
     drawing_of,
@@ -139,7 +138,6 @@ class QuoteView:
         after: text about the remaining budget.
         side: the charge in the currencies of the account.
         gauges: of the budget, including the charge.
-        charge: amount by currency.
         free: whether the answer exists already, or reads only public tables.
         sent: text about the response time.
         engine_sql: SQL that the database will run, for people who may know where the data is kept.
@@ -150,7 +148,6 @@ class QuoteView:
     after: str
     side: str = ""
     gauges: tuple[Gauge, ...] = ()
-    charge: Mapping[str, Fraction] = field(default_factory=dict)
     free: bool = False
     sent: str = ""
     engine_sql: str = ""
@@ -232,7 +229,6 @@ def view_quote(
         after,
         side="" if free else f"({amounts_text(charge)})" if typed else delta,
         gauges=tuple(gauge for gauge in shown if gauge.letter != symbol("delta") or not gauge.fits),
-        charge=charge,
         free=free,
         sent=f"Its answer is sent after {response_time:g} s, whatever the data." if response_time and not free else "",
         engine_sql=engine_sql,
@@ -331,25 +327,7 @@ async def quote(visit: PageRequest) -> Response:
     quoted = await _quote(visit, form)
     if not visit.partly:
         return await _bench(visit, form, quoted)
-    pending = _pending(visit, await visit.budgets(), quoted["quote"])
-    return await visit.parts(
-        stopped=_stops(quoted),
-        **_quote_parts(visit, quoted),
-        budgets=visit.render("part_budgets.html", head_gauges=pending),
-    )
-
-
-def _pending(visit: PageRequest, budgets: tuple[Budget, ...], view: QuoteView | None) -> list[Any]:
-    """Return the gauges in the page's head, with the amount that a query would add."""
-    if view is None:
-        return visit.head_gauges(budgets)
-    named = {gauge.population for gauge in view.gauges}
-    shown = [
-        gauge
-        for each in budgets
-        for gauge in visit.head_gauges((each,), view.charge if each.population in named else None)
-    ]
-    return sorted(shown, key=lambda gauge: gauge.population not in named)[:2]
+    return await visit.parts(stopped=_stops(quoted), **_quote_parts(visit, quoted))
 
 
 async def ask(visit: PageRequest) -> Response:
@@ -409,7 +387,7 @@ async def _bench(
         choices=[OPTIONS[name] for name in PAYS if rare.get(name, True)],
         more=MORE,
         levels=LEVELS,
-        tables=[view_table(info, tables) for info in tables],
+        tables=[view_table(info) for info in tables],
         words=editor_words(tables),
         budgets=budgets,
         **usual | quoted | shown,
@@ -460,7 +438,7 @@ async def answered(visit: PageRequest, answer: Answer, form: AskForm | None = No
             "charged": charge_text({each.currency: each.amount for each in charge.amounts}, charge.typed),
             "words": _words(answer, again=form is None),
             "position": charge.number,
-            "left": left_words(budget, visit.name),
+            "left": str(budget),
         },
     }
 
@@ -477,7 +455,7 @@ def _words(answer: Answer, *, again: bool) -> str:
     return f"{start}{found} {lost}".rstrip()
 
 
-def _picture(drawing: Drawing | None, rows: int) -> tuple[list[Chart], str] | None:
+def _picture(drawing: Drawing | None, rows: int) -> tuple[list[Markup], str] | None:
     """Return charts and their caption; None if there is nothing to draw."""
     if drawing is None:
         return None
@@ -488,11 +466,7 @@ def _picture(drawing: Drawing | None, rows: int) -> tuple[list[Chart], str] | No
     if drawing.marked:
         words.append("A ring marks a value whose bias may exceed its interval.")
     if drawing.shown < rows:
-        words.append(f"{drawing.shown:,} of {rows:,} rows are drawn; the others have no place on the axis.")
-    if drawing.shown > MOST_MARKS:
-        words.append(
-            "Marks stand for several neighbouring rows: a value from their middle, and all of their intervals."
-        )
+        words.append(f"{drawing.shown:,} of {rows:,} rows are drawn.")
     return draw_panels(drawing), " ".join(words)
 
 

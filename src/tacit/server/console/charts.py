@@ -85,18 +85,6 @@ class Drawing:
         return any(point.marked for panel in self.panels for point in panel.points)
 
 
-def thinned(points: Sequence[Point], most: int) -> tuple[tuple[Point, ...], int]:
-    """Merge neighbouring points into at most ``most``; return them and how many points each one stands for.
-
-    The value of a merged point is the median of its points, and its interval contains all their intervals, so that no
-    row disappears from the picture.
-    """
-    each = -(-len(points) // most)
-    if each <= 1:
-        return tuple(points), 1
-    return tuple(_joined(points[i : i + each]) for i in range(0, len(points), each)), each
-
-
 def time_place(value: dt.date) -> float:
     """Return the days since year 1, with a fraction for the time of day."""
     if not isinstance(value, dt.datetime):
@@ -105,38 +93,22 @@ def time_place(value: dt.date) -> float:
     return value.toordinal() + seconds / _DAY
 
 
-def _joined(points: Sequence[Point]) -> Point:
-    middle = sorted(points, key=lambda point: point.value)[len(points) // 2]
-    label = f"{points[0].label} to {points[-1].label}" if len(points) > 1 else points[0].label
-    places = [point.place for point in points if point.place is not None]
-    return Point(
-        label,
-        middle.value,
-        min(point.low for point in points),
-        max(point.high for point in points),
-        sum(places) / len(places) if places else None,
-        any(point.marked for point in points),
-    )
-
-
-#: Maximum number of categories with a row and a label each; more are drawn side by side.
+#: Maximum number of categories that are drawn.
 MOST_BARS: Final = 40
-#: Maximum number of points of a line, and of categories side by side; more are merged.
-MOST_MARKS: Final = 320
 _MOST_DOTS: Final = 60
-_WIDE: Final = 640
-_NARROW: Final = 340
+#: Width of a chart, in pixels; narrower screens scale it down.
+_WIDTH: Final = 460
 _LETTER: Final = 6.9
 _DASHES: Final = (None, "6 3", "2 3", "9 3 2 3", "4 4", "1 2")
-Chart = dict[str, Markup]
 
 
-def draw_panels(drawing: Drawing) -> list[Chart]:
-    """Draw each panel, for wide and for narrow screens."""
-    wide = _WIDE if len(drawing.panels) == 1 else _NARROW
-    return [
-        {"wide": _panel(panel, drawing, wide), "narrow": _panel(panel, drawing, _NARROW)} for panel in drawing.panels
-    ]
+def draw_panels(drawing: Drawing) -> list[Markup]:
+    """Draw each panel."""
+    found = []
+    for panel in drawing.panels:
+        words = f"Chart of {panel.title} with {drawing.confidence} intervals; the table has the same numbers."
+        found.append(_bars(panel, words) if drawing.axis == CATEGORY else _lines(panel, drawing, words))
+    return found
 
 
 def draw_histogram(
@@ -147,7 +119,7 @@ def draw_histogram(
     words: str,
     *,
     is_time: bool = False,
-) -> Chart:
+) -> Markup:
     """Draw a histogram with bounds as two lines; values beyond the bounds are hatched.
 
     Args:
@@ -158,22 +130,22 @@ def draw_histogram(
         words: text for screen readers.
         is_time: whether the edges are days.
     """
-    found, span = {}, (edges[0], edges[-1])
-    for name, width in (("wide", _WIDE), ("narrow", _NARROW)):
-        frame = _Frame(width, 220, title, _ticks(0, max(*counts, 1), 4), span)
-        marks = frame.scale("", 3 if width == _NARROW else 6, is_time=is_time)
-        for start, end, count in zip(edges, edges[1:], counts, strict=False):
-            if count:
-                left = frame.x(start)
-                marks.append(frame.bar(left, max(frame.x(end) - left - 1, 0.6), count))
-        sides = () if bounds is None else ((bounds[0], span[0], bounds[0]), (bounds[1], bounds[1], span[1]))
-        for place, start, end in sides:
-            left, right, roof, base = frame.x(start), frame.x(end), frame.y(frame.ticks[-1]), frame.y(0)
-            if right > left:
-                marks.append(_tag("rect", x=left, y=roof, width=right - left, height=base - roof, class_="beyond"))
-            marks.append(_tag("line", x1=frame.x(place), x2=frame.x(place), y1=roof, y2=base, class_="bound"))
-        found[name] = frame.svg(words, marks)
-    return found
+    span = (edges[0], edges[-1])
+    frame = _Frame(220, title, _ticks(0, max(*counts, 1), 4), span)
+    marks = frame.scale("", is_time=is_time)
+    roof, base = frame.y(frame.ticks[-1]), frame.y(0)
+    for start, end, count in zip(edges, edges[1:], counts, strict=False):
+        if count:
+            left, top = frame.x(start), frame.y(count)
+            width = max(frame.x(end) - left - 1, 0.6)
+            marks.append(_tag("rect", x=left, y=top, width=width, height=max(base - top, 0.8), class_="bar s0"))
+    sides = () if bounds is None else ((bounds[0], span[0], bounds[0]), (bounds[1], bounds[1], span[1]))
+    for place, start, end in sides:
+        left, right = frame.x(start), frame.x(end)
+        if right > left:
+            marks.append(_tag("rect", x=left, y=roof, width=right - left, height=base - roof, class_="beyond"))
+        marks.append(_tag("line", x1=frame.x(place), x2=frame.x(place), y1=roof, y2=base, class_="bound"))
+    return _svg(frame.height, words, marks)
 
 
 def tick_text(number: float) -> str:
@@ -195,30 +167,18 @@ class _Frame:
     Args:
         ticks: numbers on the vertical axis, ascending; the first and the last are its ends.
         span: ends of the horizontal axis.
-        inset: free width at both ends of the horizontal axis.
     """
 
-    def __init__(
-        self,
-        width: int,
-        height: int,
-        title: str,
-        ticks: list[float],
-        span: tuple[float, float],
-        *,
-        inset: float = 8,
-    ) -> None:
-        self.width, self.height, self.title, self.ticks = width, height, title, ticks
+    def __init__(self, height: int, title: str, ticks: list[float], span: tuple[float, float]) -> None:
+        self.height, self.title, self.ticks = height, title, ticks
         self._left = 14 + _LETTER * max(len(tick_text(tick)) for tick in ticks)
         low, high = span
         self._span = (low, high) if high > low else (low - 0.5, high + 0.5)
-        self._inset = inset
 
     def x(self, place: float) -> float:
         """Return the x coordinate of a place."""
         low, high = self._span
-        room = self.width - self._left - 10 - 2 * self._inset
-        return self._left + self._inset + room * (place - low) / (high - low)
+        return self._left + 8 + (_WIDTH - self._left - 26) * (place - low) / (high - low)
 
     def y(self, value: float) -> float:
         """Return the y coordinate of a value."""
@@ -229,60 +189,36 @@ class _Frame:
         """Return the SVG path of a line through (place, value) pairs."""
         return "M" + " L".join(f"{self.x(x):.1f} {self.y(y):.1f}" for x, y in spots)
 
-    def bar(self, left: float, width: float, value: float, title: str = "") -> Markup:
-        """Draw a bar from zero to a value."""
-        top, bottom = sorted((self.y(0), self.y(value)))
-        words = _tag("title", title) if title else ""
-        return _tag("rect", words, x=left, y=top, width=width, height=max(bottom - top, 0.8), class_="bar s0")
-
-    def axes(self, across: str, places: list[float], text: Callable[[float], str]) -> list[Markup]:
-        """Draw the title, grid, numbers and places."""
-        found = [_text(self.title, 0, 14, "title", "start", limit=int(self.width / _LETTER) - 2)]
+    def scale(self, across: str, *, is_time: bool) -> list[Markup]:
+        """Draw the title, the grid, the numbers, and round places: numbers or days."""
+        found = [_text(self.title, 0, 14, "title", "start")]
         for tick in self.ticks:
             y = self.y(tick)
-            found.append(_tag("line", x1=self._left, x2=self.width - 6, y1=y, y2=y, class_="grid"))
+            found.append(_tag("line", x1=self._left, x2=_WIDTH - 6, y1=y, y2=y, class_="grid"))
             found.append(_text(tick_text(tick), self._left - 6, y + 4, "tick", "end"))
-        for place in places:
+        places, text = (_time_ticks, _time_text(*self._span)) if is_time else (_inside, tick_text)
+        for place in places(*self._span, 5):
             half = _LETTER * len(text(place)) / 2
-            x = min(max(self.x(place), half), self.width - half)
+            x = min(max(self.x(place), half), _WIDTH - half)
             found.append(_text(text(place), x, self.height - 24, "tick", "middle"))
-        found.append(_text(across, (self._left + self.width) / 2, self.height - 6, "title", "middle", limit=40))
+        found.append(_text(across, (self._left + _WIDTH) / 2, self.height - 6, "title", "middle", limit=40))
         return found
 
-    def scale(self, across: str, most: int, *, is_time: bool) -> list[Markup]:
-        """Draw axes with round places, numbers or days."""
-        if is_time:
-            return self.axes(across, _time_ticks(*self._span, most), _time_text(*self._span))
-        return self.axes(across, _inside(self._span, most), tick_text)
 
-    def svg(self, words: str, marks: Sequence[Markup]) -> Markup:
-        return _svg(self.width, self.height, words, marks)
-
-
-def _panel(panel: Panel, drawing: Drawing, width: int) -> Markup:
-    words = f"Chart of {panel.title} with {drawing.confidence} intervals; the table has the same numbers."
-    if drawing.axis != CATEGORY:
-        return _lines(panel, drawing, width, words)
-    if len(panel.points) <= MOST_BARS:
-        return _bars(panel, width, words)
-    return _columns(panel, width, words)
-
-
-def _lines(panel: Panel, drawing: Drawing, width: int, words: str) -> Markup:
-    points, wide = panel.points, width > _NARROW
+def _lines(panel: Panel, drawing: Drawing, words: str) -> Markup:
+    points = panel.points
     places = [point.place or 0.0 for point in points]
-    ticks = _ticks(*_reach(points), 5)
-    frame = _Frame(width, 270 if wide else 230, panel.title, ticks, (min(places), max(places)))
-    marks = frame.scale(drawing.across, 6 if wide else 4, is_time=drawing.axis == TIME)
+    frame = _Frame(250, panel.title, _ticks(*_reach(points), 5), (min(places), max(places)))
+    marks = frame.scale(drawing.across, is_time=drawing.axis == TIME)
     for number, series in enumerate(panel.series):
         marks += _line(series, number, frame)
     if len(panel.series) == 1:
-        return frame.svg(words, marks)
+        return _svg(frame.height, words, marks)
     # Legend below the chart: the names of lines, each with a sample of its line.
     x, y = 0.0, frame.height + 12.0
     for number, series in enumerate(panel.series):
         name = _short(series.name, 24)
-        if x and x + 34 + _LETTER * len(name) > width:
+        if x and x + 34 + _LETTER * len(name) > _WIDTH:
             x, y = 0.0, y + 18
         marks.append(
             _tag(
@@ -291,12 +227,12 @@ def _lines(panel: Panel, drawing: Drawing, width: int, words: str) -> Markup:
         )
         marks.append(_text(name, x + 28, y, "tick", "start"))
         x += 28 + _LETTER * len(name) + 18
-    return _svg(width, int(y) + 6, words, marks)
+    return _svg(int(y) + 6, words, marks)
 
 
 def _line(series: Series, number: int, frame: _Frame) -> list[Markup]:
-    points, _ = thinned(series.points, MOST_MARKS)
-    style, found = f"s{number}", []
+    points, style = series.points, f"s{number}"
+    found = []
     if len(points) > 1:
         above = [(point.place or 0.0, point.high) for point in points]
         below = [(point.place or 0.0, point.low) for point in reversed(points)]
@@ -312,21 +248,21 @@ def _line(series: Series, number: int, frame: _Frame) -> list[Markup]:
     return found
 
 
-def _bars(panel: Panel, width: int, words: str) -> Markup:
-    points, wide = panel.points, width > _NARROW
-    letters = min(max(len(point.label) for point in points), 24 if wide else 15)
+def _bars(panel: Panel, words: str) -> Markup:
+    points = panel.points
+    letters = min(max(len(point.label) for point in points), 20)
     left, row, top = 12 + _LETTER * letters, 26, 30
-    ticks = _ticks(*_reach(points, zero=True), 5 if wide else 3)
+    ticks = _ticks(*_reach(points, zero=True), 4)
     height = top + row * len(points) + 26
 
     def x(value: float) -> float:
-        return left + (width - left - 16) * (value - ticks[0]) / ((ticks[-1] - ticks[0]) or 1)
+        return left + (_WIDTH - left - 16) * (value - ticks[0]) / ((ticks[-1] - ticks[0]) or 1)
 
-    marks = [_text(panel.title, 0, 14, "title", "start", limit=int(width / _LETTER) - 2)]
+    marks = [_text(panel.title, 0, 14, "title", "start")]
     for tick in ticks:
         marks.append(_tag("line", x1=x(tick), x2=x(tick), y1=top - 4, y2=height - 22, class_="grid"))
         half = _LETTER * len(tick_text(tick)) / 2
-        marks.append(_text(tick_text(tick), min(x(tick), width - half), height - 6, "tick", "middle"))
+        marks.append(_text(tick_text(tick), min(x(tick), _WIDTH - half), height - 6, "tick", "middle"))
     for n, point in enumerate(points):
         y = top + row * n
         start, end = sorted((x(0), x(point.value)))
@@ -334,24 +270,7 @@ def _bars(panel: Panel, width: int, words: str) -> Markup:
         marks.append(_tag("rect", x=start, y=y + 4, width=max(end - start, 0.5), height=15, class_="bar s0"))
         marks.append(_whisker(x(point.low), y + 11.5, x(point.high), y + 11.5, "s0"))
         marks.append(_dot(x(point.value), y + 11.5, point, "s0", ""))
-    return _svg(width, height, words, marks)
-
-
-def _columns(panel: Panel, width: int, words: str) -> Markup:
-    points, _ = thinned(panel.points, MOST_MARKS if width > _NARROW else MOST_MARKS // 2)
-    ticks = _ticks(*_reach(points, zero=True), 5)
-    frame = _Frame(width, 270, panel.title, ticks, (-0.5, len(points) - 0.5), inset=0)
-    step = frame.x(1) - frame.x(0)
-    labels = _inside((0, len(points) - 1), 5 if width > _NARROW else 3)
-    names = [each for each in labels if float(each).is_integer()]
-    marks = frame.axes("", names, lambda n: _short(points[int(n)].label, 14))
-    for n, point in enumerate(points):
-        middle = frame.x(n)
-        marks.append(frame.bar(middle - 0.4 * step, 0.8 * step, point.value, _told(point, "")))
-        marks.append(_whisker(middle, frame.y(point.low), middle, frame.y(point.high), "s0", ends=step > 6))
-        if point.marked:
-            marks.append(_dot(middle, frame.y(point.value), point, "s0", ""))
-    return frame.svg(words, marks)
+    return _svg(height, words, marks)
 
 
 def _dot(x: float, y: float, point: Point, style: str, name: str) -> Markup:
@@ -365,12 +284,11 @@ def _told(point: Point, name: str) -> str:
     return f"{whose}: {point.value:,.6g}, between {point.low:,.6g} and {point.high:,.6g}{star}"
 
 
-def _whisker(x1: float, y1: float, x2: float, y2: float, style: str, *, ends: bool = True) -> Markup:
+def _whisker(x1: float, y1: float, x2: float, y2: float, style: str) -> Markup:
     d = f"M{x1:.1f} {y1:.1f} L{x2:.1f} {y2:.1f}"
-    if ends:
-        across = (0.0, 4.0) if abs(y1 - y2) < 0.01 else (4.0, 0.0)
-        for x, y in ((x1, y1), (x2, y2)):
-            d += f" M{x - across[0]:.1f} {y - across[1]:.1f} L{x + across[0]:.1f} {y + across[1]:.1f}"
+    across = (0.0, 4.0) if abs(y1 - y2) < 0.01 else (4.0, 0.0)
+    for x, y in ((x1, y1), (x2, y2)):
+        d += f" M{x - across[0]:.1f} {y - across[1]:.1f} L{x + across[0]:.1f} {y + across[1]:.1f}"
     return _tag("path", d=d, class_=f"whisker {style}")
 
 
@@ -393,9 +311,8 @@ def _ticks(low: float, high: float, most: int) -> list[float]:
     return [round(n * step, 12) for n in range(first, last + 1)]
 
 
-def _inside(span: tuple[float, float], most: int) -> list[float]:
+def _inside(low: float, high: float, most: int) -> list[float]:
     """Return round numbers within a span."""
-    low, high = span
     if high <= low:
         return [low]
     return [tick for tick in _ticks(low, high, most) if low - 1e-9 <= tick <= high + 1e-9]
@@ -455,13 +372,12 @@ def _tag(name: str, content: str | Markup = "", **attributes: str | float | None
     return Markup(f"<{name}{said}>{escape(content)}</{name}>")  # noqa: S704 - every part is escaped
 
 
-def _svg(width: int, height: int, words: str, marks: Sequence[Markup]) -> Markup:
-    size = {"viewBox": f"0 0 {width} {height}", "width": str(width), "height": str(height)}
+def _svg(height: int, words: str, marks: Sequence[Markup]) -> Markup:
+    size = {"viewBox": f"0 0 {_WIDTH} {height}", "width": str(_WIDTH), "height": str(height)}
     return _tag("svg", Markup("").join(marks), class_="plot", role="img", aria_label=words, **size)
 
 
 _MOST_ROWS: Final = 2_000
-_MOST_POINTS: Final = 20_000
 _MOST_LINES: Final = 6
 _MOST_PANELS: Final = 3
 _HUGE: Final = Fraction(10) ** 300
@@ -531,7 +447,7 @@ def drawing_of(answer: Answer) -> Drawing | None:
     drawn = [i for i, known in enumerate(finished.has_interval) if known and answer.columns[i].type.is_numeric]
     if not drawn or not finished.values:
         return None
-    rows, marks = answer.displayed(rows=_MOST_POINTS), finished.marked(rows=_MOST_POINTS)
+    rows, marks = answer.displayed(rows=_MOST_ROWS), finished.marked(rows=_MOST_ROWS)
     axis, split = _axis(answer, labels)
     if axis is not None and not _is_apart(rows, axis, split):
         axis, split = None, None
@@ -551,7 +467,7 @@ def drawing_of(answer: Answer) -> Drawing | None:
             Series(name, tuple(sorted(points, key=lambda point: point.place or 0.0))) for name, points in series.items()
         )
         panels.append(Panel(answer.columns[i].name, lines))
-    if not any(panel.points for panel in panels):
+    if not any(panel.points for panel in panels) or (axis is None and len(rows) > MOST_BARS):
         return None
     if axis is None:
         return Drawing(tuple(panels), level_of(answer))

@@ -379,9 +379,9 @@ class PageRequest(Visit[ConsoleContext]):
         """Return the budgets of all populations that the user may see."""
         return await self.run(self.service.budget, self.user)
 
-    def head_gauges(self, budgets: tuple[Budget, ...], charge: Mapping[str, Any] | None = None) -> list[Gauge]:
+    def head_gauges(self, budgets: tuple[Budget, ...]) -> list[Gauge]:
         """Return the gauges in the head of every page: for each population, its tightest limit."""
-        found = [tightest(gauges(each, charge=charge, analyst=self.name)) for each in budgets]
+        found = [tightest(gauges(each, analyst=self.name)) for each in budgets]
         known = sorted((gauge for gauge in found if gauge), key=lambda gauge: -gauge.used)
         return known[:_MOST_HEAD_GAUGES]
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
+from markupsafe import Markup
 from starlette.background import BackgroundTask
 from starlette.responses import Response
 
@@ -240,7 +241,7 @@ def _typed(value: Any) -> str:
     return "true" if value is True else "false" if value is False else str(value)
 
 
-def _picture(shape: ColumnHistogram, column: Column) -> dict[str, Any]:
+def _picture(shape: ColumnHistogram, column: Column) -> Markup:
     bounds = None if column.bounds is None else (place_of_value(column.bounds[0]), place_of_value(column.bounds[1]))
     kept = "" if shape.clipped is None else f" Bounds keep {1 - sum(shape.clipped):.1%} of the values."
     words = f"Histogram of {column.name}: {shape.values:,} values.{kept}"

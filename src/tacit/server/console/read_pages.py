@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import threading
-from contextlib import suppress
-from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any, Final
 
 from starlette.responses import Response
 
 from tacit.accounting.currencies import currency_of
-from tacit.core.errors import TacitError
 from tacit.core.guarantees import Guarantee
 from tacit.ledger import LedgerError
 from tacit.ledger.entries import plain_name
 from tacit.releases.accounts import Budget
-from tacit.releases.receipt import outcome_problem
 from tacit.server.console.amounts import as_pair, down, gauges, is_spent, promise, promise_of_change, symbol, up
 from tacit.server.console.page_request import PageRequest, whole_number
 from tacit.server.console.tables import view_table
-from tacit.server.identity import Access, Job, TokenScope
-from tacit.server.identity.credentials import new_id
+from tacit.server.identity import Access, TokenScope
 
 
 async def show_datasets(visit: PageRequest) -> Response:
@@ -36,7 +29,7 @@ async def show_datasets(visit: PageRequest) -> Response:
              [view_table(info) for info in tables if info.table.population == budget.population])
             for budget in budgets
         ],
-        public=[view_table(info, tables) for info in tables if info.table.public],
+        public=[view_table(info) for info in tables if info.table.public],
         budgets=budgets,
         can_ask=visit.user.has(TokenScope.ASK),
     )  # fmt: skip
@@ -121,7 +114,6 @@ def _terms(guarantee: Guarantee) -> str:
     )
 
 
-_VERIFICATION: Final = "verification"
 _STOPPED: Final = {
     "title": "The ledger has stopped",
     "words": (
@@ -132,71 +124,10 @@ _STOPPED: Final = {
 }
 
 
-_NO_CHECK: Final = {
-    "running": False, "done": 0, "total": 0, "time": "", "by": "", "entries": 0, "charges": 0, "outcomes": 0,
-    "problems": [],
-}  # fmt: skip
-
-
-class LedgerWatch:
-    """The pages of the ledger, and the verification that may be running in this process.
-
-    Its result is also stored as a job under its id, so that every worker finds it.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._last: dict[str, Any] = _NO_CHECK
-        self._id = ""
-
-    async def show(self, visit: PageRequest) -> Response:
-        """Show the ledger's state, alerts and verification."""
-        check = await visit.run(self._check, visit)
-        alerts, ledger = await visit.run(_state, visit)
-        return await visit.page("ledger.html", alerts=alerts, check=check, ledger=ledger)
-
-    async def verify(self, visit: PageRequest) -> Response:
-        """Start a verification, unless one is running."""
-        with self._lock:
-            if not self._last["running"]:
-                self._last, self._id = _NO_CHECK | {"running": True}, new_id()
-                # In a separate thread: it may take minutes, and no request waits for it.
-                work = threading.Thread(target=self._run, args=(visit, self._id), name="tacit-verify", daemon=True)
-                work.start()
-        return visit.redirect(f"/console/ledger?check={self._id}")
-
-    def _run(self, visit: PageRequest, id: str) -> None:  # noqa: A002
-        ledger = visit.service.curator.ledger
-
-        def advance(done: int, total: int) -> None:
-            self._last = _NO_CHECK | {"running": True, "done": done, "total": total}
-
-        def receipt(outcome: Any) -> str | None:
-            return outcome_problem(outcome, ledger=ledger.id, public_key=outcome.key) if outcome.receipt else None
-
-        found: dict[str, Any]
-        try:
-            report = ledger.verify(progress=advance, check_outcome=receipt)
-            found = {name: getattr(report, name) for name in ("entries", "charges", "outcomes", "problems")}
-        except TacitError as problem:
-            found = {"problems": [f"it could not be verified: {problem}"]}
-        now = datetime.now(UTC)
-        self._last = _NO_CHECK | {"time": now.isoformat(), "by": visit.name} | found
-        text = json.dumps(self._last)
-        # If the result cannot be stored, only this process has it.
-        with suppress(TacitError):
-            visit.people.jobs.put(Job(id, visit.name, _VERIFICATION, now, state="done", outcome=text, finished=now))
-
-    def _check(self, visit: PageRequest) -> dict[str, Any]:
-        """Return the verification with the URL's id, from any worker; without an id, the last one here."""
-        id = visit.request.query_params.get("check", "")  # noqa: A001
-        if not id or id == self._id:
-            return self._last
-        job = visit.people.jobs.find(id, visit.name)
-        if job is None or job.request != _VERIFICATION:
-            return _NO_CHECK | {"running": True}
-        found: dict[str, Any] = json.loads(job.outcome)
-        return found
+async def show_ledger(visit: PageRequest) -> Response:
+    """Show the ledger's state, and alerts."""
+    alerts, ledger = await visit.run(_state, visit)
+    return await visit.page("ledger.html", alerts=alerts, ledger=ledger)
 
 
 def _state(visit: PageRequest) -> tuple[list[dict[str, str]], dict[str, Any]]:

@@ -8,13 +8,13 @@ fields of its request.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
 import numpy as np
+from markupsafe import Markup
 from starlette.responses import Response
 
 from tacit.core.errors import InputError, TacitError
@@ -28,7 +28,7 @@ from tacit.releases.synthetic_table import SyntheticStar, SyntheticTable
 from tacit.releases.workload import WORKLOAD, WorkloadAnswer
 from tacit.server.api.jobs import put_job
 from tacit.server.api.request import release_of
-from tacit.server.console.charts import MOST_BARS, NUMBER, Chart, Drawing, Panel, Point, Series, draw_panels
+from tacit.server.console.charts import MOST_BARS, NUMBER, Drawing, Panel, Point, Series, draw_panels
 from tacit.server.console.page_request import PageProblem, PageRequest, problem_of
 from tacit.server.errors import Unknown
 from tacit.server.identity import TokenScope
@@ -38,9 +38,6 @@ _NOTEBOOK, _MOST_TABLES = "notebook.ipynb", 20
 #: Maximum number of counts, and of a workload's tables, that a page lists.
 _MOST_LISTED: Final = 200
 _MOST_PAIRS: Final = 20
-#: Model attributes that a page shows: with one row per feature, or one column per feature.
-_BY_FEATURE: Final = {"coef_": "Coefficients", "feature_importances_": "Importance", "mean_": "Means"}
-_BY_LINE: Final = {"cluster_centers_": "Centres of clusters", "components_": "Components", "theta_": "Means by class"}
 _WIDTH: Final = 240
 _PRICES: Final = ("epsilon", "delta", "rho", "mu")
 
@@ -171,7 +168,7 @@ def _listed(text: str, separator: str) -> list[str]:
     return [name.strip() for name in text.split(separator) if name.strip()]
 
 
-def _counts_drawn(title: str, counts: Iterable[tuple[Sequence[str], float, float, float]]) -> list[Chart]:
+def _counts_drawn(title: str, counts: Iterable[tuple[Sequence[str], float, float, float]]) -> list[Markup]:
     """Draw counts with their intervals; nothing if there are too many for a bar each."""
     points = tuple(Point(", ".join(labels), value, low, high) for labels, value, low, high in counts)
     if not 1 < len(points) <= MOST_BARS:
@@ -190,36 +187,10 @@ def _model_stated(form: Mapping[str, str]) -> dict[str, Any]:
 def _model_shown(made: Fitted, _: Any) -> dict[str, Any]:
     features = list(made.features)
     use = "predict" if hasattr(made.model, "predict") else "transform"
-    return {"tables": _tables_of(made.model, features), "shapes": _shapes_of(made.model, features), "use": use}
+    return {"shapes": _shapes_of(made.model, features), "use": use}
 
 
-def _tables_of(model: Any, features: list[str]) -> list[dict[str, Any]]:
-    """Return tables of the numbers that a model has learned."""
-    found = []
-    # In linear models, each listed category is a separate column.
-    if getattr(model, "categories", None) is not None:
-        features = [str(each) for each in model.get_feature_names_out(features)]
-    learned = {
-        name: np.atleast_2d(np.asarray(values, dtype=float))
-        for name in (*_BY_FEATURE, *_BY_LINE)
-        if (values := getattr(model, name, None)) is not None and np.shape(values)[-1] == len(features)
-    }
-    classes = [str(each) for each in getattr(model, "classes_", ())]
-    for name, lines in learned.items():
-        if name in _BY_LINE:
-            rows = [(str(at + 1), line) for at, line in enumerate(lines)]
-            found.append({"title": _BY_LINE[name], "heads": ["", *features], "rows": rows})
-            continue
-        title = _BY_FEATURE[name]
-        heads = classes if len(classes) == len(lines) else [title] if len(lines) == 1 else []
-        rows = list(zip(features, lines.T, strict=True))
-        if name == "coef_":
-            rows.append(("constant", np.atleast_1d(np.asarray(model.intercept_, dtype=float))))
-        found.append({"title": title, "heads": ["Feature", *heads], "rows": rows})
-    return found
-
-
-def _shapes_of(model: Any, features: list[str]) -> list[tuple[str, Chart]]:
+def _shapes_of(model: Any, features: list[str]) -> list[tuple[str, Markup]]:
     """Draw the shape functions of an additive model as lines with bands."""
     classes = [str(each) for each in getattr(model, "classes_", ())]
     drawn = []
@@ -327,42 +298,19 @@ def _synthesis_stated(form: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _synthesis_shown(made: SyntheticTable | SyntheticStar, query: Any) -> dict[str, Any]:
-    """Return the quality of one of the tables, and the counts of one measured marginal."""
+    """Return the quality of one of the tables."""
     name = query.get("table", "") or made.tables[0].name
     table = next((each for each in made.tables if each.name == name), None)
     if table is None:
         raise Unknown("page")
-    best = table.best_quality()
-    chosen = tuple(query.getlist("column"))
-    known = [each.columns for each in best]
-    if chosen and chosen not in known:
-        raise Unknown("page")
     missing = [" × ".join(pair) for pair in table.not_measured]
     return {
         "table": table,
-        "quality": best,
+        "quality": table.best_quality(),
         "missing": missing[:_MOST_PAIRS],
         "more": len(missing) - _MOST_PAIRS,
-        "counts": _counts(table, chosen or min(known, key=len)) if known else None,
         "beside": [each.name for each in made.tables if each is not table],
         "forms": list(TABLE_FORMS),
-    }
-
-
-def _counts(table: SyntheticTable, columns: tuple[str, ...]) -> dict[str, Any]:
-    """Return the counts of a measured marginal: by the model, and the noisy measurements with intervals."""
-    rows = [
-        ([_label(row[name]) for name in columns], row)
-        for row in table.marginal(columns).slice(0, _MOST_LISTED).to_pylist()
-    ]
-    points = ((labels, row["measured"], row["low"], row["high"]) for labels, row in rows if row["measured"] is not None)
-    cells = math.prod(len(table.columns[name]) for name in columns)
-    return {
-        "columns": columns,
-        "title": " × ".join(columns),
-        "rows": rows,
-        "more": cells - len(rows),
-        "charts": _counts_drawn("measured", points),
     }
 
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, Final
 
@@ -115,37 +114,17 @@ def _keys(column: Column) -> list[str]:
 _MOST_VALUES: Final = 24
 
 
-@dataclass(frozen=True)
-class ColumnView:
-    """A column: its name, type and public metadata."""
-
-    name: str
-    kind: str
-    words: str
-    values: tuple[str, ...]
-    more: int
-
-
-@dataclass(frozen=True)
-class TableView:
-    """A table for a page, with an example query."""
-
-    name: str
-    public: bool
-    tag: str
-    about: str
-    columns: tuple[ColumnView, ...]
-    example: str
-    keys: str = ""
-
-
-def view_table(info: TableInfo, others: Sequence[TableInfo] = ()) -> TableView:
-    """Return a table's public metadata, an example query, and one with its values as group keys of another table."""
+def view_table(info: TableInfo) -> dict[str, Any]:
+    """Return a table's public metadata for a page, and an example query."""
     table = info.table
-    tag = "public" if table.public else f"about {table.population}"
-    columns = tuple(_column(table, column) for column in table.columns)
-    keys = _as_keys(table, [each.table for each in others]) if table.public else ""
-    return TableView(table.name, table.public, tag, _about(table), columns, _example(table), keys)
+    return {
+        "name": table.name,
+        "public": table.public,
+        "tag": "public" if table.public else f"about {table.population}",
+        "about": _about(table),
+        "columns": [_column(table, column) for column in table.columns],
+        "example": _example(table),
+    }
 
 
 def _about(table: Table) -> str:
@@ -176,7 +155,7 @@ def _up_to(table: Table) -> str:
     return f", up to {' and '.join(shown)}" if shown else ""
 
 
-def _column(table: Table, column: Column) -> ColumnView:
+def _column(table: Table, column: Column) -> dict[str, Any]:
     words = ["all of its values"] if table.public else []
     if column.name == table.unit:
         words.append("names the person: may be counted, never shown")
@@ -187,9 +166,14 @@ def _column(table: Table, column: Column) -> ColumnView:
         words.append("no value occurs twice")
     if column.categories is not None:
         words.append("one of")
-    values = tuple(format_value(value, column.type) for value in column.categories or ())
-    shown = values[:_MOST_VALUES]
-    return ColumnView(column.name, str(column.type).lower(), "; ".join(words), shown, len(values) - len(shown))
+    values = [format_value(value, column.type) for value in column.categories or ()]
+    return {
+        "name": column.name,
+        "kind": str(column.type).lower(),
+        "words": "; ".join(words),
+        "listed": values[:_MOST_VALUES],
+        "more": max(len(values) - _MOST_VALUES, 0),
+    }
 
 
 def _example(table: Table) -> str:
@@ -205,17 +189,3 @@ def _example(table: Table) -> str:
     ]
     group = f"\nGROUP BY {typed_name(key.name)}" if key else ""
     return f"SELECT {', '.join(chosen)}\nFROM {typed_name(table.name)}{group}"
-
-
-def _as_keys(table: Table, others: Sequence[Table]) -> str:
-    """Return a query with one group per row of a public table, even if it has no people; empty if none fits."""
-    for column in table.columns:
-        for other in others:
-            same = [each for each in other.columns if each.name.lower() == column.name.lower()]
-            if not other.public and same and same[0].type == column.type and same[0].name != other.unit:
-                key, theirs = f"k.{typed_name(column.name)}", f"t.{typed_name(same[0].name)}"
-                return (
-                    f"SELECT {key}, COUNT({theirs}) AS n\nFROM {typed_name(table.name)} AS k\n"
-                    f"LEFT JOIN {typed_name(other.name)} AS t ON {theirs} = {key}\nGROUP BY {key}"
-                )
-    return ""
