@@ -40,7 +40,6 @@ SELECT ward, urgent, SUM(n) OVER (PARTITION BY ward ORDER BY urgent ROWS BETWEEN
 SELECT DATE_TRUNC('year', admitted) AS y, COUNT(*) AS n, AVG(COUNT(*)) OVER (ORDER BY DATE_TRUNC('year', admitted) ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS two FROM visits GROUP BY y
 SELECT t.n, COUNT(*) FROM visits v JOIN generate_series(0, 10, 2) AS t(n) ON v.nights = t.n GROUP BY t.n
 SELECT d.month, COUNT(*), AVG(v.cost) FROM visits v JOIN generate_series(DATE '2023-01-01', DATE '2023-12-01', INTERVAL '1' MONTH) AS d(month) ON DATE_TRUNC('month', v.admitted) = d.month GROUP BY d.month
-SELECT COUNT(*) FROM visits v JOIN range(3) AS t(n) ON v.nights = t.n
 WITH t AS (SELECT MONTHNAME(admitted) AS month, cost FROM visits WHERE urgent) SELECT month, AVG(cost) AS a FROM t GROUP BY month
 SELECT y, sex, AVG(n) FROM (SELECT patient_id, STRFTIME(admitted, '%Y') AS y, COUNT(*) AS n FROM visits GROUP BY 1, 2) v JOIN patients p ON p.id = v.patient_id GROUP BY y, sex
 SELECT ward, APPROX_QUANTILES(cost, 4)[OFFSET(3)] AS q3 FROM visits GROUP BY ward

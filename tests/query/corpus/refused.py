@@ -196,8 +196,8 @@ _HAND: list[tuple[str, str]] = [
         "pragma_storage_info pragma_database_size pragma_version pg_timezone_names",
     ),
     # inside a person, but of several persons
-    ("distinct", "SELECT AVG(c) FROM (SELECT DISTINCT ON (ward) ward, cost AS c FROM visits ORDER BY ward, cost DESC)"),
-    ("distinct", "SELECT AVG(cost) FROM (SELECT DISTINCT ON (upper(note)) * FROM visits)"),
+    ("window", "SELECT AVG(c) FROM (SELECT DISTINCT ON (ward) ward, cost AS c FROM visits ORDER BY ward, cost DESC)"),
+    ("window", "SELECT AVG(cost) FROM (SELECT DISTINCT ON (upper(note)) * FROM visits)"),
     ("window", "SELECT AVG(c) FROM (SELECT FIRST_VALUE(cost) OVER (PARTITION BY ward ORDER BY seen) c FROM visits)"),
     ("window", "SELECT AVG(c) FROM (SELECT LAST_VALUE(cost) OVER (ORDER BY seen) c FROM visits)"),
     ("window", "SELECT AVG(c) FROM (SELECT FIRST_VALUE(cost) OVER (PARTITION BY patient_id) c FROM visits)"),
@@ -321,6 +321,7 @@ _HAND: list[tuple[str, str]] = [
     ("function", "SELECT COUNT(*) FROM visits WHERE TIME_BUCKET(INTERVAL '5 days', admitted) IS NULL"),
     ("literal", "SELECT COUNT(*) FROM visits WHERE seen - admitted > INTERVAL '12:30:00'"),
     ("join_kind", "SELECT COUNT(*) FROM visits NATURAL JOIN patients"),
+    ("unknown_table", "SELECT COUNT(*) FROM visits v JOIN range(3) AS t(n) ON v.nights = t.n"),
     ("function", "SELECT COUNT(*) FROM visits WHERE REPEAT(note, 2) = 'abab'"),
     ("quantile", "SELECT APPROX_QUANTILES(nights, 4) FROM visits"),
     ("unsupported", "SELECT QUANTILE(cost, [0.1, 0.9]) FROM visits"),
@@ -456,11 +457,11 @@ _HAND: list[tuple[str, str]] = [
         "SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(beds) FROM wards WHERE EXISTS (SELECT 1 FROM visits WHERE note = 'HIV'))",
     ),
     (
-        "subquery",
+        "union",
         "SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(b) FROM (SELECT beds AS b FROM wards UNION ALL SELECT nights FROM visits))",
     ),
     (
-        "subquery",
+        "join",
         "SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(beds) FROM wards LEFT JOIN visits USING (ward))",
     ),
     (
@@ -704,7 +705,7 @@ _HAND: list[tuple[str, str]] = [
         "raw_aggregate",
         "SELECT AVG(CLAMP(s, 0, 9)) FROM (SELECT patient_id, SUM(DISTINCT nights) AS s FROM visits GROUP BY patient_id)",
     ),
-    ("distinct", "SELECT DISTINCT ON (ward) ward, cost FROM visits ORDER BY ward, cost"),
+    ("window", "SELECT DISTINCT ON (ward) ward, cost FROM visits ORDER BY ward, cost"),
     ("distinct", "SELECT DISTINCT COUNT(*) FROM visits GROUP BY ward ORDER BY SUM(cost)"),
     # options
     *_each(

@@ -129,9 +129,7 @@ def _read(tokens: list[Token]) -> Options:
         if field in found:
             raise Refusal("option", f"The option {name} is given twice.")
         found[field] = read(name, part[2])
-    if "epsilon" in found and ("rho" in found or "within" in found):
-        raise Refusal("option", "Give one of epsilon, rho and within.")
-    if "rho" in found and "within" in found:
+    if len(found.keys() & {"epsilon", "rho", "within"}) > 1:
         raise Refusal("option", "Give one of epsilon, rho and within.")
     return Options(**found)
 

@@ -332,7 +332,8 @@ def window(source: RelationNode, calls: Sequence[tuple[WindowCall, Domain]]) -> 
         if not any(identifies_unit(source, e) for e in item.partition):
             raise Refusal(
                 "window",
-                "A window over protected rows must be PARTITION BY the unit, so that it reads one person's rows.",
+                "A window over protected rows must be PARTITION BY the unit, so that it reads one person's rows; "
+                "DISTINCT ON (the unit, …) likewise.",
             )
         own = reference(source, unit)
         made.append(item if own in item.partition else replace(item, partition=(*item.partition, own)))

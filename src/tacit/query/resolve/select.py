@@ -35,7 +35,6 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from sqlglot import exp
@@ -44,7 +43,6 @@ from tacit.query import limits
 from tacit.query.aggregates import NEVER_NULL, unit_call
 from tacit.query.aggregates.family import AggregateCall
 from tacit.query.parsing.parse import Options
-from tacit.query.parsing.spellings import DISTINCT_ON
 from tacit.query.planning.work import rows_inside
 from tacit.query.query import (
     Derive,
@@ -169,19 +167,13 @@ Keys = list[tuple[str, Expression]]
 Sets = tuple[tuple[int, ...], ...]
 
 
-class PendingKind(Enum):
-    """Kind of a column whose slot is known once the whole SELECT is resolved: public values, then windows."""
-
-    VALUE = "value"
-    WINDOW = "window"
-
-
 @dataclass(frozen=True, slots=True)
 class Pending(Expression):
-    """Column ``index`` of a kind, to be placed after all other columns; ``name`` is for messages only."""
+    """Public value ``index``, or window ``index``, to be placed after all other columns; values precede windows."""
 
-    kind: PendingKind
+    is_window: bool
     index: int
+    #: For messages only.
     name: str = field(compare=False)
 
 
@@ -372,7 +364,7 @@ class ResultBuilder(ABC):
             self.values.append(value)
         column = value.columns[0] if isinstance(value, ReleasedRelation) else value.fields[0]
         domain = replace(column.domain, nullable=True)
-        return Pending(column.type, domain, PendingKind.VALUE, self.values.index(value), "subquery")
+        return Pending(column.type, domain, False, self.values.index(value), "subquery")
 
     def _key_reference(self, node: exp.Expr) -> Expression | None:
         """Return the key that a node equals as a whole; refuse a bare column that is no key; None for other nodes."""
@@ -418,7 +410,7 @@ class ResultBuilder(ABC):
             limits.check_size(len(self.windows) + 1, limits.MAX_COLUMNS, "windows")
             self.windows.append(made)
         name = f"window {len(self.windows)}"
-        return Pending(call.type, domain, PendingKind.WINDOW, self.windows.index(made), name)
+        return Pending(call.type, domain, True, self.windows.index(made), name)
 
     def _window_hook(self, node: exp.Expr) -> Expression | None:
         if isinstance(node, exp.Window):
@@ -458,9 +450,7 @@ class ResultBuilder(ABC):
 
     def _carries_noise(self, expression: Expression) -> bool:
         pending = [part for part in walk(expression) if isinstance(part, Pending)]
-        released = any(
-            each.kind is PendingKind.WINDOW or isinstance(self.values[each.index], ReleasedRelation) for each in pending
-        )
+        released = any(each.is_window or isinstance(self.values[each.index], ReleasedRelation) for each in pending)
         return released or self.is_noisy(expression)
 
     def _settled(self, expression: Expression, width: int) -> Expression:
@@ -469,7 +459,7 @@ class ResultBuilder(ABC):
         def place(part: Expression) -> Expression | None:
             if not isinstance(part, Pending):
                 return None
-            before = len(self.values) if part.kind is PendingKind.WINDOW else 0
+            before = len(self.values) if part.is_window else 0
             return Reference(part.type, part.domain, width + before + part.index, part.name)
 
         return rewrite(expression, place)
@@ -632,7 +622,7 @@ def _not_aggregated(name: str) -> Refusal:
 
 
 def _has_window(expression: Expression) -> bool:
-    return any(isinstance(part, Pending) and part.kind is PendingKind.WINDOW for part in walk(expression))
+    return any(isinstance(part, Pending) and part.is_window for part in walk(expression))
 
 
 # -- select below the final aggregation
@@ -700,7 +690,7 @@ class UnitRows(ResultBuilder):
         result = ownership.keep(result, _over(result, self._settled(having, width)))
         if self.windows:
             windows = [(self._settled_window(item, width), domain) for item, domain in self.windows]
-            result = _windowed_rows(self.clauses.node, result, windows)
+            result = ownership.window(result, windows)
         result = ownership.keep(result, _over(result, self._settled(qualify, width)))
 
         def settled(expression: Expression) -> Expression:
@@ -721,19 +711,6 @@ class UnitRows(ResultBuilder):
         shown = [(name, reference(rows, i)) for i, (name, _) in enumerate(listed)]
         keys = [replace(key, expression=shown[chosen.index(key.expression)][1]) for key in keys]
         return in_place(node, rows, keys, shown, top=top)
-
-
-def _windowed_rows(node: exp.Select, source: RelationNode, calls: list[tuple[WindowCall, Domain]]) -> RelationNode:
-    try:
-        return ownership.window(source, calls)
-    except Refusal:
-        if not node.meta.get(DISTINCT_ON):
-            raise
-        raise Refusal(
-            "distinct",
-            "DISTINCT ON would keep one row of several persons: list the unit among its columns, as in "
-            "DISTINCT ON (patient_id), so that it keeps a row of each person.",
-        ) from None
 
 
 def _over(relation: RelationNode, expression: Expression) -> Expression:

@@ -77,8 +77,6 @@ class PublicValues:
         try:
             found = self.queries.query(node, self.ctes)
         except Refusal as refusal:
-            if self._names_protected(node):
-                raise protected_value() from None
             if refusal.reason in ("unknown_column", "unknown_table") and _refers_to(node, outer):
                 raise Refusal(
                     "subquery",
@@ -87,34 +85,24 @@ class PublicValues:
                 ) from None
             raise
         if isinstance(found, ReleasedRelation):
-            return _single_released(found)
-        if not is_public_throughout(found):
+            visible, single = list(range(len(found.columns))), found.is_single
+        elif is_public_throughout(found):
+            most = row_bounds(found)[1]
+            visible = [slot for slot, column in enumerate(found.fields) if column.name is not None]
+            single = most is not None and most <= 1
+        else:
             raise protected_value()
-        return _single(found)
-
-    def _names_protected(self, node: exp.Expr) -> bool:
-        """Whether some table named in the subquery is protected, or a WITH that is not public."""
-        for table in node.find_all(exp.Table):
-            known = self.ctes.get(table.name.lower())
-            if known is None:
-                declared = self.queries.catalog.table(table.name)
-                if declared is not None and not declared.public:
-                    return True
-            elif isinstance(known, ReleasedRelation) or not is_public_throughout(known):
-                return True
-        return False
-
-
-def _single_released(found: ReleasedRelation) -> ReleasedRelation:
-    if len(found.columns) != 1:
-        raise Refusal("subquery", "A subquery that stands for a value must have exactly one column.")
-    if not found.is_single:
-        raise Refusal(
-            "subquery",
-            "A subquery that stands for a value must have one row whatever is released: aggregate in it without "
-            "GROUP BY, or end it with LIMIT 1.",
-        )
-    return found
+        if len(visible) != 1:
+            raise Refusal("subquery", "A subquery that stands for a value must have exactly one column.")
+        if not single:
+            raise Refusal(
+                "subquery",
+                "A subquery that stands for a value must have one row whatever the tables hold: aggregate in it "
+                "without GROUP BY, as in (SELECT MAX(x) FROM t), or end it with LIMIT 1.",
+            )
+        if isinstance(found, ReleasedRelation) or len(found.fields) == 1:
+            return found
+        return ownership.compute(found, [(found.fields[visible[0]].name, reference(found, visible[0]))])
 
 
 def values_of(select: exp.Select) -> Iterator[exp.Subquery]:
@@ -131,22 +119,6 @@ def values_of(select: exp.Select) -> Iterator[exp.Subquery]:
             unseen += [*reversed(part.expressions), part.this]
         elif isinstance(part, exp.Expr) and not isinstance(part, exp.Exists):
             unseen += reversed([*part.iter_expressions()])
-
-
-def _single(found: RelationNode) -> RelationNode:
-    visible = [slot for slot, column in enumerate(found.fields) if column.name is not None]
-    if len(visible) != 1:
-        raise Refusal("subquery", "A subquery that stands for a value must have exactly one column.")
-    most = row_bounds(found)[1]
-    if most is None or most > 1:
-        raise Refusal(
-            "subquery",
-            "A subquery that stands for a value must have one row whatever the table holds: aggregate in it without "
-            "GROUP BY, as in (SELECT MAX(x) FROM t).",
-        )
-    if len(found.fields) == 1:
-        return found
-    return ownership.compute(found, [(found.fields[visible[0]].name, reference(found, visible[0]))])
 
 
 def _refers_to(node: exp.Expr, outer: Scope) -> bool:
@@ -167,9 +139,15 @@ _PLAIN = ("expressions", "from_", "joins", "where")
 _WHERE = "WHERE of a subquery"
 
 
-def correlated_value(body: Body, query: exp.Expr, source: RelationNode, names: Scope) -> Expression | None:
+def correlated_value(body: Body, query: exp.Query) -> Expression | None:
     """Join ``body`` with a correlated subquery and return its value per row; None where no equality ties the two."""
     if not isinstance(query, exp.Select) or any(value for name, value in query.args.items() if name not in _PLAIN):
+        return None
+    try:
+        source, names = from_clause(body.queries, query, body.ctes)
+    except Refusal:
+        return None
+    if isinstance(source, ReleasedRelation):
         return None
     where = query.args.get("where")
     own, pairs = _split([] if where is None else conjuncts_of(where.this, exp.And), names, body.scope)
@@ -326,24 +304,12 @@ class Body:
     def _scalar(self, node: exp.Subquery) -> Expression:
         """Resolve a subquery to a public or released value, or to one that equalities tie to each row."""
         try:
-            value = self.values.value(node, self.scope)
-            return self._value(self.queries.below(value, self.relation))
+            value = self.queries.below(self.values.value(node, self.scope), self.relation)
         except Refusal:
-            found = self._tied(_query_of(node))
+            found = correlated_value(self, _query_of(node))
             if found is None:
                 raise
             return found
-
-    def _tied(self, query: exp.Query) -> Expression | None:
-        if not isinstance(query, exp.Select):
-            return None
-        try:
-            source, names = from_clause(self.queries, query, self.ctes)
-        except Refusal:
-            return None
-        return None if isinstance(source, ReleasedRelation) else correlated_value(self, query, source, names)
-
-    def _value(self, value: RelationNode) -> Expression:
         if value not in self.attached:
             self.relation = ownership.attach(self.relation, value)
             self.attached[value] = len(self.relation.fields) - 1

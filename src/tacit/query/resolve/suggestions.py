@@ -426,7 +426,6 @@ _EDITS: Final[dict[str, tuple[Edit, ...]]] = {
     "not_aggregated": (_grouped, _counted),
     "unit_exposed": (_over_persons,),
     "window": (_one_row_each, _partitioned, _without_unsupported),
-    "distinct": (_partitioned,),
     "join": (_joined_on_units,),
     "join_kind": (_joined_on_units,),
     "bounds": (_bounded,),

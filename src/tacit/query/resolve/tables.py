@@ -5,7 +5,7 @@ be a cross product. Tables are joined one after the other instead, each time the
 connects with those before it; a table without a connection comes last. That equality is then the condition of the join.
 WHERE is applied afterwards as it stands, so that the rows are the same in every order.
 
-Lists in FROM: VALUES, and GENERATE_SERIES and RANGE, which are written out while planning.
+Lists in FROM: VALUES, and GENERATE_SERIES, which is written out while planning.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tacit.query.relational.expressions import (
     references,
 )
 from tacit.query.relational.functions import call, cast
-from tacit.query.relational.functions.registry import all_of, coerce_all
+from tacit.query.relational.functions.registry import all_of, cast_value, coerce_all
 from tacit.query.resolve.public_rows import ReleasedRelation
 from tacit.query.resolve.scalars import (
     Scalars,
@@ -49,8 +49,8 @@ from tacit.query.resolve.scalars import (
     renamed,
 )
 from tacit.query.resolve.sql_functions import unnested
-from tacit.query.resolve.times import interval_of, moved
-from tacit.query.types import DATE, INTEGER, NULL, TIMESTAMP, SqlType, Value, union
+from tacit.query.resolve.times import Span, interval_of, moved
+from tacit.query.types import DATE, INTEGER, NULL, TIMESTAMP, union
 
 if TYPE_CHECKING:
     from tacit.query.resolve.statements import Queries
@@ -142,12 +142,10 @@ class _FromClause:
         return found, scope
 
     def _table(self, node: exp.Table) -> RelationNode | ReleasedRelation:
-        if isinstance(node.this, exp.Anonymous) and function_name(node.this) in SERIES:
-            return series_relation(function_name(node.this), node.this.expressions)
+        if isinstance(node.this, exp.Anonymous) and function_name(node.this) == "generate_series":
+            return series_relation(node.this.expressions)
         if not isinstance(node.this, exp.Identifier):
-            raise Refusal(
-                "unknown_table", "Only GENERATE_SERIES and RANGE can stand in FROM as functions; name a table."
-            )
+            raise Refusal("unknown_table", "Only GENERATE_SERIES can stand in FROM as a function; name a table.")
         known = None if node.db else self.ctes.get(node.name.lower())
         if known is not None:
             return known
@@ -438,82 +436,57 @@ def _name(node: exp.Expr) -> str:
 
 # -- lists in from
 
-#: Functions that list values; RANGE leaves out its end.
-SERIES: Final = ("generate_series", "range")
 #: Largest number of values of a list.
 MOST: Final = 10_000
 
 
-def series_relation(name: str, args: list[exp.Expr]) -> RelationNode:
-    """Return the list of GENERATE_SERIES or RANGE as a public relation of one column."""
-    values = _series(name, args)
-    kind = values[0].type
-    field = Field(name, kind, union((value.domain for value in values), kind))
-    return ownership.constants([(value,) for value in values], (field,))
-
-
-def _series(name: str, args: list[exp.Expr]) -> list[Literal]:
-    """Return the values of GENERATE_SERIES(first, last, step) or RANGE(first, end, step).
+def series_relation(args: list[exp.Expr]) -> RelationNode:
+    """Return GENERATE_SERIES(first, last, step) as a public relation of one column.
 
     Raises:
         Refusal: the ends are not constants, the step does not lead from one to the other, or the list is too long.
     """
     scalars = Scalars(Scope(), "FROM")
-    if name == "range" and len(args) == 1:
-        args = [exp.Literal.number(0), *args]
     if len(args) not in (2, 3):
-        raise Refusal("arguments", f"{name.upper()} takes a first and a last value, and a step.")
-    ends = [scalars(arg) for arg in args[:2]]
-    first, last = ends
+        raise Refusal("arguments", "GENERATE_SERIES takes a first and a last value, and a step.")
+    first, last = (scalars(arg) for arg in args[:2])
     if not isinstance(first, Literal) or not isinstance(last, Literal) or first.value is None or last.value is None:
-        raise Refusal("arguments", f"{name.upper()}: the ends are constants, written out.")
+        raise Refusal("arguments", "GENERATE_SERIES: the ends are constants, written out.")
     if first.type.is_temporal and last.type.is_temporal:
         if len(args) < 3 or not isinstance(args[2], exp.Interval):
-            raise Refusal("arguments", f"{name.upper()} of dates takes an interval as its step: INTERVAL '1' DAY.")
-        return _times(name, first, last, args[2])
-    step = scalars(args[2]) if len(args) > 2 else literal(1, INTEGER)
-    whole = [part.value for part in (first, last, step) if isinstance(part, Literal) and part.type == INTEGER]
-    if len(whole) != 3 or not all(isinstance(part, int) for part in whole) or whole[2] == 0:
-        raise Refusal("arguments", f"{name.upper()} takes whole numbers, or dates and an interval.")
-    low, high, by = (int(part) for part in whole if isinstance(part, int))
-    numbers = range(low, high + (0 if name == "range" else 1 if by > 0 else -1), by)
-    return _listed(name, [literal(number, INTEGER) for number in numbers[: MOST + 1]])
+            raise Refusal("arguments", "GENERATE_SERIES of dates takes an interval as its step: INTERVAL '1' DAY.")
+        values = _times(first, last, interval_of(args[2]))
+    else:
+        step = scalars(args[2]) if len(args) > 2 else literal(1, INTEGER)
+        whole = [part.value for part in (first, last, step) if isinstance(part, Literal) and part.type == INTEGER]
+        if len(whole) != 3 or not all(isinstance(part, int) for part in whole) or whole[2] == 0:
+            raise Refusal("arguments", "GENERATE_SERIES takes whole numbers, or dates and an interval.")
+        low, high, by = (int(part) for part in whole if isinstance(part, int))
+        numbers = range(low, high + (1 if by > 0 else -1), by)
+        values = [literal(number, INTEGER) for number in numbers[: MOST + 1]]
+    if not values:
+        raise Refusal("arguments", "GENERATE_SERIES lists nothing; check its ends and its step.")
+    if len(values) > MOST:
+        raise Refusal("too_large", f"GENERATE_SERIES lists at most {MOST} values; use a larger step.")
+    kind = values[0].type
+    field = Field("generate_series", kind, union((value.domain for value in values), kind))
+    return ownership.constants([(value,) for value in values], (field,))
 
 
-def _times(name: str, first: Literal, last: Literal, step: exp.Interval) -> list[Literal]:
-    span = interval_of(step)
+def _times(first: Literal, last: Literal, span: Span) -> list[Literal]:
     kind = DATE if (first.type, last.type) == (DATE, DATE) and not span.seconds else TIMESTAMP
-    end, found = _value(last, kind), list[Literal]()
-    here = literal(_value(first, kind), kind)
-    origin, count = here, 0
+    origin, end = cast(first, kind), cast_value(last.value, last.type, kind)
     forward = max(span) > 0
     if not any(span) or (forward and min(span) < 0):
-        raise Refusal("arguments", f"{name.upper()} needs a step that goes in one direction.")
-    while here.value is not None and len(found) <= MOST:
-        beyond = here.value > end if forward else here.value < end  # type: ignore[operator]
-        if beyond or (name == "range" and here.value == end):
+        raise Refusal("arguments", "GENERATE_SERIES needs a step that goes in one direction.")
+    here, found = origin, list[Literal]()
+    while isinstance(here, Literal) and here.value is not None and len(found) <= MOST:
+        if here.value > end if forward else here.value < end:  # type: ignore[operator]
             break
         found.append(here)
-        count += 1
         # Counted from the first value, so that month ends do not drift to earlier days.
-        after = moved(origin, type(span)(*(part * count for part in span)), 1)
-        here = after if isinstance(after, Literal) else literal(None, kind)
-    return _listed(name, found)
-
-
-def _value(node: Literal, kind: SqlType) -> Value:
-    read = cast(node, kind)
-    if not isinstance(read, Literal) or read.value is None:
-        raise Refusal("literal", "A date of the series cannot be read.")
-    return read.value
-
-
-def _listed(name: str, values: list[Literal]) -> list[Literal]:
-    if not values:
-        raise Refusal("arguments", f"{name.upper()} lists nothing; check its ends and its step.")
-    if len(values) > MOST:
-        raise Refusal("too_large", f"{name.upper()} lists at most {MOST} values; use a larger step.")
-    return values
+        here = moved(origin, span, 1, literal(len(found), INTEGER))
+    return found
 
 
 def values_relation(node: exp.Values) -> RelationNode:

@@ -291,22 +291,14 @@ def interval_of(node: exp.Interval) -> Span:
     return total
 
 
-def moved(value: Expression, span: Span, sign: int) -> Expression:
-    """Return a date or timestamp moved by a length: months first, then days, then seconds."""
+def moved(value: Expression, span: Span, sign: int, count: Expression | None = None) -> Expression:
+    """Return a date or timestamp moved by a length, ``count`` times: months first, then days, then seconds."""
     if not value.type.is_temporal and value.type.kind.value != "null":
         raise Refusal("type", f"An interval can be added to a DATE or a TIMESTAMP, not to {value.type}.")
-    for function, count in zip(("add_months", "add_days", "add_seconds"), span, strict=True):
-        if count:
-            value = call(function, value, _whole(sign * count))
-    return value
-
-
-def moved_by(value: Expression, unit: str, count: Expression, sign: int) -> Expression:
-    """Return a date or timestamp moved by a computed number of units."""
-    span = _unit(unit)
     for function, length in zip(("add_months", "add_days", "add_seconds"), span, strict=True):
         if length:
-            value = call(function, value, call("mul", count, _whole(sign * length)))
+            by = _whole(sign * length)
+            value = call(function, value, by if count is None else call("mul", count, by))
     return value
 
 
@@ -330,7 +322,7 @@ def interval_call(name: str, args: Sequence[exp.Expr], resolve: Resolve) -> Expr
     """Resolve DATE_ADD, DATE_SUB or DATEADD; ``resolve`` resolves arguments that are values."""
     sign = -1 if name.endswith("_sub") else 1
     if name in ("dateadd", "timestampadd") and len(args) == 3:
-        return moved_by(resolve(args[2]), args[0].name, resolve(args[1]), sign)
+        return moved(resolve(args[2]), _unit(args[0].name), sign, resolve(args[1]))
     if len(args) == 2 and isinstance(args[1], exp.Interval):
         return moved(resolve(args[0]), interval_of(args[1]), sign)
     raise Refusal("arguments", f"{name.upper()} takes a date and an interval, such as INTERVAL '3' DAY.")
@@ -588,7 +580,7 @@ def shifted(value: exp.Expr, by: exp.Interval, sign: int, resolve: Resolve) -> E
         return moved(resolve(value), interval_of(by), sign)
     if by.args.get("unit") is None:
         raise Refusal("literal", "Write an interval as INTERVAL 'n' unit, or INTERVAL (x) unit.")
-    return moved_by(resolve(value), by.args["unit"].name, resolve(by.this), sign)
+    return moved(resolve(value), _unit(by.args["unit"].name), sign, resolve(by.this))
 
 
 def beside_interval(left: exp.Expr, right: exp.Expr, function: str, resolve: Resolve) -> Expression:

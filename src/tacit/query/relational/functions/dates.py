@@ -42,6 +42,7 @@ from tacit.query.refusal import Refusal
 from tacit.query.relational.expressions import Expression, Literal
 from tacit.query.relational.functions.registry import (
     DAY,
+    REGISTRY,
     Args,
     Function,
     a_time,
@@ -316,16 +317,6 @@ def has_clock(parts: Sequence[FormatPart]) -> bool:
     return any(part.sign in _CLOCK for part in parts)
 
 
-def number_of(sign: str, value: Time) -> int:
-    """Return the number that a directive shows."""
-    hour, day = getattr(value, "hour", 0), value.isocalendar()
-    return {
-        "Y": value.year, "m": value.month, "d": value.day, "H": hour, "M": getattr(value, "minute", 0),
-        "S": getattr(value, "second", 0), "j": value.timetuple().tm_yday, "V": day.week, "G": day.year,
-        "u": day.weekday, "w": day.weekday % 7, "f": getattr(value, "microsecond", 0),
-    }[sign]  # fmt: skip
-
-
 _SPANS: Final = {
     "m": (1, 12), "d": (1, 31), "H": (0, 23), "M": (0, 59), "S": (0, 59), "j": (1, 366), "V": (1, 53), "u": (1, 7),
     "w": (0, 6),
@@ -365,7 +356,7 @@ def formatted(value: Time, pattern: str) -> str:
 
 def _text(part: FormatPart, value: Time) -> str:
     if part.sign in NUMBERS:
-        digits = str(number_of(part.sign, value))
+        digits = str(REGISTRY[NUMBERS[part.sign][0]].evaluate(value))
         return digits.rjust(NUMBERS[part.sign][1], "0") if part.padded else digits
     if part.sign in ("B", "b"):
         return MONTHS[value.month - 1][: None if part.sign == "B" else _SHORT]

@@ -1,6 +1,6 @@
 r"""Regular expressions in linear time: a common subset with one meaning, run as a deterministic automaton.
 
-*Syntax.* Characters; ``.`` (any but a new line); sets ``[a-z]``, ``[^,;]``, ``[[:digit:]]``; ``\d \w \s`` and their
+*Syntax.* Characters; ``.`` (any but a new line); sets ``[a-z]``, ``[^,;]``; ``\d \w \s`` and their
 opposites, of ASCII; ``\t \n \r``; a backslash before any sign; groups ``( )`` and ``(?: )``; ``|``; ``* + ?``, ``{m}``,
 ``{m,}`` and ``{m,n}`` up to 100; ``^`` at the beginning and ``$`` at the end of the whole expression or of one of its
 outermost alternatives; ``(?i)`` at the very beginning, which ignores the case of ASCII letters. Back-references,
@@ -77,12 +77,6 @@ _ESCAPES: Final = {
     "d": _DIGITS, "D": _outside(_DIGITS), "w": _WORD, "W": _outside(_WORD), "s": _SPACE, "S": _outside(_SPACE),
     "t": _of("\t"), "n": _of("\n"), "r": _of("\r"),
 }  # fmt: skip
-_NAMED: Final = {
-    "alpha": _LETTERS, "digit": _DIGITS, "alnum": _set(*_LETTERS, *_DIGITS), "space": _SPACE, "upper": _UPPER,
-    "lower": _LOWER, "punct": _set((33, 47), (58, 64), (91, 96), (123, 126)),
-}  # fmt: skip
-
-
 # -- the tree; nodes are compared by identity, so that what is left of a pattern is a cheap key
 
 
@@ -261,13 +255,6 @@ class _Reader:
         first = True
         while first or self._peek() != "]":
             first = False
-            if self._take("[:"):
-                name, _, _ = self.text[self.at :].partition(":]")
-                if name not in _NAMED:
-                    raise _refused(f"the class [:{name[:20]}:]")
-                self.at += len(name) + 2
-                parts += _NAMED[name]
-                continue
             low = self._member()
             if (
                 len(low) == 1
