@@ -51,7 +51,7 @@ DECLARED: tuple[str, ...] = tuple(sql for sql in KEPT if "SELECT w.floor, COUNT"
 KEPT_REFUSED: tuple[tuple[str, str, str], ...] = (
     (
         f"SELECT w.ward, COUNT(*) AS n {_LEFT} GROUP BY w.ward",
-        r"COUNT\(\*\) would count the public rows",
+        r"COUNT\(\*\) would take in the public rows",
         f"SELECT w.ward, COUNT(v.visit_id) AS n {_LEFT} GROUP BY w.ward",
     ),
     (
@@ -66,7 +66,7 @@ KEPT_REFUSED: tuple[tuple[str, str, str], ...] = (
     ),
     (
         f"SELECT w.ward, COUNT(*) FILTER (WHERE v.urgent IS NULL) AS n {_LEFT} GROUP BY w.ward",
-        r"COUNT\(\*\) would count",
+        r"COUNT\(\*\) would take in",
         f"SELECT w.ward, COUNT(v.visit_id) FILTER (WHERE v.urgent IS NULL) AS n {_LEFT} GROUP BY w.ward",
     ),
     (

@@ -341,19 +341,15 @@ def _plain(
             raise Refusal("contribution_bounds", f"{name.upper()} has no contribution bounds; write CLAMP(x, lo, hi).")
         return _pair(name, how, [_checked("avg", name, scalars(arg)) for arg in args], where)
     value = auto_clamped(args[0]) if AGGREGATES[how.function].bounded else None
-    if value is not None:
-        if bounds:
-            raise Refusal("contribution_bounds", f"{name.upper()} has AUTO bounds and stated ones; keep one of them.")
-        parameter = _parameter(how, args, scalars)
-        clamped, discrete = scalars(value), how.parameter == "discrete"
-        if not clamped.type.is_numeric:
-            raise Refusal(
-                "type",
-                f"AUTO finds bounds of numbers, and {name.upper()} reads {clamped.type}; cast it, or declare its "
-                "bounds.",
-            )
-        return AggregateCall(how.function, clamped, where, parameter, None, None, auto=True, discrete=discrete)
-    argument = scalars(args[0])
+    auto = value is not None
+    argument = scalars(args[0] if value is None else value)
+    if auto and bounds:
+        raise Refusal("contribution_bounds", f"{name.upper()} has AUTO bounds and stated ones; keep one of them.")
+    if auto and not argument.type.is_numeric:
+        raise Refusal(
+            "type",
+            f"AUTO finds bounds of numbers, and {name.upper()} reads {argument.type}; cast it, or declare its bounds.",
+        )
     if how.parameter == "condition":
         condition = scalars.condition(args[0])
         both = condition if where is None else call("and", where, condition)
@@ -363,8 +359,8 @@ def _plain(
     if how.parameter == "parts":
         raise Refusal("quantile", "APPROX_QUANTILES gives a list; write QUANTILE(x, 0.5), or take [OFFSET(1)] of it.")
     parameter, argument = _parameter(how, args, scalars), _checked(how.function, name, argument)
-    discrete = how.parameter == "discrete" and argument.type != DOUBLE
-    return AggregateCall(how.function, argument, where, parameter, groups, rows, discrete=discrete)
+    discrete = how.parameter == "discrete" and (auto or argument.type != DOUBLE)
+    return AggregateCall(how.function, argument, where, parameter, groups, rows, auto=auto, discrete=discrete)
 
 
 def _pair(name: str, how: SqlName, pair: list[Expression], where: Expression | None) -> AggregateCall:

@@ -440,17 +440,13 @@ class KeptPublicRows:
         """Refuse an aggregate that a row without a match would change."""
         if asked.where is not None and self._is_without_match(asked.where, (False, None)):
             return
-        if asked.argument is None:
+        nothing = (None, 0) if asked.function == "sum" else (None,)
+        if asked.argument is None or not self._is_without_match(asked.argument, nothing):
+            shown = "COUNT(*)" if asked.argument is None else asked.function.upper()
             raise Refusal(
                 "join",
-                "COUNT(*) would count the public rows that this join keeps without a match; count a column of the "
-                "protected table, as in COUNT(v.id), or write JOIN instead of the outer join.",
-            )
-        if not self._is_without_match(asked.value, (None, 0) if asked.function == "sum" else (None,)):
-            raise Refusal(
-                "join",
-                f"{asked.function.upper()} would take in the public rows that this join keeps without a match; "
-                "aggregate a column of the protected table, or write JOIN instead of the outer join.",
+                f"{shown} would take in the public rows that this join keeps without a match; aggregate columns of the "
+                "protected table alone, as in COUNT(v.id), or write JOIN instead of the outer join.",
             )
 
     def _is_without_match(self, expression: Expression, values: tuple[Value | None, ...]) -> bool:

@@ -135,16 +135,12 @@ def _candidates(sql: str, reason: str, catalog: Catalog) -> Iterator[tuple[str, 
         return
     lost = "without its options" if _OPTIONS.search(sql) else ""
     for edit in _EDITS.get(reason, ()):
-        yield from _edited(edit, tree.copy(), catalog, lost)
-
-
-def _edited(edit: Edit, tree: exp.Query, catalog: Catalog, lost: str) -> Iterator[tuple[str, str]]:
-    try:
-        for change, changed in edit(tree, catalog):
-            # A tree holds no OPTIONS.
-            yield ", ".join(filter(None, (lost, change))), text_of_tree(changed)
-    except Exception:  # trees of hostile text, changed by hand: a suggestion is a courtesy, and a refusal stays one
-        return
+        try:
+            for change, changed in edit(tree.copy(), catalog):
+                # A tree holds no OPTIONS.
+                yield ", ".join(filter(None, (lost, change))), text_of_tree(changed)
+        except Exception:  # noqa: S112 - hostile text, changed by hand: a suggestion is a courtesy, a refusal stays one
+            continue
 
 
 # -- texts
