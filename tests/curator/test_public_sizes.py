@@ -116,9 +116,9 @@ def test_a_part_of_a_catalog_keeps_the_digest_of_the_whole(place: Path) -> None:
     """A person's view of a catalog is a kind of its own, by whose digest repeats of others' queries are known."""
 
     class Part(Catalog):
-        @property
-        def digest(self) -> str:
-            return "of the whole"
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            object.__setattr__(self, "digest", "of the whole")
 
     with opened(place) as curator:
         part = Part(curator.context.catalog.tables, curator.context.catalog.populations)

@@ -98,7 +98,7 @@ class Filter(ABC):
     def __init__(self, caps: Iterable[tuple[str, Fraction]], relation: Relation | str) -> None:
         self._caps = tuple(caps)
         self.relation = as_relation(relation)
-        self._spent: _Amounts = tuple(Fraction(0) for _ in self._caps)
+        self._spent: _Amounts = (Fraction(0),) * len(self._caps)
         self._lock = threading.Lock()
         self._pid = os.getpid()
 

@@ -164,6 +164,8 @@ class Ledger(Closing):
     def __init__(self, journal: Journal) -> None:
         #: Appends and reads entries.
         self.journal = journal
+        #: Random identifier, fixed when the ledger was made.
+        self.id = journal.id
         #: Keys that sign receipts.
         self.keys = SigningKeys(journal)
         #: Declarations of the protected unit: the columns that identify one person of a population.
@@ -309,11 +311,6 @@ class Ledger(Closing):
         with self.journal.working():
             store, anchor = rehearsed_on(self.journal.store, self.id)
         return self.on(store, anchor, clock=self.journal.clock)
-
-    @property
-    def id(self) -> str:
-        """Random identifier, fixed when the ledger was made."""
-        return self.journal.id
 
     @property
     def place(self) -> str:

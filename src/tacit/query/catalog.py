@@ -444,6 +444,8 @@ class Catalog:
 
     tables: tuple[Table, ...]
     populations: tuple[Population, ...] = ()
+    #: SHA-256 of all declarations in hexadecimal, by which a plan names the metadata it was made from.
+    digest: str = field(init=False, repr=False, compare=False)
     _by_name: Mapping[str, Table] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -458,6 +460,10 @@ class Catalog:
         for table in self.tables:
             self._check(table)
         check_units(self)
+        # The stored name of a column is no part of its text.
+        stored = [(t.name, c.name, c.stored) for t in self.tables for c in t.columns if c.stored is not None]
+        declared = repr((self.tables, self.populations)) + (repr(stored) if stored else "")
+        object.__setattr__(self, "digest", hashlib.sha256(declared.encode()).hexdigest())
 
     def table(self, name: str) -> Table | None:
         """Return the table of this name, in any case; None if there is none."""
@@ -485,13 +491,6 @@ class Catalog:
         """Return the catalog with the sizes of its public tables, by lower-case table name."""
         tables = tuple(replace(t, size=sizes.get(t.name.lower())) if t.public else t for t in self.tables)
         return replace(self, tables=tables)
-
-    @cached_property
-    def digest(self) -> str:
-        """SHA-256 of all declarations in hexadecimal, by which a plan names the metadata it was made from."""
-        stored = [(t.name, c.name, c.stored) for t in self.tables for c in t.columns if c.stored is not None]
-        declared = repr((self.tables, self.populations)) + (repr(stored) if stored else "")
-        return hashlib.sha256(declared.encode()).hexdigest()
 
     def _leads_to_unit(self, key: ForeignKey, population: str | None) -> bool:
         target = self._by_name.get(key.table.lower())

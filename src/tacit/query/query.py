@@ -176,6 +176,11 @@ class FinalAggregation:
         return walk_relations(self.source)
 
     @cached_property
+    def row_units(self) -> bool:
+        """Whether every row is its own unit, so that one unit has at most one row."""
+        return self.source.row_units
+
+    @cached_property
     def tables(self) -> tuple[str, ...]:
         """Names of the scanned tables, and of the tables on their paths to the unit, each once."""
         return tuple(scanned(self.source))
@@ -489,6 +494,8 @@ class PublicQuery:
 
 def numbered(query: Query) -> Query:
     """Return the query with the distinct aggregations of its parts listed, and their indices set in its steps."""
+    if not query.values and len(with_branches(query)) == 1:
+        return replace(query, others=(), part=0)
     known: dict[str, int] = {}
     finals: list[FinalAggregation] = []
 

@@ -183,8 +183,7 @@ class Planner:
         query = self._queries.get(asked)
         if query is None:
             query = resolve_any(sql, catalog, max_rows=asked[2])
-            texts = (query,) if isinstance(query, PublicQuery) else (query.final, *query.others)
-            query = self._queries.put(asked, query, len(sql) + sum([len(each.text) for each in texts]))
+            query = self._queries.put(asked, query, len(sql) + len(query.text))
         if isinstance(query, PublicQuery):
             self._engine.check_rows(query.relation)
             return FreeQuery(query, self._engine, OPTIONS["confidence"].exact(request.confidence))
@@ -201,8 +200,7 @@ class Planner:
             if table is not None:
                 self._engine.check_bias(final, table)
         made = PricedPlan(plan, self._engine, request.account.policy)
-        weight = len(sql) + sum([len(each.text) for each in (query.final, *query.others)])
-        return self._plans.put((sql, state, terms), made, weight)
+        return self._plans.put((sql, state, terms), made, len(sql) + len(query.text))
 
 
 def plain(sql: str) -> str:

@@ -404,9 +404,9 @@ class _Seen(Catalog):
         known = tuple(each for each in catalog.populations if _is_among(each.name, populations))
         return cls(tuple(kept), known, whole=catalog.digest)
 
-    @property
-    def digest(self) -> str:
-        return self.whole
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "digest", self.whole)
 
 
 def _is_among(population: str | None, names: frozenset[str]) -> bool:

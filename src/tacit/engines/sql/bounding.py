@@ -383,10 +383,10 @@ def quantised_sql(d: Dialect, measure: Measure) -> str:
         steps = d.double_steps(value, measure)
     elif kind.kind is Kind.BOOLEAN:
         steps = _whole_steps(d, d.flag(value), Fraction(1), measure)
-    elif kind.is_temporal:
-        steps = _whole_steps(d, d.days(value) if kind == DATE else d.microseconds(value), Fraction(1), measure)
-    elif kind.is_numeric:
+    elif kind.kind in (Kind.INTEGER, Kind.DECIMAL):
         steps = _whole_steps(d, value, Fraction(1, 10**kind.scale), measure, proven_range(argument))
+    elif kind.kind in (Kind.DATE, Kind.TIMESTAMP):
+        steps = _whole_steps(d, d.days(value) if kind == DATE else d.microseconds(value), Fraction(1), measure)
     else:
         raise InternalError(f"{kind} has no steps")
     return steps if measure.where is None else f"(CASE WHEN {condition_sql(d, measure.where)} THEN {steps} END)"

@@ -200,7 +200,7 @@ class Writer:
     @cached_property
     def alone(self) -> bool:
         """Whether every row is a separate unit, with one group and no choice to make."""
-        return self.final.source.row_units and not self.has_others
+        return self.final.row_units and not self.has_others
 
     @property
     def must_choose(self) -> bool:

@@ -45,7 +45,7 @@ from tacit.query.planning.measures import COUNT_ROWS, Measure, MeasureKind, coun
 from tacit.query.planning.work import Sizes, cuts
 from tacit.query.query import Aggregate, FinalAggregation, GroupKey
 from tacit.query.relational import ownership
-from tacit.query.relational.algebra import FirstRows, RelationNode, UnitCall, reference, scans, walk_relations
+from tacit.query.relational.algebra import FirstRows, RelationNode, Scan, UnitCall, reference, walk_relations
 from tacit.query.relational.expressions import (
     TRUE,
     Call,
@@ -142,7 +142,8 @@ class BiasTable:
 def bias_table(final: FinalAggregation) -> BiasTable | None:
     """Return the bias table of a query; None if nothing can be left out or every row is a separate unit."""
     source = final.source
-    if _is_row_level(source) or not final.measures or not final.aggregates or source.weight > MAX_RELATIONS - _NODES:
+    row_level = any(isinstance(node, Scan) and node.row_units for node in final.nodes)
+    if row_level or not final.measures or not final.aggregates or source.weight > MAX_RELATIONS - _NODES:
         return None
     most = Sizes().rows(source)
     rows = [m.rows for m in final.measures if m.kind is not MeasureKind.UNITS]
@@ -168,11 +169,6 @@ def bias_table(final: FinalAggregation) -> BiasTable | None:
     parts = _QUARTERS if any(m.kind in _BOUNDED for m in final.measures) else 1
     buckets = min(_MOST_BUCKETS, max(most.bit_length(), 1)) + parts.bit_length() - 1
     return BiasTable(causes, buckets if set(causes) - UNMEASURED else 1, parts)
-
-
-def _is_row_level(source: RelationNode) -> bool:
-    """Whether units are rows of a table, so that each unit has one row."""
-    return any(scan.row_units for scan in scans(source))
 
 
 def _may_be_clipped(measure: Measure) -> bool:

@@ -299,20 +299,12 @@ class GaussianLaw(RoundedLaw):
 
 #: All noise distributions, by name.
 NOISES: Final[dict[str, type[Noise]]] = {law.name: law for law in (LaplaceLaw, GaussianLaw, RoundedLaw)}
-_LAW_OF: Final = {law.integers: law for law in NOISES.values()}
 
 
 @lru_cache(maxsize=4096)
 def noise_of(kind: str, scale: Fraction) -> Noise:
     """Return the distribution with a name of :data:`NOISES` and a scale."""
     return NOISES[kind](scale)
-
-
-def law_of(mechanism: QueryMechanism) -> Noise:
-    """Return the distribution of the noise that a mechanism adds."""
-    noise = mechanism.noise
-    law = _LAW_OF[type(noise)]  # type: ignore[index]
-    return noise_of(law.name, noise.scale if isinstance(noise, LaplaceNoise) else noise.sigma2)  # type: ignore[attr-defined]
 
 
 @lru_cache(maxsize=1024)

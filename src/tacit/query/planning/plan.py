@@ -246,8 +246,8 @@ class Plan:
     @cached_property
     def digest(self) -> str:
         """A digest of everything that decides the answer and the charge."""
-        names = [name for name in ("epsilon", "delta", "rho", "mu") if hasattr(self.guarantee, name)]
-        stated = [f"{name}={getattr(self.guarantee, name)}" for name in names]
+        amounts = [(name, getattr(self.guarantee, name, None)) for name in ("epsilon", "delta", "rho", "mu")]
+        stated = [f"{name}={amount}" for name, amount in amounts if amount is not None]
         parts = [
             repr(self.query.text),
             repr(self.catalog),

@@ -32,12 +32,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from tacit.core.events import ComposedEvent, Event, NoEvent
 from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.core.sensitivity import Sensitivity, bounded_total
+from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.partition_selection import PartitionSelection
 from tacit.mechanisms.residual_basis import Axes, LevelBasis, UnitMovement
 from tacit.query.aggregates.ranks import RankChoice, Tree, best_tree, cells
 from tacit.query.planning.bias import BiasTable
 from tacit.query.planning.measures import Measure, MeasureKind
-from tacit.query.planning.noise import NOISES, LevelNoise, Noise, NoiseLaw, QueryMechanism, law_of
+from tacit.query.planning.noise import NOISES, LevelNoise, Noise, NoiseLaw, QueryMechanism, noise_of
 from tacit.query.query import FinalAggregation
 
 if TYPE_CHECKING:
@@ -529,7 +530,8 @@ class Release:
     @cached_property
     def noise_law(self) -> Noise:
         """Law of the noise in each integer."""
-        return law_of(self.noise)
+        law, noise = self.law_type, self.noise
+        return noise_of(law.name, noise.scale if isinstance(noise, Laplace) else noise.sigma2)
 
     @cached_property
     def event(self) -> Event:

@@ -25,7 +25,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -353,48 +353,43 @@ def finish(query: Query, released: NoisyRelease, *, confidence: Number, public: 
     Raises:
         Refusal: a join with public rows is too large; this depends on released cells and public rows alone.
     """
-    parts = ReleasedParts(released, query)
-    intervals = Intervals(parts.laws, confidence)
+    level = confidence if isinstance(confidence, Fraction) else exact_probability(confidence, "confidence")
+    parts, beside = ReleasedParts(released, query), iter(public)
     if len(public) != len(query.reads):
         raise InternalError("the rows of every public relation are needed")
-    rows = _Rows(parts, intervals, iter(public)).of(query)
-    losses = bounding_biases(released, intervals.confidence)
+
+    @cache
+    def intervals() -> Intervals:
+        return Intervals(parts.laws, level)
+
+    def end(cell: Cell, high: bool) -> Value | None:
+        return intervals().of(cell)[high]
+
+    def rows_of(query: Query) -> Rows:
+        rows, types = parts.rows(query), query.final.types
+        for step in with_doubts(query.steps):
+            match step:
+                case Match():
+                    rows = matched(step, rows, types, next(beside))
+                case Combine():
+                    rows = combined(step, rows, types, rows_of(step.other))
+                case Append():
+                    rows = [*rows, *rows_of(step.other)]
+                case Totals():
+                    pass
+                case _:
+                    rows = apply_step(step, rows, end)
+            types = types_after(step, types)
+        return rows
+
+    shown = tuple(map(tuple, rows_of(query)))
+    losses = bounding_biases(released, level)
+    told = losses if any(loss is not None for loss in losses.parts) else None
     estimated = all(
         loss is not None or bias_table(part.plan.final) is None
         for loss, part in zip(losses.parts, parts.parts, strict=True)
     )
-    shown = tuple(map(tuple, rows))
-    told = losses if any(loss is not None for loss in losses.parts) else None
-    return Finished(query.columns, shown, parts.laws, intervals.confidence, told, estimated, parts.totals)
-
-
-class _Rows:
-    """The rows of a query and of the queries that its steps read."""
-
-    def __init__(self, parts: ReleasedParts, intervals: Intervals, public: Iterator[PublicRows]) -> None:
-        self._parts = parts
-        self._intervals = intervals
-        self._public = public
-
-    def of(self, query: Query) -> Rows:
-        rows, types = self._parts.rows(query), query.final.types
-        for step in with_doubts(query.steps):
-            match step:
-                case Match():
-                    rows = matched(step, rows, types, next(self._public))
-                case Combine():
-                    rows = combined(step, rows, types, self.of(step.other))
-                case Append():
-                    rows = [*rows, *self.of(step.other)]
-                case Totals():
-                    pass
-                case _:
-                    rows = apply_step(step, rows, self._end)
-            types = types_after(step, types)
-        return rows
-
-    def _end(self, cell: Cell, high: bool) -> Value | None:
-        return self._intervals.of(cell)[high]
+    return Finished(query.columns, shown, parts.laws, level, told, estimated, parts.totals)
 
 
 # -- released cells
@@ -426,7 +421,13 @@ class ReleasedParts:
 
     def _of(self, part: int, totals: Totals | None) -> list[Row]:
         final, finest = self.parts[part].plan.final, self._numbers[part]
-        return _rows(final, finest) if totals is None else self._of_sets(final, finest, totals)
+        if totals is not None:
+            return self._of_sets(final, finest, totals)
+        kinds = final.types
+        return [
+            (*[Exact(value, kind) for value, kind in zip(key, kinds, strict=False)], *cells)
+            for key, cells in estimates(final, finest)
+        ]
 
     def _of_sets(self, final: FinalAggregation, finest: CellNumbers, totals: Totals) -> list[Row]:
         """Return the rows of all grouping sets, each group after its parts."""
@@ -460,21 +461,13 @@ class ReleasedParts:
             yield from estimates(final, layer)
 
 
-def _rows(final: FinalAggregation, numbers: CellNumbers) -> list[Row]:
-    return [
-        (*(Exact(value, key.expression.type) for value, key in zip(values, final.keys, strict=True)), *cells)
-        for values, cells in estimates(final, numbers)
-    ]
-
-
-def estimates(final: FinalAggregation, numbers: CellNumbers) -> Iterator[tuple[KeyTuple, list[Cell]]]:
-    """Yield the key of each group with one estimate per aggregate."""
+def estimates(final: FinalAggregation, numbers: CellNumbers) -> list[tuple[KeyTuple, list[Cell]]]:
+    """Return the key of each group with one estimate per aggregate."""
     columns = [
         entry_of(aggregate.kind).released.column(aggregate, final.measures[aggregate.measures[-1]], numbers)
         for aggregate in final.aggregates
     ]
-    for group, key in enumerate(numbers.keys):
-        yield key, [column(group) for column in columns]
+    return [(key, [column(group) for column in columns]) for group, key in enumerate(numbers.keys)]
 
 
 @dataclass(frozen=True)
