@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tacit.engines.duckdb.database import TableCache
+from tacit.engines.duckdb.database import OpenedSources
 from tacit.engines.duckdb.totals import CountPlan, SpreadPlan, TotalsPlan
 
 
@@ -29,7 +29,7 @@ def without_bias(patch: pytest.MonkeyPatch) -> None:
 
 
 def without_copies(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(TableCache, "_current", lambda *_: None)
+    patch.setattr(OpenedSources, "_copied", lambda _, source: source)
 
 
 #: How to do without each. Rows are fetched, sorted and added up together, and tell bias and counts of values besides.
@@ -48,7 +48,7 @@ ACCELERATORS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "counts": without_counts,
     "spreads": without_spreads,
     "bias": without_bias,
-    "table_cache": without_copies,
+    "copies": without_copies,
 }
 
 

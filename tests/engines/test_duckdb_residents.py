@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import duckdb
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -20,8 +18,6 @@ from support.resident_files import CATALOG, COLUMNS, engine_on, write
 from tacit.core.errors import EngineError
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.duckdb import database as residents
-from tacit.engines.duckdb.dialect import DUCKDB
-from tacit.engines.duckdb.engine import DuckDBWriter
 from tacit.engines.protocol import Measurements, MeasurementTask
 from tacit.query.catalog import Catalog, Population, Table
 from tacit.query.resolve import resolve
@@ -84,58 +80,21 @@ def test_a_file_that_changes_is_read_anew(suffix: str, catalog: Catalog, tmp_pat
 def test_a_file_that_changes_while_it_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The copy is of the file before, and answers no query."""
     path = write(tmp_path / "t.parquet", 10)
-    real, looks = residents._state, 0
-
-    def look(files: tuple[str, ...]) -> object:
-        nonlocal looks
-        looks += 1
-        if looks == 3:
-            write(path, 20)
-        return real(files)
-
-    monkeypatch.setattr(residents, "_state", look)
     with engine_on(path) as engine:
-        assert [units(engine) for _ in range(2)] == [[5, 5], [10, 10]]
-        assert looks == 3, "at the first query, at the second, and after the copy for that was made"
+        opened = engine._sources.latest
+        real, looks = opened._look, 0
+
+        def look() -> object:
+            nonlocal looks
+            looks += 1
+            write(path, 20)
+            return real()
+
+        monkeypatch.setattr(opened, "_look", look)
+        assert units(engine) == [5, 5]
+        assert units(engine) == [10, 10]
+        assert looks == 1, "after the copy for the second query was made"
         assert copies(engine) == []
-
-
-@pytest.mark.parametrize(
-    ("sql", "looked_up"),
-    [
-        ("SELECT k, COUNT(*) FROM t GROUP BY k", False),
-        ("SELECT k, COUNT(*), SUM(x) FROM t WHERE x > 0.5 AND id < 90 GROUP BY k", False),
-        ("SELECT k, x > 1, COUNT(*) FROM t GROUP BY k, x > 1", False),
-        ("SELECT k, COUNT(*) FROM t WHERE k <> 'b' GROUP BY k", True),
-        ("SELECT k, COUNT(*) FILTER (WHERE k = 'a') FROM t GROUP BY k", True),
-        ("SELECT UPPER(k), COUNT(*) FROM t GROUP BY 1", True),
-        ("SELECT k, UPPER(k), COUNT(*) FROM t GROUP BY 1, 2", True),
-    ],
-)
-def test_declared_texts_are_looked_up_once(sql: str, looked_up: bool, tmp_path: Path) -> None:
-    """Where a query reads a text itself, the copy's number of it does not do."""
-    keys = ["b", "a", None, "c", "B", "a"]
-    table = pa.table({"id": list(range(96)), "k": keys * 16, "x": [0.0, 1.0, 2.0] * 32})
-    pq.write_table(table, tmp_path / "t.parquet")
-    final = final_of(sql, CATALOG)
-    with duckdb_engine(CATALOG, {"t": table}) as plain, engine_on(tmp_path / "t.parquet") as engine:
-        want = shown(plain.measure(MeasurementTask(final, SECRET)))
-        assert [shown(engine.measure(MeasurementTask(final, SECRET))) for _ in range(3)] == [want] * 3
-        with engine._sources.latest.residents.reading({"t"}) as reading:
-            rows = DuckDBWriter.of(DUCKDB, final, reading, SECRET).statements()[0].rows
-        assert rows is not None
-        assert ('"c1"' in rows.source.sql) is looked_up
-
-
-def test_texts_that_are_listed_otherwise_are_looked_up(tmp_path: Path) -> None:
-    final = resolve("SELECT k, COUNT(*) FROM t GROUP BY k", CATALOG).final
-    turned = replace(final, keys=tuple(replace(key, values=("b", "a")) for key in final.keys))
-    with engine_on(write(tmp_path / "t.parquet", 10)) as engine:
-        units(engine)
-        units(engine)
-        with engine._sources.latest.residents.reading({"t"}) as reading:
-            plans = [DuckDBWriter.of(DUCKDB, each, reading, SECRET).statements()[0].rows for each in (final, turned)]
-    assert ['"c1"' in plan.source.sql for plan in plans if plan is not None] == [False, True]
 
 
 def test_one_query_alone_makes_no_copy(tmp_path: Path) -> None:
@@ -164,7 +123,8 @@ def test_a_copy_lives_as_long_as_a_query_reads_it(tmp_path: Path) -> None:
     with engine_on(path) as engine:
         units(engine)
         units(engine)
-        with engine._sources.reading() as opened, opened.residents.reading({"t"}) as reading:
+        with engine._sources.reading() as opened:
+            reading = opened.reading(())
             write(path, 20)
             assert [units(engine) for _ in range(2)] == [[10, 10]] * 2
             assert opened is not engine._sources.latest

@@ -104,7 +104,7 @@ def asked(file: Path, declared: Catalog, queries: tuple[str, ...], times: int) -
 def test_every_plan_of_rows_in_memory_has_an_accelerator() -> None:
     made = {name for name, each in vars(totals).items() if name.endswith("Plan") and each.__module__ == totals.__name__}
     assert made == set(PLANS)
-    assert {*PLANS.values(), "columns", "table_cache"} == set(ACCELERATORS)
+    assert {*PLANS.values(), "columns", "copies"} == set(ACCELERATORS)
 
 
 def test_rows_of_units_are_counted_in_memory_where_nothing_else_is_read_of_them() -> None:
@@ -135,7 +135,7 @@ rows = st.builds(
 
 
 #: Those that do something without the others.
-ALONE = ["bias", "totals", "spreads", "columns", "table_cache"]
+ALONE = ["bias", "totals", "spreads", "columns", "copies"]
 
 
 @pytest.mark.deep
@@ -161,7 +161,7 @@ def test_equals_the_plain_path(
         slow = asked(file, declared, QUERIES, 1)
     for name in ALONE:
         with only(name):
-            assert asked(file, declared, QUERIES, 2 if name == "table_cache" else 1)[-1:] == slow, name
+            assert asked(file, declared, QUERIES, 2 if name == "copies" else 1)[-1:] == slow, name
 
 
 @pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.deep)])

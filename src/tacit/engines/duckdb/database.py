@@ -9,16 +9,16 @@ A locked database can open no further file, and it caches what it has read of a 
 change (one is modified, added to a pattern, or removed), all sources are opened again for the next query, in a new
 database. Running queries keep the database they started in.
 
-Small files are copied into memory when they are read a second time (:class:`TableCache`).
+Small files and frames are copied into memory when they are read a second time.
 """
 
 from __future__ import annotations
 
-import os
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from numpy.typing import NDArray
@@ -26,12 +26,11 @@ from numpy.typing import NDArray
 from tacit.core.errors import InputError
 from tacit.core.extras import has_arrow
 from tacit.engines.duckdb.dialect import DUCKDB
-from tacit.engines.duckdb.sources import MOST_PLACES, DuckDBTable, check_identities, check_row_numbers, open_source
+from tacit.engines.duckdb.sources import DuckDBTable, check_identities, check_row_numbers, open_source
 from tacit.engines.files import FileState, source_state
 from tacit.engines.frames import arrow_arrays, block_arrays
 from tacit.engines.protocol import Limits, SourceLike
 from tacit.query.catalog import Catalog
-from tacit.query.types import TEXT
 
 if TYPE_CHECKING:
     import duckdb
@@ -180,6 +179,15 @@ def limited(session: DuckDBSession, seconds: float | None) -> Iterator[None]:
 
 
 States = tuple[tuple[FileState | None, ...], ...]
+#: Name of the database of copies; attached before the lock.
+DATABASE = "tacit_resident"
+#: Largest table that is copied: bytes of its files or frame, and number of values.
+_MOST_BYTES, _MOST_VALUES = 20 * 2**20, 2**22
+#: Number of rows of the smallest frame that is copied: fewer are read as quickly as a copy.
+_LEAST_ROWS = 2**14
+#: Bytes of the database's memory limit per value of a copy, so that copies, even while being made, take little of it.
+_MEMORY = 128
+_ROW = "r"
 
 
 class OpenedSources:
@@ -189,19 +197,62 @@ class OpenedSources:
         catalog: the tables.
         data: where each table's rows are.
         limits: resource limits of the database.
-        states: states of the files before they were opened.
+        look: returns the states of the files of all sources.
     """
 
-    def __init__(self, catalog: Catalog, data: Mapping[str, SourceLike], limits: Limits, states: States) -> None:
-        self.states = states
+    def __init__(
+        self, catalog: Catalog, data: Mapping[str, SourceLike], limits: Limits, look: Callable[[], States]
+    ) -> None:
+        self._look, self.states = look, look()
         self.users = 0
         self.is_retired = False
-        self._lock = threading.Lock()
+        self._lock, self._copying = threading.Lock(), threading.Lock()
         self.connection: duckdb.DuckDBPyConnection
         self.tables: dict[str, DuckDBTable]
         self.connection, self.tables = open_locked(catalog, data, limits)
         self.memory = memory_limit(self.connection)
-        self.residents = TableCache(self.new_cursor, self.tables, self.memory)
+        self._read, self._reads = dict(self.tables), Counter[str]()
+
+    def reading(self, names: Collection[str]) -> Mapping[str, DuckDBTable]:
+        """Return all tables for a query that reads ``names``, small ones as copies from their second query on.
+
+        A single query should not copy columns it does not need.
+        """
+        with self._copying:
+            for name in names:
+                self._reads[name] += 1
+                if self._reads[name] == 2:
+                    self._read[name] = self._copied(self.tables[name])
+            return dict(self._read)
+
+    def _copied(self, source: DuckDBTable) -> DuckDBTable:
+        """Copy the declared columns as they are read; return the source if it is large or has changed since."""
+        import duckdb
+
+        is_frame = source.frame is not None and source.frame[1].num_rows >= _LEAST_ROWS
+        if not (source.files or is_frame) or source.size > _MOST_BYTES:
+            return source
+        columns = {name: DUCKDB.quoted(f"c{i}") for i, name in enumerate(source.columns)}
+        row = None if source.row is None else _ROW
+        listed = [f"{sql} AS {columns[name]}" for name, sql in source.columns.items()]
+        listed += [] if row is None else [f"{source.row} AS {row}"]
+        most, scan = min(_MOST_VALUES, self.memory // _MEMORY) // len(listed), f"{DATABASE}.t{source.index}"
+        with self.new_cursor() as cursor:
+            if source.frame is not None:
+                cursor.register(*source.frame)
+            try:
+                cursor.execute(f"CREATE TABLE {scan} AS SELECT {', '.join(listed)} FROM {source.scan} LIMIT {most + 1}")
+                # Compresses the copy, after which texts are looked up once per distinct text.
+                cursor.execute(f"CHECKPOINT {DATABASE}")
+                ((count,),) = cursor.execute(f"SELECT count(*) FROM {scan}").fetchall()
+            except duckdb.Error:
+                # The query then reads the source, and fails with the error of the read.
+                count = most + 1
+            if count > most or self._look() != self.states:
+                cursor.execute(f"DROP TABLE IF EXISTS {scan}")
+                return source
+        doubles = {name: columns[name] for name in source.doubles}
+        return replace(source, scan=scan, columns=columns, row=row, doubles=doubles, frame=None)
 
     @contextmanager
     def session(self) -> Iterator[DuckDBSession]:
@@ -230,11 +281,11 @@ class SourceStates:
     """
 
     def __init__(self, catalog: Catalog, data: Mapping[str, SourceLike], limits: Limits) -> None:
-        self._make: Callable[[States], OpenedSources] = lambda states: OpenedSources(catalog, data, limits, states)
+        self._make: Callable[[], OpenedSources] = lambda: OpenedSources(catalog, data, limits, self._states)
         self._data = tuple(data.values())
         self._lock = threading.Lock()
         self._closed = False
-        self.latest = self._make(self._states())
+        self.latest = self._make()
 
     @contextmanager
     def reading(self) -> Iterator[OpenedSources]:
@@ -265,12 +316,11 @@ class SourceStates:
     def _current(self) -> OpenedSources:
         if self._closed:
             raise RuntimeError("the engine is closed")
-        states = self._states()
         before = self.latest
-        if states == before.states and not before.is_retired:
+        if self._states() == before.states and not before.is_retired:
             return before
         try:
-            self.latest = self._make(states)
+            self.latest = self._make()
         except InputError as problem:
             # The old state is not queried either: its files are gone or have changed.
             raise RuntimeError(f"a source has changed and cannot be read any more: {problem}") from None
@@ -288,148 +338,3 @@ class SourceStates:
             closed, self._closed = self._closed, True
         if not closed:
             self.latest.close()
-
-
-# In-memory copies of small sources, reused across queries -------------------------------------------------------------
-
-
-#: Name of the database of copies; attached before the lock.
-DATABASE = "tacit_resident"
-#: Largest table that is copied: bytes of its files or frame, and number of values.
-_MOST_BYTES = 20 * 2**20
-_MOST_VALUES = 2**22
-#: Number of rows of the smallest frame that is copied.
-_LEAST_ROWS = 2**14
-#: Bytes of the database's memory limit per value of a copy, so that copies, even while being made, take little of it.
-_MEMORY = 128
-_ROW = "r"
-
-#: Inode, size, mtime and ctime of each file; ordinary means cannot set back the ctime.
-State = tuple[tuple[int, int, int, int], ...]
-
-
-@dataclass
-class _Copy:
-    """State of one source, its copy (None if not made or too large), its number of queries, and the copy's users."""
-
-    state: State
-    table: DuckDBTable | None = None
-    queries: int = 0
-    users: int = 0
-
-
-class TableCache:
-    """In-memory copies of small tables; safe to use from several threads.
-
-    A copy holds the declared columns as they are read, so queries have the same results as on the source. It is a copy
-    of one state of the files, which is checked before each query. The first query of a state reads the source itself:
-    a single query should not copy columns it does not need. After the files have changed, a copy is dropped when its
-    last query ends. Frames of few rows are read as quickly as copies, and are not copied.
-    """
-
-    def __init__(
-        self, make: Callable[[], duckdb.DuckDBPyConnection], tables: Mapping[str, DuckDBTable], memory: int
-    ) -> None:
-        self._make = make
-        self._tables = tables
-        self._memory = memory
-        self._lock = threading.Lock()
-        self._copies: dict[str, _Copy] = {}
-        self._made = 0
-
-    @contextmanager
-    def reading(self, names: Collection[str]) -> Iterator[Mapping[str, DuckDBTable]]:
-        """Lend all tables to a query, those in ``names`` as their copies where these exist."""
-        taken: list[_Copy] = []
-        found = dict(self._tables)
-        try:
-            with self._lock:
-                for name in sorted(names):
-                    copy = self._current(name)
-                    if copy is not None and copy.table is not None:
-                        copy.users += 1
-                        taken.append(copy)
-                        found[name] = copy.table
-            yield found
-        finally:
-            with self._lock:
-                for copy in taken:
-                    copy.users -= 1
-                    if not copy.users and copy not in self._copies.values():
-                        self._drop(copy)
-
-    def _current(self, name: str) -> _Copy | None:
-        source = self._tables[name]
-        is_frame = source.frame is not None and source.frame[1].num_rows >= _LEAST_ROWS
-        if not (source.files or is_frame) or source.size > _MOST_BYTES:
-            return None
-        state = _state(source.files)
-        known = self._copies.get(name)
-        if state is None or known is None or known.state != state:
-            if known is not None:
-                del self._copies[name]
-                if not known.users:
-                    self._drop(known)
-            if state is None:
-                return None
-            known = self._copies[name] = _Copy(state)
-        known.queries += 1
-        if known.queries == 2:
-            known.table = self._copied(source, state)
-        return known
-
-    def _copied(self, source: DuckDBTable, state: State) -> DuckDBTable | None:
-        """Copy a source; None if it is too large, cannot be copied, or its files changed meanwhile."""
-        import duckdb
-
-        columns = {name: DUCKDB.quoted(f"c{i}") for i, name in enumerate(source.columns)}
-        listed = [f"{sql} AS {columns[name]}" for name, sql in source.columns.items()]
-        if source.row is not None:
-            listed.append(f"{source.row} AS {_ROW}")
-        most = min(_MOST_VALUES, self._memory // _MEMORY) // len(listed)
-        # The index of a text among the declared values is stored here, not computed by every query that groups by it.
-        places = {name: f"p{i}" for i, (name, values) in enumerate(source.listed.items()) if len(values) <= MOST_PLACES}
-        for name, place in places.items():
-            number = DUCKDB.place_among(source.columns[name], source.listed[name], TEXT)
-            listed.append(f"CAST({number} AS SMALLINT) AS {place}")
-        self._made += 1
-        scan = f"{DATABASE}.t{self._made}"
-        made = replace(
-            source,
-            scan=scan,
-            columns=columns,
-            row=None if source.row is None else _ROW,
-            doubles={name: columns[name] for name in source.doubles},
-            places=places,
-            frame=None,
-        )
-        with self._make() as cursor:
-            if source.frame is not None:
-                cursor.register(*source.frame)
-            try:
-                cursor.execute(f"CREATE TABLE {scan} AS SELECT {', '.join(listed)} FROM {source.scan} LIMIT {most + 1}")
-                # Compresses the copy, after which texts are looked up once per distinct text.
-                cursor.execute(f"CHECKPOINT {DATABASE}")
-                ((count,),) = cursor.execute(f"SELECT count(*) FROM {scan}").fetchall()
-            except duckdb.Error:
-                # The query then reads the files, and fails with the error of the read.
-                cursor.execute(f"DROP TABLE IF EXISTS {scan}")
-                return None
-            if count > most or _state(source.files) != state:
-                cursor.execute(f"DROP TABLE {scan}")
-                return None
-        return made
-
-    def _drop(self, copy: _Copy) -> None:
-        if copy.table is not None:
-            with self._make() as cursor:
-                cursor.execute(f"DROP TABLE IF EXISTS {copy.table.scan}")
-
-
-def _state(files: tuple[str, ...]) -> State | None:
-    """Return the state of files; None if one is gone."""
-    try:
-        found = [os.stat(file) for file in files]
-    except OSError:
-        return None
-    return tuple((each.st_ino, each.st_size, each.st_mtime_ns, each.st_ctime_ns) for each in found)

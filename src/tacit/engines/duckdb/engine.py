@@ -10,12 +10,12 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from tacit.engines.duckdb.database import DuckDBSession, SourceStates, limited
 from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.segments import MOST_ROWS, ROW_BYTES, GroupPlan, RowSource
-from tacit.engines.duckdb.sources import MOST_PLACES, DuckDBTable
+from tacit.engines.duckdb.sources import DuckDBTable
 from tacit.engines.duckdb.totals import (
     COUNTED,
     ROW_COUNT,
@@ -42,8 +42,7 @@ from tacit.query.catalog import Catalog
 from tacit.query.planning.bias import BiasTable
 from tacit.query.planning.measures import MeasureKind
 from tacit.query.query import FinalAggregation
-from tacit.query.relational.algebra import FilterRows, ProjectColumns, RelationNode, Scan, UnitAggregate, UnitCall
-from tacit.query.relational.expressions import Reference
+from tacit.query.relational.algebra import FilterRows, ProjectColumns, RelationNode, UnitAggregate, UnitCall
 from tacit.query.types import INTEGER
 
 if TYPE_CHECKING:
@@ -121,7 +120,6 @@ class DuckDBWriter(Writer):
             [*measures] if losses else summed, slots_of(e for m in spread for e in (m.argument, m.where))
         )
         read = slots_of(e for measure in measures for e in (measure.argument, measure.where))
-        loose = loose._reading_places(read) if self.groups.is_public else loose
         kinds = None if self.groups.is_public else self.groups.types
         groups = GroupPlan(self.chooser, kinds, self.groups.count if kinds is None else 0, self.final.max_groups)
         sums = found is not None and bool(shares or losses or kinds is not None)
@@ -139,30 +137,6 @@ class DuckDBWriter(Writer):
                 plan = replace(plan, summed=f"d{i}", centre=measure.centre, largest=measure.reach)
             plans.append(plan)
         return plans
-
-    def _reading_places(self, read: frozenset[int]) -> Self:
-        """Return a writer that reads the stored indexes of keys instead of keys that only the grouping reads."""
-        used, node = set(read) | {self.unit}, self.final.source
-        while isinstance(node, FilterRows):
-            used |= slots_of([node.condition])
-            node = node.source
-        # The group number is computed from the keys' SMALLINT indexes and must itself fit SMALLINT.
-        if not isinstance(node, Scan) or node.path or self.groups.count > MOST_PLACES:
-            return self
-        stored = self.tables[node.table.lower()]
-        if not isinstance(stored, DuckDBTable):
-            return self
-        columns, placed = dict(stored.columns), set()
-        for index, key in enumerate(self.final.keys):
-            others = slots_of(other.expression for other in self.final.keys if other is not key)
-            if not isinstance(key.expression, Reference) or key.expression.slot in used | others:
-                continue
-            name = node.columns[key.expression.slot].lower()
-            if name in stored.places and stored.listed[name] == key.values:
-                columns[name] = stored.places[name]
-                placed.add(index)
-        tables = {**self.tables, node.table.lower(): replace(stored, columns=columns)}
-        return replace(self, tables=tables, groups=replace(self.groups, placed=frozenset(placed)))
 
 
 class DuckDBEngine(SqlEngine):
@@ -242,12 +216,12 @@ class DuckDBEngine(SqlEngine):
         names = tables_of(relation) if work is None else {name.lower() for name in work.final.tables}
         with (
             self._sources.reading() as opened,
-            # Copies are used only for measuring; there are few other reads.
-            opened.residents.reading(names if work is not None else ()) as tables,
             opened.session() as session,
             self._running.entered(session),
             limited(session, self._seconds(work)),
         ):
+            # Copies are made only for measuring; there are few other reads.
+            tables = opened.reading(() if work is None else sorted(names))
             for name in names:
                 frame = tables[name].frame
                 if frame is not None:

@@ -18,7 +18,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -47,7 +47,7 @@ from tacit.engines.sql.relations import StoredTable
 from tacit.engines.sql.scalars import cast_sql, from_microseconds, within_years
 from tacit.engines.stored_units import Form, StoredColumn, check_stored_units
 from tacit.query.catalog import ROW, Catalog, Table, identifying
-from tacit.query.types import TEXT, Kind, SqlType, Value, sort_key
+from tacit.query.types import TEXT, Kind, SqlType
 
 if TYPE_CHECKING:
     import duckdb
@@ -214,8 +214,6 @@ _WIDE = ("UBIGINT", "HUGEINT", "UHUGEINT")
 _FLOATS = ("FLOAT", "DOUBLE")
 _TIMES = ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMPTZ_NS", "TIMESTAMP WITH TIME ZONE")
 _DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)\Z")
-#: Largest number of values whose index is a SMALLINT.
-MOST_PLACES = 2**15 - 1
 #: Number of header names that an error message lists.
 _MOST_NAMES = 12
 _OPERATOR = logging.getLogger("tacit.operator")
@@ -229,15 +227,11 @@ class DuckDBTable(StoredTable):
         size: bytes of the source when it was opened; affects plans, never results.
         frame: name and Arrow table to register in each session; None for files.
         files: files that are read; empty for frames and databases.
-        listed: by text column, its declared values in order; empty if the source may not be copied.
-        places: by some of these columns, SQL of the index (SMALLINT) of a row's value among them; NULL if undeclared.
     """
 
     size: int = 0
     frame: tuple[str, pa.Table] | None = None
     files: tuple[str, ...] = ()
-    listed: Mapping[str, tuple[Value | None, ...]] = field(default_factory=dict)
-    places: Mapping[str, str] = field(default_factory=dict)
 
 
 def open_source(
@@ -268,7 +262,7 @@ def open_source(
                 # Equal lines give equal rows, so the order of their numbers does not matter.
                 row = f"(row_number() OVER (ORDER BY {DUCKDB.quoted(LINE)}))"
                 made = DuckDBTable(index, scan, columns, row)
-            return replace(made, size=size, files=files, listed=_listed(table)), files
+            return replace(made, size=size, files=files), files
         case _:
             raise InputError(table.name, f"cannot read a source of kind {source.kind!r}")
 
@@ -431,7 +425,7 @@ def _open_frame(connection: duckdb.DuckDBPyConnection, frame: Any, table: Table,
     columns, doubles = _columns(table, stored), _doubles(table, stored)
     row = DUCKDB.quoted(ROW_COLUMN)
     held = (name, numbered)
-    return DuckDBTable(index, name, columns, row, doubles, rows.nbytes, frame=held, listed=_listed(table))
+    return DuckDBTable(index, name, columns, row, doubles, rows.nbytes, frame=held)
 
 
 def _open_plain(
@@ -446,16 +440,7 @@ def _open_plain(
     stored = describe(connection, name)
     size = 8 * len(frame.rows) * len(kinds)
     columns_read, doubles = _columns(table, stored), _doubles(table, stored)
-    return DuckDBTable(index, name, columns_read, "rowid", doubles, size, listed=_listed(table))
-
-
-def _listed(table: Table) -> dict[str, tuple[Value | None, ...]]:
-    """Return the declared categories of text columns, in the order of public group keys."""
-    return {
-        column.name.lower(): tuple(sorted(set(column.categories), key=lambda value: sort_key(value, TEXT)))
-        for column in table.columns
-        if column.categories and column.type == TEXT
-    }
+    return DuckDBTable(index, name, columns_read, "rowid", doubles, size)
 
 
 def _columns(table: Table, stored: Mapping[str, tuple[str, str]], *, exact: bool = False) -> dict[str, str]:

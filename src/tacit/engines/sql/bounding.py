@@ -292,11 +292,9 @@ class Groups:
 
     Args:
         final: the aggregation.
-        placed: indexes of the keys that the source already gives as indexes into their public values.
     """
 
     final: FinalAggregation
-    placed: frozenset[int] = frozenset()
 
     @cached_property
     def is_public(self) -> bool:
@@ -327,10 +325,10 @@ class Groups:
         if not self.final.keys:
             return "0"
         terms, stride = [], self.count
-        for index, (sql, key) in enumerate(zip(keys, self.final.keys, strict=True)):
+        for sql, key in zip(keys, self.final.keys, strict=True):
             values = key.values or ()
             stride //= len(values)
-            position = sql if index in self.placed else position_sql(d, sql, values, key.expression.type)
+            position = position_sql(d, sql, values, key.expression.type)
             terms.append(position if stride == 1 else f"{position} * {stride}")
         return f"({' + '.join(terms)})"
 
