@@ -45,8 +45,8 @@ def test_a_key_follows_another_and_outcomes_say_which_was_in_force(place: Place)
         done = handed_over(ledger, OLD, NEW)
         assert (done.previous, done.public_key, done.operator) == (OLD.public_key, NEW.public_key, "olga")
         assert ledger.public_key == other.public_key == NEW.public_key
-        assert ledger.first_key == OLD.public_key
-        assert ledger.key_check == OLD.groups_check
+        assert ledger.keys.first == OLD.public_key
+        assert ledger.keys.check == OLD.groups_check
         # A curator that had not heard of it signs anew; nothing was written.
         head = other.head
         with pytest.raises(ReplacedKeyError, match=f"replaced at entry {done.seq}"):
@@ -124,9 +124,9 @@ def test_of_operators_at_once_one_replaces_the_key(place: Place) -> None:
 def test_a_lost_key_is_replaced_by_an_operators_word_which_stays(place: Place) -> None:
     with signed_clinic(place) as ledger:
         done = handed_over(ledger, OLD, NEW, signature="", reason="the disk is gone", key_check=NEW.groups_check)
-        assert (ledger.public_key, ledger.key_check) == (NEW.public_key, NEW.groups_check)
+        assert (ledger.public_key, ledger.keys.check) == (NEW.public_key, NEW.groups_check)
         handed_over(ledger, NEW, THIRD)
-        assert (ledger.public_key, ledger.key_check) == (THIRD.public_key, NEW.groups_check)
+        assert (ledger.public_key, ledger.keys.check) == (THIRD.public_key, NEW.groups_check)
         assert ledger.successions()[0] == done
         assert (done.signature, done.reason) == ("", "the disk is gone")
         assert ledger.verify().ok

@@ -39,26 +39,22 @@ if TYPE_CHECKING:
 
 
 _Name = Annotated[str, typer.Argument(help="Name of the person.", show_default=False)]
-ShareOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Most epsilon that all queries with the token may cost, of each budget; such a token may only ask."
-    ),
-]
-ExpiresOption = Annotated[
-    str, typer.Option("--expires", help="When it ends: 12h, 30d, a date such as 2030-01-31, or never.")
-]
 
 
 def token(
     name: _Name,
     project: ProjectOption = DEFAULT_PROJECT,
-    expires: ExpiresOption = "90d",
+    expires: Annotated[str, typer.Option(help="When it ends: 12h, 30d, a date such as 2030-01-31, or never.")] = "90d",
     scope: Annotated[
         list[str] | None, typer.Option(help="ask, audit or admin; by default all that the person may do.")
     ] = None,
     label: Annotated[str, typer.Option(help="Purpose of the token.")] = "",
-    share: ShareOption = None,
+    share: Annotated[
+        str | None,
+        typer.Option(
+            help="Most epsilon that all queries with the token may cost, of each budget; such a token may only ask."
+        ),
+    ] = None,
     operator: OperatorOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -79,9 +75,11 @@ def token(
         who = operator_name(operator)
         issued = people.issue(name, label=label, scopes=scopes, expires=until, operator=who, share=share)
         if as_json:
-            print_json(issued_json(issued))
+            ends = None if issued.expires is None else issued.expires.isoformat(timespec="seconds")
+            stated = {"token": issued.text, "id": issued.id, "name": issued.name, "label": issued.label}
+            print_json({**stated, "scopes": sorted(issued.scopes), "expires": ends, "share": issued.share})
         else:
-            show_issued(issued)
+            _show_issued(issued)
 
 
 def tokens(
@@ -165,13 +163,7 @@ def moment_of(text: str) -> datetime | None:
     return moment if moment.tzinfo is not None else moment.astimezone()
 
 
-def issued_json(issued: Issued) -> dict[str, Any]:
-    expires = None if issued.expires is None else issued.expires.isoformat(timespec="seconds")
-    stated = {"token": issued.text, "id": issued.id, "name": issued.name, "label": issued.label}
-    return {**stated, "scopes": sorted(issued.scopes), "expires": expires, "share": issued.share}
-
-
-def show_issued(issued: Issued) -> None:
+def _show_issued(issued: Issued) -> None:
     """A new token, and what to do with it."""
     say(f"A token for {issued.name}. It is shown now and never again:")
     say(f"\n  {issued.text}\n", whole=True)
@@ -258,9 +250,6 @@ def add(
     delta: _Delta = None,
     rho: _Rho = None,
     cap: _Cap = None,
-    token: Annotated[bool, typer.Option("--token", help="Make a token for their programs as well.")] = False,
-    share: ShareOption = None,
-    expires: ExpiresOption = "90d",
     operator: OperatorOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -274,9 +263,6 @@ def add(
     with reported("name", as_json=as_json), opened(project) as curator:
         caps = _caps(epsilon, delta, rho, cap)
         who = operator_name(operator)
-        until = moment_of(expires)
-        if share is not None and not token:
-            raise InputError("share", "is of a token: say --token as well")
         if population and all_populations:
             raise InputError("population", "name some, or say --all-populations")
         named = [_population(curator, one) for one in population or []]
@@ -288,14 +274,7 @@ def add(
             person = _register(people, name, role, named, who, widen=all_populations)
             if shares is not None and whose is not None:
                 curator.ledger.set_quota(whose, shares, analyst=person.name, operator=who)
-            issued = people.issue(person.name, expires=until, operator=who, share=share) if token else None
-        if as_json:
-            more = {} if issued is None else {"token": issued_json(issued)}
-            print_json({**_about(curator, person.name), **more})
-            return
-        _show(curator, [person.name])
-        if issued is not None:
-            show_issued(issued)
+        _tell(curator, person.name, as_json)
 
 
 @app.command()

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -174,9 +174,6 @@ def attack(
         list[str] | None, typer.Option(help="Privacy budget of the curator under attack; may be repeated.")
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Write a report with charts to this file.")] = None,
-    show_victims: Annotated[
-        bool, typer.Option("--show-victims", help="Also print a few of the people found, with their secrets.")
-    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Show why removing names, publishing totals or sampling rows protects no one, and what a curator changes.
@@ -190,7 +187,7 @@ def attack(
     """
     with reported("name", as_json=as_json):
         from tacit.audit.attacks.results import report_page
-        from tacit.audit.attacks.scenarios import ATTACKS, demo_target, found_people, open_scene, project_target
+        from tacit.audit.attacks.scenarios import ATTACKS, demo_target, open_scene, project_target
         from tacit.core.numbers import exact_positive
 
         if name is not None and name not in ATTACKS:
@@ -205,10 +202,6 @@ def attack(
             with open_scene(target) as scene:
                 about = _about(scene, demo=project is None)
                 chapters = _run(scene, wanted, epsilons, quiet=as_json)
-                people = [
-                    {**dict(zip(scene.target.known, known, strict=True)), "learned": learned}
-                    for known, learned in (found_people(scene) if show_victims else ())
-                ]
         if html is not None:
             try:
                 html.write_text(report_page("Why not just anonymise?", chapters, about=about), encoding="utf-8")
@@ -217,9 +210,9 @@ def attack(
         seconds = round(time.perf_counter() - begun, 1)
         if as_json:
             told = {"about": about, "attacks": [chapter.content() for chapter in chapters], "seconds": seconds}
-            print_json(told | ({"people": people} if show_victims else {}))
+            print_json(told)
         else:
-            _show_chapters(chapters, about, people, html, seconds)
+            _show_chapters(chapters, about, html, seconds)
 
 
 def _about(scene: Scene, *, demo: bool) -> str:
@@ -243,9 +236,7 @@ def _run(scene: Scene, wanted: Sequence[str], epsilons: list[Fraction], *, quiet
         return [run(done, name) for done, name in enumerate(wanted)]
 
 
-def _show_chapters(
-    chapters: list[Chapter], about: str, people: list[dict[str, Any]], html: Path | None, seconds: float
-) -> None:
+def _show_chapters(chapters: list[Chapter], about: str, html: Path | None, seconds: float) -> None:
     screen = console(_WIDEST)
     _say(screen, about)
     for number, chapter in enumerate(chapters, 1):
@@ -257,11 +248,6 @@ def _show_chapters(
         if chapter.note:
             _say(screen, chapter.note, style="dim")
         _say(screen, f"→ {chapter.words.moral}", style="green")
-    if people:
-        screen.print()
-        _say(screen, "People whom linkage finds, and what it tells about them:")
-        for person in people:
-            _say(screen, ", ".join(f"{name} {value}" for name, value in person.items()), style="red")
     screen.print()
     _say(
         screen,

@@ -386,7 +386,7 @@ class KeyResponse(ResponseModel):
     def of(cls, ledger: Ledger) -> Self:
         """The keys of a ledger: what both keys have signed, not who or why."""
         followed, head = ledger.successions(), ledger.head
-        key = followed[-1].public_key if followed else ledger.first_key
+        key = followed[-1].public_key if followed else ledger.keys.first
         handovers = [HandoverResponse.from_domain(each) for each in followed]
         newest = HeadResponse(position=head.seq, hash=head.hash)
         return cls(public_key=key, ledger=ledger.id, head=newest, successions=handovers)

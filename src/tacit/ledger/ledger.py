@@ -329,19 +329,9 @@ class Ledger(Closing):
             return self.journal.store.head()
 
     @property
-    def first_key(self) -> str:
-        """The public key that signed the first receipts, as given when the ledger was made."""
-        return self.keys.first
-
-    @property
     def public_key(self) -> str:
         """The public key in force: it signs the receipts from here on."""
         return self.keys.in_force
-
-    @property
-    def key_check(self) -> str:
-        """Check value of the ledger's other secrets: given when the ledger was made, or when they were last lost."""
-        return self.keys.check
 
     def successions(self) -> tuple[Succession, ...]:
         """Return all replacements of the key that signs receipts, in order."""

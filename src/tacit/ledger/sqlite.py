@@ -22,6 +22,7 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -452,28 +453,13 @@ def _seal(row: tuple[Any, ...]) -> bytes:
     return hashlib.sha256(repr(row).encode()).digest()[:8]
 
 
-class _Ticket:
-    """A step in the queue, and its result or error once it is done."""
-
-    __slots__ = ("problem", "result", "step")
-
-    def __init__(self, step: Step) -> None:
-        self.step = step
-        self.result: _Result | None = None
-        self.problem: Exception | None = None
-
-    @property
-    def done(self) -> bool:
-        return self.result is not None or self.problem is not None
-
-
 class SqliteStore(SealedReader):
     """The store protocol on a SQLite file, for several threads and processes."""
 
     def __init__(self, database: SqliteDatabase) -> None:
         super().__init__(database.read)
         self._database = database
-        self._queue: deque[_Ticket] = deque()
+        self._queue: deque[tuple[Step, Future[_Result]]] = deque()
 
     @classmethod
     def open(
@@ -497,17 +483,15 @@ class SqliteStore(SealedReader):
     def append(self, step: Step) -> _Result:
         """Carry out a step; see :mod:`tacit.ledger.protocol`."""
         self._database.check_process()
-        ticket = _Ticket(step)
-        self._queue.append(ticket)
+        result: Future[_Result] = Future()
+        self._queue.append((step, result))
         with self._database.writing:
             # The thread that held the writer before may have done this step, too.
-            if not ticket.done:
+            if not result.done():
                 self._lead()
-        if ticket.problem is not None:
-            raise ticket.problem
-        if ticket.result is None:
+        if not result.done():
             raise StorageError("a step was left undone")
-        return ticket.result
+        return result.result()
 
     @contextmanager
     def snapshot(self) -> Iterator[Reader]:
@@ -521,25 +505,27 @@ class SqliteStore(SealedReader):
 
     def _lead(self) -> None:
         batch = [self._queue.popleft() for _ in range(min(len(self._queue), _LARGEST_BATCH))]
+        results: list[_Result] = []
         try:
-            self._database.pass_gate(lambda: self._transact(batch))
+            self._database.pass_gate(lambda: results.extend(self._transact([step for step, _ in batch])))
         except Exception as problem:
-            for ticket in batch:
-                ticket.result, ticket.problem = None, problem
+            for _, future in batch:
+                future.set_exception(problem)
+        else:
+            for (_, future), result in zip(batch, results, strict=True):
+                future.set_result(result)
 
-    def _transact(self, batch: Sequence[_Ticket]) -> None:
-        with self._database.transaction(len(batch)):
+    def _transact(self, steps: Sequence[Step]) -> list[_Result]:
+        results: list[_Result] = []
+        with self._database.transaction(len(steps)):
             rows = self._database.writer.execute(_LAST, (HEADS_BEFORE,)).fetchall()
             heads = [Head(seq, hashed.hex()) for seq, hashed in rows]
-            for ticket in batch:
-                ticket.result = self._carry_out(ticket.step, heads[0] if heads else GENESIS)
-                if isinstance(ticket.result, Appended):
-                    heads.insert(0, ticket.result.head)
-        if heads:
-            newest = RecentHeads.of(heads[0], [head.hash for head in heads[1:]])
-            for ticket in batch:
-                if isinstance(ticket.result, Appended):
-                    ticket.result = ticket.result._replace(newest=newest)
+            for step in steps:
+                results.append(self._carry_out(step, heads[0] if heads else GENESIS))
+                if isinstance(results[-1], Appended):
+                    heads.insert(0, results[-1].head)
+        newest = RecentHeads.of(heads[0], [head.hash for head in heads[1:]]) if heads else RecentHeads(GENESIS)
+        return [each._replace(newest=newest) if isinstance(each, Appended) else each for each in results]
 
     def _carry_out(self, step: Step, head: Head) -> _Result:
         taken = self._taken((*step.bars, *step.claims))

@@ -291,7 +291,7 @@ def mismatch(ledger: Ledger, keys: Keys) -> str:
             f"done, or, if it is lost, see `tacit ledger rotate-key --lost`"
         )
     # With another group secret a unit would count in other groups: the same query would release more about it.
-    if ledger.key_check and ledger.key_check != keys.groups_check:
+    if ledger.keys.check and ledger.keys.check != keys.groups_check:
         return f"the ledger's signing key, but another group secret than its answers were made with; {restore}"
     return ""
 
@@ -380,7 +380,7 @@ def _what_is_left(ledger: Ledger, place: Path) -> Keys | None:
     else:
         raise InputError("lost", f"the key is in {place}: leave --lost out, so that clients that trust it can follow")
     keys = open_keys(place, make=False)
-    if ledger.key_check and ledger.key_check != keys.groups_check:
+    if ledger.keys.check and ledger.keys.check != keys.groups_check:
         raise InputError(
             "key",
             f"{place} holds another group secret than the answers in {ledger.place} were made with; restore an older "

@@ -639,10 +639,3 @@ ATTACKS: Final[dict[str, Callable[[Scene, Epsilons, Told], Chapter]]] = {
     "membership": membership,
     "models": models,
 }
-
-
-def found_people(scene: Scene, most: int = 5) -> list[tuple[KnownRow, Any]]:
-    """Return a few people whom linkage finds, with their secrets: only for the owner."""
-    counts = Counter(known for known, _, _ in scene.rows)
-    alone = [person for person in scene.people if counts[person.known] == 1]
-    return [(person.known, scene.target.values[person.secret]) for person in choose(alone, min(most, len(alone)))]
