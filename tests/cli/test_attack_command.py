@@ -97,7 +97,7 @@ def test_every_attack_is_told_in_order(told: tuple[dict[str, Any], str]) -> None
     assert all(chapter["results"] for chapter in told[0]["attacks"])
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", [name for name in EVERY if name != "sampling"])
 def test_it_succeeds_unprotected_and_guesses_at_small_epsilon(told: tuple[dict[str, Any], str], name: str) -> None:
     """At epsilon 0.1 a rate above chance + 0.25 has probability below 0.02 for the fewest victims (12), 1e-6 for most.
     At 30 the noise is below one half, and all but the models (which have other reasons to be poor) and the totals
@@ -123,8 +123,8 @@ def test_who_is_alone_is_counted_exactly(told: tuple[dict[str, Any], str]) -> No
 
 def test_the_page_holds_charts_and_no_person(told: tuple[dict[str, Any], str]) -> None:
     _, page = told
-    assert page.count("<svg") == len(EVERY)
-    assert page.count("<table>") == len(EVERY) + 3
+    assert page.count("<svg") == len(EVERY) - 1
+    assert page.count("<table>") == len(EVERY) + 2
     assert page.count("<h2>") == len(EVERY) + 1
     # Nothing to load: the only addresses are the names of SVG's own vocabulary.
     assert set(re.findall(r"https?://[^\"'<\s]+", page)) <= {

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tacit.audit.charts import draw_lower_bound, svg
 from tacit.audit.exact import ExactLoss
@@ -68,19 +68,16 @@ class AuditCheck:
     run: Callable[[], Verdict]
 
 
-@dataclass(frozen=True)
-class CheckOutcome:
-    """Outcome of a check.
-
-    Args:
-        check: what was checked.
-        passed: whether the tool did not object.
-        verdict: verdict of the tool.
-    """
+class CheckOutcome(NamedTuple):
+    """A check, and the verdict of its tool."""
 
     check: AuditCheck
-    passed: bool
     verdict: Verdict
+
+    @property
+    def passed(self) -> bool:
+        """Whether the tool did not object."""
+        return not self.verdict.caught
 
 
 def run_checks(
@@ -91,8 +88,7 @@ def run_checks(
     for i, check in enumerate(listed):
         if progress is not None:
             progress(i, len(listed), check.name)
-        verdict = check.run()
-        yield CheckOutcome(check, not verdict.caught, verdict)
+        yield CheckOutcome(check, check.run())
     if progress is not None:
         progress(len(listed), len(listed), "")
 
@@ -120,18 +116,10 @@ def html_page(title: str, body: str) -> str:
     )
 
 
-_HEADS: Final = {
-    "exact": "Exact tables",
-    "lower_bound": "Lower bounds from outputs alone",
-    "replay": "Record and replay",
-}
-
-
 def as_record(outcomes: Sequence[CheckOutcome]) -> dict[str, Any]:
     """Return the outcomes as a mapping for JSON; keys are stable."""
     checks = [
-        {"name": o.check.name, "tool": o.check.tool, "passed": o.passed}
-        | {"caught": o.verdict.caught, "words": o.verdict.words}
+        {"name": o.check.name, "tool": o.check.tool, "passed": o.passed, "words": o.verdict.words}
         | ({"audit": json.loads(o.verdict.found.to_json())} if hasattr(o.verdict.found, "to_json") else {})
         for o in outcomes
     ]
@@ -142,19 +130,15 @@ def as_page(outcomes: Sequence[CheckOutcome], title: str) -> str:
     """Return the outcomes as an HTML page."""
     failed = sum(not o.passed for o in outcomes)
     verdict = f"{len(outcomes)} checks, all as they must be." if not failed else f"{failed} of {len(outcomes)} failed."
-    parts = [f"<p>{verdict}</p>"]
-    for tool, head in _HEADS.items():
-        chosen = [o for o in outcomes if o.check.tool == tool]
-        if chosen:
-            parts.append(f"<h2>{escape(head)}</h2>" + "".join(map(_section, chosen)))
-    return html_page(title, "\n".join(parts))
+    return html_page(title, f"<p>{verdict}</p>\n{''.join(map(_section, outcomes))}")
 
 
 def _section(outcome: CheckOutcome) -> str:
     found = outcome.verdict.found
     chart = svg(draw_lower_bound(found)) if isinstance(found, LowerBound) else ""
     state = "as it must be" if outcome.passed else "FAILED"
+    head = escape(f"{outcome.check.name} ({outcome.check.tool}): {state}")
     return (
-        f'<section class="check{"" if outcome.passed else " failed"}"><h3>{escape(outcome.check.name)}: {state}</h3>'
+        f'<section class="check{"" if outcome.passed else " failed"}"><h3>{head}</h3>'
         f"<pre>{escape(outcome.verdict.words)}</pre>{chart}</section>"
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -318,7 +318,6 @@ Epsilons = Sequence[Fraction]
 
 #: Number of victims of each attack, for a run of a few seconds.
 _LINKED: Final = 24
-_DRAWN: Final = 16
 _VICTIMS: Final = 36
 _AVERAGED: Final = 12
 _REPEATS: Final = 300
@@ -346,12 +345,32 @@ def linkage(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
             (", ".join(s.known), s.share(1, 1), s.share(1, 4), s.linked.hits, s.linked.share, s.misled) for s in steps
         ),
     )
-    attack = attacks.Linkage(_rows_of(scene, range(len(scene.people)), _LINKED), len(scene.target.values))
-    rows = [(known, secret) for known, secret, _ in scene.rows]
-    return Chapter(attack.words, (profile, _linked(scene, attack, rows, epsilons, told)))
+    values, people = scene.target.values, choose(scene.people, min(_LINKED, len(scene.people)))
+    attack = attacks.Linkage(tuple((person.known, person.secret) for person in people), len(values))
+    bare: dict[KnownRow, list[float]] = {}
+    for known, secret, _ in scene.rows:
+        bare.setdefault(known, [0.0] * len(values))[secret] += 1
+
+    def through(epsilon: Fraction) -> CountsBySecret:
+        analyst = scene.hire(epsilon * len(attack.victims))
+
+        def ask(known: KnownRow) -> list[float]:
+            where = " AND ".join(_is(name, value) for name, value in zip(scene.target.known, known, strict=True))
+            sql = (
+                f"SELECT {scene.target.secret} AS secret, COUNT(DISTINCT {scene.unit}) AS n "  # noqa: S608
+                f"FROM {scene.target.source} WHERE {where} GROUP BY 1"
+            )
+            answer = scene.curator.sql(sql, epsilon=epsilon, max_groups=1, max_rows=1, analyst=analyst)
+            counts: dict[Any, Any] = dict(answer.finished.values)  # type: ignore[arg-type]
+            return [float(counts.get(value) or 0) for value in values]
+
+        return ask
+
+    found = attacks.compare(attack, lambda known: bare[known], {e: through(e) for e in epsilons}, progress=told)
+    return Chapter(attack.words, (profile, found))
 
 
-def sample(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
+def sample(scene: Scene, *_: object) -> Chapter:
     """Publish a few random rows, and find the people who are unique in them."""
     known = [person.known for person in scene.people]
     sizes = sorted({max(len(known) // part, 1) for part in (1000, 200, 100, 50)})
@@ -362,62 +381,11 @@ def sample(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
         ("rows", "expected_found", "at_least_one", "measured_found"),
         tuple((one.rows, float_nearest(one.expected), float_nearest(one.at_least_one), one.measured) for one in drawn),
     )
-    counts = Counter(known)
-    alone = [place for place, values in enumerate(known) if counts[values] == 1]
-    if not alone:
-        return Chapter(SAMPLING, (exposed,), "No person is alone with these values.")
-    attack = attacks.Linkage(_rows_of(scene, alone, _DRAWN), len(scene.target.values), words=SAMPLING)
-    rows = [(person.known, person.secret) for person in scene.people]
-    return Chapter(SAMPLING, (exposed, _linked(scene, attack, rows, epsilons, told)))
-
-
-def _rows_of(scene: Scene, places: Sequence[int], most: int) -> tuple[tuple[KnownRow, int], ...]:
-    chosen = [scene.people[place] for place in choose(places, min(most, len(places)))]
-    return tuple((person.known, person.secret) for person in chosen)
-
-
-def _linked(
-    scene: Scene, attack: attacks.Linkage, rows: Sequence[tuple[KnownRow, int]], epsilons: Epsilons, told: Told
-) -> attacks.Comparison:
-    bare: dict[KnownRow, list[float]] = {}
-    for known, secret in rows:
-        bare.setdefault(known, [0.0] * attack.values)[secret] += 1
-
-    def through(epsilon: Fraction) -> CountsBySecret:
-        analyst = scene.hire(epsilon * len(attack.victims))
-
-        def ask(known: KnownRow) -> list[float]:
-            where = " AND ".join(_is(name, value) for name, value in zip(scene.target.known, known, strict=True))
-            return _by_secret(scene, [], where, epsilon, analyst).get((), [0.0] * attack.values)
-
-        return ask
-
-    return attacks.compare(attack, lambda known: bare[known], {e: through(e) for e in epsilons}, progress=told)
+    return Chapter(SAMPLING, (exposed,), "A curator publishes no rows.")
 
 
 def _is(name: str, value: Any) -> str:
     return f"{quoted(name)} IS NULL" if value is None else f"{quoted(name)} = {literal(value)}"
-
-
-def _by_secret(
-    scene: Scene, columns: Sequence[str], where: str, epsilon: Fraction, analyst: str
-) -> dict[KnownRow, list[float]]:
-    """Return counts of people by columns and secret, through the curator."""
-    keys = ", ".join([*map(quoted, columns), f"{scene.target.secret} AS secret"])
-    places = ", ".join(str(place) for place in range(1, len(columns) + 2))
-    condition = f" WHERE {where}" if where else ""
-    sql = (
-        f"SELECT {keys}, COUNT(DISTINCT {scene.unit}) AS n FROM {scene.target.source}{condition} "  # noqa: S608
-        f"GROUP BY {places}"
-    )
-    found: dict[KnownRow, list[float]] = {}
-    for *known, secret, count in scene.curator.sql(
-        sql, epsilon=epsilon, max_groups=1, max_rows=1, analyst=analyst
-    ).finished.values:
-        if secret in scene.target.values:
-            row = found.setdefault(tuple(known), [0.0] * len(scene.target.values))
-            row[scene.target.values.index(secret)] = float(count or 0)  # type: ignore[arg-type]
-    return found
 
 
 def differencing(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
