@@ -8,8 +8,8 @@ owner would choose. Every query is asked once of the curator and once of plain D
 analyst means it: without limits on rows or groups of a person, without clipping. A cell counts as right if its
 interval, at 95 %, holds the plain value. Limits and clipping are not noise, so nothing promises that of the plain
 interval; the widened one (``intervals(bias=True)``) allows for the estimate of what was left out, and the one that is
-shown does so where that makes it less than three times as wide. The table has all shares and widths;
-below it, how many of the wrong plain intervals are marked. By
+shown does so where that makes it less than three times as wide, or where it is sure to have moved the answer. The
+table has all shares and widths; below it, how many of the wrong plain intervals are marked. By
 default limits are AUTO: found privately within the price; ``--limits declared`` takes the owner's numbers, and
 ``raised`` limits that few people exceed. A kind of query is asked until it has as many cells as ``--cells`` says:
 with 500 of them a kind that is right in 92 % is told apart from one that is right in 95 %. Every time the price is

@@ -87,6 +87,29 @@ def test_cells_that_lack_rows_are_marked_and_widened_and_others_are_not(curator:
         assert other["s_low"] <= own["s_low"] < own["s_high"] < other["s_high"]
 
 
+@pytest.mark.parametrize(("call", "truth"), [("SUM", 400 * 14 + 500 * 5), ("AVG", (400 * 14 + 500 * 5) / 900)])
+def test_values_that_are_clipped_are_in_the_shown_interval_of_the_only_group(
+    call: str, truth: float, seeded: SeededBits
+) -> None:
+    """400 of 900 people have a value of 14 where at most 10 is declared; a server's client shows the same interval."""
+    rows = [{"patient": i, "ward": "ab"[i % 2], "cost": 14 if i % 9 < 4 else 5} for i in range(900)]
+    curator = toy_curator(CATALOG, ToyEngine({"visits": rows}), {"epsilon": "1000"})
+    answer = curator.sql(f"SELECT {call}(cost) AS s FROM visits", epsilon="20", max_rows=1)
+    (shown,), (noise,), (wide,) = (answer.intervals(bias=bias).to_pylist() for bias in (None, False, True))
+    assert noise["s_high"] < truth <= shown["s_high"] < wide["s_high"]
+    assert shown["s_high"] - noise["s_high"] < 3 * (truth - noise["s_high"]), "a power of two above the loss, and noise"
+    remote = RemoteRows.of(AnswerResponse.read(AnswerResponse.of(answer).plain()))
+    assert remote.intervals() == answer.finished.intervals()
+    grouped = curator.sql(f"SELECT ward, {call}(cost) AS s FROM visits GROUP BY ward", epsilon="20", max_rows=1)
+    assert grouped.intervals() == grouped.intervals(bias=False), "one ward or the other may have all of the loss"
+    assert all(row[1] for row in grouped.finished.marked())
+
+
+def test_a_sum_that_clips_nothing_has_the_interval_of_noise(curator: Curator) -> None:
+    answer = curator.sql("SELECT SUM(cost) AS s FROM visits", epsilon="40", max_rows=3)
+    assert answer.finished.sure() == answer.finished.intervals(bias=False)
+
+
 def test_what_is_made_of_cells_is_widened_with_them(curator: Curator) -> None:
     sql = (
         "SELECT SUM(n) AS t, SUM(n) * 2 AS d, SUM(n) / SUM(p) AS r FROM "

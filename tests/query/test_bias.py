@@ -20,6 +20,7 @@ from tacit.query.planning.explain import explain
 from tacit.query.planning.noise import NoiseLaw
 from tacit.query.planning.plan import Plan, make_plan
 from tacit.query.postprocess.bias import BoundingBias
+from tacit.query.postprocess.cells import Affine, CellConfidence, Draw, MeasureBias
 from tacit.query.request import Account, Request
 from tacit.query.types import INTEGER, TEXT
 
@@ -349,3 +350,14 @@ def test_sums_are_widened_on_both_sides_only_if_clipping_is_seen() -> None:
     assert (cut.down, cut.up, cut.outside) == (0, 100 * Fraction(7, 4) * 100, False)
     (clipped,) = estimated(sql, {(frozenset({CLIPPING}), 2): 100}, NoiseLaw("none", Fraction(0))).biases
     assert (clipped.down, clipped.up, clipped.outside) == (17_500, 17_500, True)
+
+
+def test_a_share_of_the_loss_is_a_share_of_the_upper_end_and_not_of_the_noisy_number() -> None:
+    """Twice its share of the loss: a group of 10 or fewer rows after noise of up to 30 lacks up to 2 · 40."""
+    bias = MeasureBias(Fraction(0), Fraction(0), Fraction(0), Fraction(0), relative=Fraction(2))
+    level = CellConfidence([NoiseLaw("laplace", Fraction(10))], Fraction(1, 20), [bias])
+    for number in (10, -10):
+        cell = Affine({Draw(0, 0): Fraction(1)}, Fraction(number), Fraction(1))
+        high, width = cell.enclose(level).range.high, level.half_width(0)
+        assert high is not None
+        assert abs(high - 3 * (number + width)) < 1

@@ -70,19 +70,21 @@ def cell_to_json(
     *,
     wide: bool = True,
     biased: tuple[Any, Any] | None = None,
+    sure: tuple[Any, Any] | None = None,
     marked: bool = False,
 ) -> Any:
     """Return a cell for JSON: its value, or an object with value and interval; ``wide`` as for :func:`value_to_json`.
 
-    ``biased`` is the interval that includes the bias, where the bias is known; ``marked`` is whether the bias may
-    exceed the interval.
+    ``biased`` is the interval that includes the bias, where the bias is known, and ``sure`` the one that includes only
+    what is sure of it, where there is any; ``marked`` is whether the bias may exceed the interval.
     """
     if ends is None:
         return value_to_json(value, kind, wide=wide)
     value, low, high = (value_to_json(each, kind, wide=wide) for each in (value, *ends))
     cell = {"value": value, "low": low, "high": high}
-    if biased is not None:
-        cell["bias_low"], cell["bias_high"] = (value_to_json(each, kind, wide=wide) for each in biased)
+    for name, pair in (("bias", biased), ("sure", sure)):
+        if pair is not None:
+            cell[f"{name}_low"], cell[f"{name}_high"] = (value_to_json(each, kind, wide=wide) for each in pair)
     return cell | {"marked": True} if marked else cell
 
 

@@ -65,6 +65,7 @@ class RemoteRows:
         ends: the interval of each cell.
         confidence: confidence of the intervals.
         biased: the interval of each cell that includes the bias.
+        surely: the interval of each cell that includes what is sure of the bias.
         marks: for each cell, whether its bias may exceed its interval.
         bias: estimate of the bias; None where there can be none, or it was not estimated.
         estimated: whether the bias was estimated.
@@ -75,6 +76,7 @@ class RemoteRows:
     ends: tuple[tuple[Ends, ...], ...] = field(repr=False)
     confidence: Fraction
     biased: tuple[tuple[Ends, ...], ...] = field(default=(), repr=False)
+    surely: tuple[tuple[Ends, ...], ...] = field(default=(), repr=False)
     marks: tuple[tuple[bool, ...], ...] = field(default=(), repr=False)
     bias: Bias | None = None
     estimated: bool = True
@@ -86,10 +88,11 @@ class RemoteRows:
         values = tuple(tuple(cell.value for cell in row) for row in cells)
         ends = tuple(tuple(cell.ends for cell in row) for row in cells)
         biased = tuple(tuple(cell.biased for cell in row) for row in cells)
+        surely = tuple(tuple(cell.sure for cell in row) for row in cells)
         bias = None if table.bias is None else table.bias.to_domain()
         marks = tuple(tuple(cell.marked for cell in row) for row in cells)
         known = "bias" in table.model_fields_set
-        return cls(columns, values, ends, confidence, biased, marks, bias, known)
+        return cls(columns, values, ends, confidence, biased, surely, marks, bias, known)
 
     @property
     def has_interval(self) -> tuple[bool, ...]:
@@ -106,17 +109,14 @@ class RemoteRows:
         self, confidence: Number | None = None, *, rows: int | None = None, bias: bool | None = None
     ) -> tuple[tuple[Ends, ...], ...]:
         """Return the interval of each cell (of the first ``rows``); ``bias`` as for :meth:`Finished.intervals`."""
-        if bias is None:
-            plain = self.intervals(confidence, rows=rows, bias=False)
-            if self.bias is None:
-                return plain
-            wide = self.intervals(confidence, rows=rows, bias=True)
-            return as_shown(plain, wide, [column.type for column in self.columns])
         if bias and not self.estimated:
             raise InputError("bias", "is not known: the server did not estimate the bias")
         if confidence is not None and exact_probability(confidence, "confidence") != self.confidence:
             raise InputError("confidence", "is another than that of the answer: ask the query with it again, for free")
-        return (self.biased if bias else self.ends)[:rows]
+        plain, wide, sure = (each[:rows] for each in (self.ends, self.biased, self.surely))
+        if bias is not None:
+            return wide if bias else plain
+        return as_shown(plain, wide, sure, [column.type for column in self.columns])
 
     def marked(self, *, rows: int | None = None) -> tuple[tuple[bool, ...], ...]:
         """Return for each cell (of the first ``rows``) whether its bias may exceed its interval."""

@@ -91,6 +91,8 @@ class CellResponse(ResponseModel):
     high: Scalar
     bias_low: Scalar = maybe(description="of the interval that includes the bias")
     bias_high: Scalar = maybe(description="likewise")
+    sure_low: Scalar = maybe(description="of the interval that includes only the bias which is sure, if there is any")
+    sure_high: Scalar = maybe(description="likewise")
     marked: bool = maybe(description="true where the bias may exceed the interval")
 
 
@@ -173,11 +175,12 @@ class ReceiptResponse(ResponseModel):
 
 
 class CellRead(NamedTuple):
-    """A cell as a client reads it: its value, its interval, and the one that includes the bias."""
+    """A cell as a client reads it: its value, its interval, and those that include the bias and what is sure of it."""
 
     value: Value | None
     ends: Ends
     biased: Ends
+    sure: Ends
     marked: bool = False
 
 
@@ -263,13 +266,17 @@ def _rows(answer: Answer, *, wide: bool = True) -> list[list[Any]]:
 
 
 def _losses(answer: Answer) -> Sequence[list[dict[str, Any]] | None]:
-    """Return for each cell the interval that includes the bias, and its mark; None per row where there is no bias."""
+    """Return for each cell the intervals that include bias, and its mark; None per row where there is no bias."""
     finished = answer.finished
     if answer.bias is None:
         return [None] * len(finished.values)
+    plain, wide, sure = finished.intervals(bias=False), finished.intervals(bias=True), finished.sure()
     return [
-        [{"biased": pair, "marked": mark} for pair, mark in zip(ends, marks, strict=True)]
-        for ends, marks in zip(finished.intervals(bias=True), finished.marked(), strict=True)
+        [
+            {"biased": pair, "sure": None if known == own else known, "marked": mark}
+            for own, pair, known, mark in zip(*row, strict=True)
+        ]
+        for row in zip(plain, wide, sure, finished.marked(), strict=True)
     ]
 
 
@@ -277,12 +284,14 @@ def _read_cell(cell: Any, column: OutputColumn) -> CellRead:
     if not column.noisy:
         value = read_value(cell, column.type)
         ends = (value, value) if column.type.is_ordered else (None, None)
-        return CellRead(value, ends, ends)
-    value, low, high = (read_value(cell[word], column.type) for word in ("value", "low", "high"))
-    if "bias_low" not in cell:
-        return CellRead(value, (low, high), (low, high))
-    least, most = (read_value(cell[word], column.type) for word in ("bias_low", "bias_high"))
-    return CellRead(value, (low, high), (least, most), cell.get("marked") is True)
+        return CellRead(value, ends, ends, ends)
+
+    def pair(name: str) -> Ends:
+        low, high = (cell.get(name + end, cell[end]) for end in ("low", "high"))
+        return read_value(low, column.type), read_value(high, column.type)
+
+    value = read_value(cell["value"], column.type)
+    return CellRead(value, pair(""), pair("bias_"), pair("sure_"), cell.get("marked") is True)
 
 
 class PriceResponse(ResponseModel):

@@ -410,9 +410,10 @@ class AnswerViews:
 
         Each interval contains its true value with probability ``confidence`` (by default that of the query) over the
         noise. By default it includes the estimated bound on the bias (:attr:`bias`) where that makes it less than
-        three times as wide; with ``bias=True`` it always does. With ``bias=False`` it covers the noise alone: the true
-        value is then that of values clamped to their bounds and rounded to their step, over the groups that were kept.
-        Any confidence may be asked for, any number of times, free; over HTTP with the query itself, asked again.
+        three times as wide, and else what is sure of it; with ``bias=True`` it always includes the bound. With
+        ``bias=False`` it covers the noise alone: the true value is then that of values clamped to their bounds and
+        rounded to their step, over the groups that were kept. Any confidence may be asked for, any number of times,
+        free; over HTTP with the query itself, asked again.
 
         Raises:
             InputError: ``bias`` is asked for, and the query was asked with ``bias_share = 0``.

@@ -305,7 +305,7 @@ class Direct(Cell):
     def _widened(self, known: Domain, biases: Sequence[MeasureBias]) -> Domain:
         bias = biases[self.draw.measure]
         low, high = known.range.low, known.range.high
-        down, up = bias.down * self.step, bias.up_of(self.noisy) * self.step
+        down, up = bias.down * self.step, bias.up_of(self.noisy if high is None else high / self.step) * self.step
         span = Range(None if low is None else low - down, None if high is None else high + up)
         return Domain(span, known.nullable, None, known.step)
 

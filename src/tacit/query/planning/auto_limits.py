@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tacit.core.numbers import float_nearest, sqrt_bounds
 from tacit.mechanisms.base import per_output_beta
-from tacit.query.contribution import AUTO, MOST_WIDENED, ContributionNumber
+from tacit.query.contribution import AUTO, ContributionNumber
 from tacit.query.planning.auto_bounds import by_halving
 from tacit.query.planning.measures import (
     MOST_COMMON,
@@ -75,7 +75,7 @@ _FALSE_NEIGHBOUR: Final = Fraction(1, 20)
 #: Factor of the loss of a pair relative to noise of the same size: the loss recurs in every answer.
 _LOSS: Final = 3
 #: Confidence level of the upper bounds of losses that are compared.
-_BOUNDED: Final = Fraction(19, 20)
+_BOUNDED: Final = Fraction(9, 10)
 #: Default limit of rows, or groups, where nothing is known of the units: public, never derived from data.
 DEFAULT_ROWS: Final = 16
 #: Default limits of groups, and of rows in each, where both are searched.
@@ -87,8 +87,8 @@ _FEWER: Final = 3
 #: The share of rows left out of one group is at most this many times the share left out of all groups together: each
 #: group of a unit loses the same share of rows (``total_bound.proof.md``).
 LARGER: Final = 2
-#: Largest factor by which the loss may widen an interval that is still shown, whatever the noise in the group.
-_SHOWN: Final = 0.9 * MOST_WIDENED
+#: The loss in an answer without groups is at most this many times the noise, if it can be.
+_MOST_LOST: Final = 3
 #: Factor of the loss for means: scaling a unit's values down does not change their mean, so the loss matters less.
 _OF_MEANS: Final = Fraction(1, 4)
 #: Numbers of adjacent cells that are tested together if no single count is significant.
@@ -413,21 +413,27 @@ def _one(
     *,
     squared: bool,
 ) -> int:
-    """Return the edge with the narrowest interval among those whose interval can be shown with its bias.
+    """Return the edge with the narrowest interval, which includes the loss; in groups, that with the nearest upper end.
 
-    The loss lengthens an interval on one side: with several groups, each group by its part of the loss, doubled
-    (:data:`LARGER`).
+    The loss lengthens an interval on one side: with several groups, its upper end by the loss in all groups together
+    relative to what is kept, doubled (:data:`LARGER`).
     """
     answered = max(final.group_count or (1 if not final.keys else 9), 1)
-    part = min(LARGER / answered, 1.0)
-    if all(len(aggregate.measures) > 1 for aggregate in final.aggregates):
-        part *= float(_OF_MEANS)
+    means = float(_OF_MEANS) if all(len(aggregate.measures) > 1 for aggregate in final.aggregates) else 1.0
     found: list[tuple[bool, float, int]] = []
     for edge in edges:
         growth = edge / final.max_groups if final.auto_groups and not final.auto_total else edge
         error = noise * (math.sqrt(growth) if squared and not final.auto_rows and not final.auto_total else growth)
-        lost = part * float_nearest(rows_beyond(edges, counts, law, edge, _BOUNDED).most)
-        found.append((2 * error + lost >= _SHOWN * 2 * error, error + lost / 2, edge))
+        beyond = rows_beyond(edges, counts, law, edge, _BOUNDED)
+        lost = float_nearest(beyond.most)
+        if final.keys:
+            kept = max(float_nearest(beyond.kept), 1.0)
+            lost *= LARGER * (1 / answered + error / kept)
+        lost *= means
+        if final.keys:
+            found.append((False, error + lost, edge))
+        else:
+            found.append((lost > _MOST_LOST * error, error + lost / 2, edge))
     return min(found)[2]
 
 
@@ -463,18 +469,18 @@ def rows_beyond(
     last = max([*seen, *(place for place, edge in enumerate(edges) if edge <= bound)])
     beyond = [Fraction(_middle(edges, place)) - bound for place in range(len(edges))]
     rows = sum((beyond[place] * max(counts[place], 0) for place in above), Fraction(0))
-    chance = min(2 * (1 - confidence), Fraction(99, 100))
+    error = law.error(min(2 * (1 - confidence), Fraction(99, 100)))
     size = sqrt_bounds(sum((beyond[place] ** 2 for place in above), Fraction(0)))[1]
-    most = rows + law.error(chance) * size
+    most = rows + error * size
     if last + 1 < len(edges):
-        hidden = max(counts[last + 1] + law.error(2 * chance), Fraction(0))
+        hidden = max(counts[last + 1] + error, Fraction(0))
         for place in range(last + 1, min(last + 1 + _HIDING, len(edges))):
             most += hidden * beyond[place]
             hidden /= _FEWER
     several = sqrt_bounds(Fraction(max(len(above), 1)))[1]
     kept = sum((min(Fraction(_middle(edges, i)), Fraction(bound)) * max(counts[i], 0) for i in seen), Fraction(0))
     people = sum(max(counts[place], 0) for place in above)
-    return RowsBeyond(people, law.error(1 - confidence) * several, rows, most, kept)
+    return RowsBeyond(people, error * several, rows, most, kept)
 
 
 def _pair(

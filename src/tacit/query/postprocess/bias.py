@@ -16,7 +16,11 @@ unless AUTO found the limit where people become few. If a limit is not a signifi
 many people as noise can hide, by the same rule.
 
 *A limit that AUTO found* (:class:`SearchedLoss`): the noisy counts of its search estimate the rows beyond it, so that
-the table is not used. Shown intervals include this loss if it makes them less than three times as wide.
+the table is not used.
+
+*Shown intervals* include every loss if that makes them less than three times as wide, and always those that certainly
+move the answer (``sure_biases``): rows of counts and sums beyond a limit that AUTO found, and significant losses in an
+answer without groups.
 """
 
 from __future__ import annotations
@@ -61,6 +65,8 @@ if TYPE_CHECKING:
 
 #: Significance level: a number of people is significant if noise alone exceeds it with at most this probability.
 _BY_CHANCE: Final = Fraction(1, 100)
+#: Likewise of a bucket next to a significant one.
+_NEXT: Final = Fraction(1, 20)
 #: Number of bounds that hold jointly: three for significant causes, three for the others.
 _BOUNDS: Final = 6
 #: Number of buckets from which the number of people beyond is estimated; more buckets add noise.
@@ -174,9 +180,9 @@ class BoundingBias:
         """Return the cells where a cause applies, and no cause outside ``among``."""
         return [cell for cell, causes, _ in self._listing if cause in causes and causes <= {*among, cause}]
 
-    def _excess(self, cells: Sequence[int]) -> Fraction:
+    def _excess(self, cells: Sequence[int], level: Fraction = _BY_CHANCE) -> Fraction:
         """Return how far the number of people in some cells exceeds its noise bound, relative to that bound."""
-        number, chance = self._number(cells, 2 * _BY_CHANCE)
+        number, chance = self._number(cells, 2 * level)
         return (number - chance) / max(chance, Fraction(1))
 
     @cached_property
@@ -266,7 +272,7 @@ class BoundingBias:
         bound = _ZERO
         if self.is_seen:
             buckets = self._buckets({causes for causes in combinations if causes <= self.seen})
-            bound += self._loss(buckets, self._last_seen(buckets))
+            bound += self._loss(buckets, max(self._last_seen(buckets), self._scale))
         hidden = self.table_limits - self.seen
         apart = {causes for causes in combinations if len(causes - self.seen) == 1 and causes & hidden}
         if apart:
@@ -289,19 +295,23 @@ class BoundingBias:
         """The limits that may truncate a person's contribution."""
         return frozenset(self.possible) & {GROUPS, ROWS}
 
-    def _last_seen(self, buckets: Sequence[Sequence[int]]) -> int:
-        """Return the last bucket that is significant, alone or with all later ones; at least :attr:`_scale`."""
+    def _last_seen(self, buckets: Sequence[Sequence[int]], level: Fraction = _BY_CHANCE) -> int:
+        """Return the last bucket that is significant, alone or with all later ones; 0 if none is."""
         beyond = [[cell for cells in buckets[first:] for cell in cells] for first in range(len(buckets))]
-        seen = (b for b, own in enumerate(buckets) if self._excess(own) > 0 or self._excess(beyond[b]) > 0)
-        return max(max(seen, default=0), self._scale)
+        excesses = (max(self._excess(own, level), self._excess(beyond[b], level)) for b, own in enumerate(buckets))
+        return max((b for b, excess in enumerate(excesses) if excess > 0), default=0)
+
+    def _within(self, buckets: Sequence[Sequence[int]], chance: Fraction) -> Fraction:
+        """Bound the loss of people in some buckets; fails with half of ``chance``."""
+        used = [(self.table.most(b), cells) for b, cells in enumerate(buckets)]
+        total = sum((most * sum(self.noisy[cell] for cell in cells) for most, cells in used), _ZERO)
+        terms = [NoiseTerm(self.law.kind, self.law.scale, most, len(cells)) for most, cells in used]
+        return max(total + sum_error(terms, chance), _ZERO)
 
     def _loss(self, buckets: Sequence[Sequence[int]], last: int) -> Fraction:
         """Bound the loss of people in some buckets; beyond ``last`` the number of people is assumed to halve."""
         chance = min(2 * (1 - self.confidence) / _BOUNDS, Fraction(99, 100))
-        used = [(self.table.most(b), cells) for b, cells in enumerate(buckets[: last + 1])]
-        total = sum((most * sum(self.noisy[cell] for cell in cells) for most, cells in used), _ZERO)
-        terms = [NoiseTerm(self.law.kind, self.law.scale, most, len(cells)) for most, cells in used]
-        bound = max(total + sum_error(terms, chance), _ZERO)
+        bound = self._within(buckets[: last + 1], chance)
         # People beyond ``last``: at most half of those from ``last`` on.
         people = min(self._from(buckets[last:], chance) / 2, self._from(buckets[last + 1 :], chance))
         for bucket in range(last + 1, len(buckets)):
@@ -340,6 +350,28 @@ class BoundingBias:
         """Bias of each measurement by significant causes."""
         return tuple(self._bias(measure, self.seen) for measure in self.final.measures)
 
+    @cached_property
+    def sure_biases(self) -> tuple[MeasureBias, ...]:
+        """Bias of each measurement by what has certainly moved it: significant losses in the only group there is.
+
+        Buckets that are not significant are taken for empty. Rows beyond a limit need not move a mean.
+        """
+        return tuple(map(self._sure_bias, self.final.measures))
+
+    def _sure_bias(self, measure: Measure) -> MeasureBias:
+        if self.final.keys or measure.kind not in _SURE or (measure.kind in _COUNTS and _has_means(self.final)):
+            return _NOTHING
+        causes = self.seen & ({CLIPPING} if measure.kind is MeasureKind.CENTRED_SUM else {ROWS, CLIPPING, CASTS})
+        used = {own for _, own, bucket in self._listing if bucket >= 0 and own & causes and own <= self.seen}
+        if not used:
+            return _NOTHING
+        buckets = self._buckets(used)
+        last = self._last_seen(buckets, _BY_CHANCE / len(buckets))
+        while last + 1 < len(buckets) and self._excess(buckets[last + 1], _NEXT) > 0:
+            last += 1
+        lost = self._within(buckets[: last + 1], 1 - self.confidence)
+        return _bias_of(measure, lost, self.most_people, causes, outside=CLIPPING in causes)
+
     def _bias(self, measure: Measure, causes: Collection[str]) -> MeasureBias:
         lost = self.most_rows if set(causes) - UNMEASURED else _ZERO
         return _bias_of(measure, lost, self.most_people, causes, outside=CLIPPING in self.seen)
@@ -364,7 +396,16 @@ def _bias_of(
     return MeasureBias(amount, amount, amount, amount, outside)
 
 
+_NOTHING: Final = MeasureBias(_ZERO, _ZERO, _ZERO, _ZERO)
+
+
+def _has_means(final: FinalAggregation) -> bool:
+    """Whether an aggregate is computed from several measurements."""
+    return any(len(aggregate.measures) > 1 for aggregate in final.aggregates)
+
+
 _COUNTS: Final = (MeasureKind.UNITS, MeasureKind.ROWS, MeasureKind.VALUES, MeasureKind.DISTINCT)
+_SURE: Final = (*_COUNTS, MeasureKind.SUM, MeasureKind.CENTRED_SUM)
 _OTHERS: Final = (
     (MeasureKind.SUM, "sums"),
     (MeasureKind.DISTINCT_SUM, "sums of distinct values"),
@@ -438,6 +479,13 @@ class SearchedLoss:
         share = LARGER * lost / max(self.beyond.kept, Fraction(1))
         return tuple(replace(bias, up=_ZERO, relative=share) if bias.up and not bias.down else bias for bias in found)
 
+    @cached_property
+    def sure_biases(self) -> tuple[MeasureBias, ...]:
+        """Bias of counts and sums, which the loss certainly lowers; it need not move a mean."""
+        if _has_means(self.final):
+            return (_NOTHING,) * len(self.final.measures)
+        return self.biases(self.beyond.most)
+
 
 @dataclass(frozen=True)
 class PartLosses:
@@ -482,6 +530,11 @@ class PartLosses:
         found = [] if self.table is None else [self.table.seen_biases]
         found += [] if self.searched is None else [self.searched.biases(self.searched.beyond.rows)]
         return _added(found)
+
+    @cached_property
+    def sure_biases(self) -> tuple[MeasureBias, ...]:
+        """Bias of each measurement by losses that certainly move it, which every shown interval includes."""
+        return _added([each.sure_biases for each in (self.table, self.searched) if each is not None])
 
 
 def _added(found: Sequence[tuple[MeasureBias, ...]]) -> tuple[MeasureBias, ...]:
@@ -539,12 +592,16 @@ class QueryBias:
         """Bias by significant causes of each measurement of all parts, in order."""
         return self._of_all(lambda loss: loss.seen_biases)
 
+    @cached_property
+    def sure_biases(self) -> tuple[MeasureBias, ...]:
+        """Bias of each measurement of all parts, in order, by losses that certainly move it."""
+        return self._of_all(lambda loss: loss.sure_biases)
+
     def _of_all(self, biases: Callable[[PartLosses], tuple[MeasureBias, ...]]) -> tuple[MeasureBias, ...]:
-        nothing = MeasureBias(_ZERO, _ZERO, _ZERO, _ZERO)
         return tuple(
             bias
             for loss, count in zip(self.parts, self.measures, strict=True)
-            for bias in ((nothing,) * count if loss is None else biases(loss))
+            for bias in ((_NOTHING,) * count if loss is None else biases(loss))
         )
 
 

@@ -175,20 +175,23 @@ class MeasureBias:
         return not (self.down or self.up or self.relative)
 
     def up_of(self, number: Fraction) -> Fraction:
-        """Return the largest upward difference in a cell with this number."""
+        """Return the largest upward difference in a cell whose number, without noise, is at most this."""
         return self.up + self.relative * max(number, Fraction(0))
 
 
 def as_shown(
-    plain: Sequence[tuple[Ends, ...]], wide: Sequence[tuple[Ends, ...]], kinds: Sequence[SqlType]
+    plain: Sequence[tuple[Ends, ...]],
+    wide: Sequence[tuple[Ends, ...]],
+    sure: Sequence[tuple[Ends, ...]],
+    kinds: Sequence[SqlType],
 ) -> tuple[tuple[Ends, ...], ...]:
-    """Return the shown interval per cell: with the bias, unless that makes it three times as wide or more."""
+    """Return the shown interval per cell: with the bias, or with what is sure of it if that is three times as wide."""
     return tuple(
         tuple(
-            own if not kind.is_ordered or exceeds(own, other, kind) else other
-            for own, other, kind in zip(ends, others, kinds, strict=True)
+            known if not kind.is_ordered or exceeds(own, other, kind) else other
+            for own, other, known, kind in zip(*ends, kinds, strict=True)
         )
-        for ends, others in zip(plain, wide, strict=True)
+        for ends in zip(plain, wide, sure, strict=True)
     )
 
 
@@ -344,12 +347,12 @@ class Affine:
         around = Range(self.value - width, self.value + width)
         around = around.clamped(Fraction(0), None) if self.not_negative else around
         if level.biases is not None:
-            down, up = self._bias(level.biases)
+            down, up = self._bias(level.biases, width)
             around = Range(self.value - width - down, self.value + width + up)
             around = around.clamped(Fraction(0), None) if self.not_negative and not down else around
         return Domain(around, False, None, self.step)
 
-    def _bias(self, biases: Sequence[MeasureBias]) -> tuple[Fraction, Fraction]:
+    def _bias(self, biases: Sequence[MeasureBias], width: Fraction) -> tuple[Fraction, Fraction]:
         """Return the bias of the sum; cells of a measurement share its total bias, so the largest weight counts."""
         parts: dict[int, list[Fraction]] = {}
         for draw, weight in self.weights.items():
@@ -357,7 +360,9 @@ class Affine:
         ends = [Fraction(0), Fraction(0)]
         for measure, weights in parts.items():
             bias, alone = biases[measure], len(weights) == 1
-            number = abs(self.value) / max(map(abs, weights))
+            largest = max(map(abs, weights))
+            number = self.value / weights[0] if len(self.weights) == 1 else abs(self.value) / largest
+            number += width / largest
             below, above = (bias.down, bias.up_of(number)) if alone else (bias.all_down, bias.all_up)
             least, most = min(*weights, Fraction(0)), max(*weights, Fraction(0))
             ends[0] += max(most * below, -least * above)

@@ -258,17 +258,25 @@ class Finished:
 
         With ``bias`` True the intervals include the estimated bound of the bias, if anything can be left out; with
         False they cover noise alone. By default they are as shown: with the bias if that makes them less than three
-        times as wide. An unbounded end is None: the largest double would look like a bound.
+        times as wide, else with what is sure of it. An unbounded end is None: the largest double would look like a
+        bound.
         """
         if bias is None:
             plain = self.intervals(confidence, rows=rows, bias=False)
             if self.losses is None:
                 return plain
             wide = self.intervals(confidence, rows=rows, bias=True)
-            return as_shown(plain, wide, [column.type for column in self.columns])
+            return as_shown(plain, wide, self.sure(confidence, rows=rows), [column.type for column in self.columns])
         if confidence is None and (rows is None or rows >= len(self.rows)):
             return self._wide_intervals if bias else self._own_intervals
         return self._intervals(self.confidence if confidence is None else confidence, self.rows[:rows], bias=bias)
+
+    def sure(self, confidence: Number | None = None, *, rows: int | None = None) -> tuple[tuple[Ends, ...], ...]:
+        """Return intervals that include the losses which certainly move the answer."""
+        biases = () if self.losses is None else self.losses.sure_biases
+        if all(bias.is_nothing for bias in biases):
+            return self.intervals(confidence, rows=rows, bias=False)
+        return self._ends(self.confidence if confidence is None else confidence, self.rows[:rows], biases)
 
     @cached_property
     def _own_intervals(self) -> tuple[tuple[Ends, ...], ...]:
@@ -295,19 +303,19 @@ class Finished:
     def marked(self, *, rows: int | None = None) -> tuple[tuple[bool, ...], ...]:
         """Return, for each cell (of the first ``rows``), whether its bias may exceed its interval.
 
-        It may if a cause of bias is significant and the interval that includes the bias is too wide to be shown.
+        It may if a cause of bias is significant and the interval that includes the bias is three times as wide.
         """
         losses, chosen = self.losses, self.rows[:rows]
         if losses is None or not losses.is_seen:
             return ((False,) * len(self.columns),) * len(chosen)
-        plain, wide = self.intervals(rows=rows, bias=False), self._ends(self.confidence, chosen, losses.seen_biases)
+        shown, wide = self.intervals(rows=rows), self._ends(self.confidence, chosen, losses.seen_biases)
         kinds = [column.type for column in self.columns]
         return tuple(
             tuple(
                 known and exceeds(own, other, kind)
                 for own, other, kind, known in zip(ends, others, kinds, self.has_interval, strict=True)
             )
-            for ends, others in zip(plain, wide, strict=True)
+            for ends, others in zip(shown, wide, strict=True)
         )
 
     @cached_property
