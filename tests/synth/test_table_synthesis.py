@@ -31,7 +31,6 @@ from tacit.releases.synthetic_table import SyntheticTable
 from tacit.synth import count_measurement, graphical_model, table_synthesis
 from tacit.synth.count_measurement import DISCRETE_LAPLACE, ROUNDED_GAUSSIAN
 from tacit.synth.graphical_model import GraphicalModel, JunctionTree, NoisyMarginal, fit_model, model_cells
-from tacit.synth.strategy import PooledStrategy, pool
 from tacit.synth.synthesis_request import SynthesisRequest
 from tacit.synth.synthesis_stages import SynthesisStages
 from tacit.synth.table_synthesis import SynthesisPlan, Transcript, measure_table
@@ -44,7 +43,7 @@ PLANS = {
     "marginals": SynthesisPlan("marginals", SIZES, Fraction(1), sets=(("a", "b", "c"), ("c", "d"))),
     "mst": SynthesisPlan("mst", SIZES, Fraction(1)),
     "aim": SynthesisPlan("aim", SIZES, Fraction(1)),
-    # Noise hides some values, which are counted together.
+    # Noise hides some values.
     "rare": SynthesisPlan("mst", SIZES, Fraction(1, 1000)),
     "gdp": SynthesisPlan("mst", SIZES, Fraction(2), noise=ROUNDED_GAUSSIAN),
     "pure": SynthesisPlan("aim", SIZES, Fraction(2), noise=DISCRETE_LAPLACE),
@@ -77,7 +76,6 @@ def test_all_releases_together_cost_no_more_than_the_price(method: str) -> None:
         method in ("independent", "hidden")
     )
     assert {each.measurement.columns for each in transcript.measured} >= {(name,) for name in NAMES}
-    assert any(each.pools for each in transcript.measured) == (method == "rare")
     back = transcript_from_plain(transcripts_of(transcripts_to_text([transcript]), 1)[0], plan)
     assert back.chosen == transcript.chosen
     assert all(
@@ -426,22 +424,7 @@ def test_a_transcript_is_empty_before_it_begins() -> None:
     assert Transcript().marginals == []
 
 
-# -- pools, and what is refused
-
-
-def test_pools_are_sums_of_values_and_one_row_still_moves_one_count_by_one() -> None:
-    made = PooledStrategy((0, 2, 1, 2))
-    matrix = np.stack([made.apply(column, 0) for column in np.eye(4, dtype=np.int64)], axis=1)
-    assert made.column_squares == ((matrix.T @ matrix).min(), (matrix.T @ matrix).max())
-    counts = np.arange(12).reshape(3, 4)
-    summed = made.apply(counts, 1)
-    assert summed.tolist() == [[0, 2, 4], [4, 6, 12], [8, 10, 20]]
-    assert pool(counts.astype(float), (None, made.groups)).tolist() == summed.tolist()
-    assert np.allclose(made.solve(summed.astype(float), 1), summed @ np.linalg.pinv(matrix).T)
-    assert np.allclose(made.covariance, np.linalg.pinv(matrix.T @ matrix))
-    whole = NoisyMarginal(("a", "b"), summed.astype(float), 1.0, (None, made.groups)).unpooled
-    assert np.array_equal(np.isnan(whole), np.tile([False, True, False, True], (3, 1)))
-    assert whole[:, 2].tolist() == counts[:, 2].tolist()
+# -- what is refused
 
 
 class Killed(BaseException):

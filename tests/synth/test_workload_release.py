@@ -23,7 +23,6 @@ from tacit.releases.workload import WORKLOAD
 from tacit.synth import count_measurement, marginal_counts
 from tacit.synth.marginal_counts import countable_rows
 from tacit.synth.workload import workload_from_plain, workload_to_plain
-from tacit.synth.workload_answer import count_chart
 
 PAIRS = Workload.marginals(["sex", "ward", "age", "smoker"], ways=2)
 
@@ -318,27 +317,3 @@ def test_all_statements_of_a_count_share_their_seconds(monkeypatch: pytest.Monke
     assert len(seen) == len(sets)
     assert seen[0] <= 0.03
     assert 0 < seen[-1] <= 0.01
-
-
-def layers(chart: Any) -> list[list[dict[str, Any]]]:
-    """The records that each layer of a chart draws."""
-    told = chart.to_dict()
-    named = [(layer.get("data") or told["data"]) for layer in told["layer"]]
-    return [each["values"] if "values" in each else told["datasets"][each["name"]] for each in named]
-
-
-def test_charts_have_a_point_with_its_interval_for_each_count(tmp_path: Any) -> None:
-    answer = open_people().answer_workload("people", PAIRS, rho="1")
-    table = answer.marginal("sex", "ward")
-    rules, points = layers(table.plot(tmp_path / "counts.svg"))
-    wanted = table.to_arrow().to_pylist()
-    assert [each["group"] for each in points] == [f"{row['sex']}, {row['ward']}" for row in wanted]
-    assert [(each["low"], each["high"]) for each in rules] == [(row["low"], row["high"]) for row in wanted]
-    assert (tmp_path / "counts.svg").read_text().startswith("<svg")
-    with pytest.raises(InputError, match="at most 150"):
-        count_chart(pa.table({"count": [0.0] * 151}), [], count="count", title="")
-    made = {"ward": ["a", None], "model": [3.0, 4.0], "measured": [2.0, None], "low": [1.0, None], "high": [3.0, None]}
-    bars, rules, points = layers(count_chart(pa.table(made), ["ward"], count="measured", model="model", title=""))
-    # Nothing is promised about counts that were not measured: a bar, and no point.
-    assert [each["group"] for each in bars] == ["a", "NULL"]
-    assert [each["group"] for each in (*rules, *points)] == ["a", "a"]

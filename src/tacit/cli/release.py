@@ -271,11 +271,12 @@ def synth(
             marginals=[[name.strip() for name in each.split(",") if name.strip()] for each in marginals or []] or None,
             progress=None if as_json else lambda words: screen.print(words, markup=False, style="dim"),
         )
+        written = [str(output)]
         if len(source) == 2:
-            written = list(map(str, table.save(folder) or ()))
-        else:
-            table.save(output)
-            written = [str(output)]
+            folder.mkdir(parents=True, exist_ok=True)
+            written = [str(folder / f"{each.name}.parquet") for each in table.tables]
+        for each, file in zip(table.tables, written, strict=True):
+            each.save(file)
         report.write_text(table.report() + "\n", encoding="utf-8")
         table.receipt.save(receipt)
         told: dict[str, Any] = {

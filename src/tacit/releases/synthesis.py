@@ -303,7 +303,6 @@ def _to_plain(transcript: Transcript) -> dict[str, Any]:
             each.measurement.noise.name: str(each.measurement.price),
             "values": " ".join(map(str, each.noisy.ravel().tolist())),
         }
-        | ({"pools": [None if groups is None else list(groups) for groups in each.pools]} if each.pools else {})
         for each in transcript.measured
     ]
     chosen = [
@@ -317,8 +316,7 @@ def transcript_from_plain(content: Mapping[str, Any], plan: SynthesisPlan) -> Tr
     transcript = Transcript()
     for each in content["measured"]:
         names = tuple(each["columns"])
-        pools = tuple(None if groups is None else tuple(groups) for groups in each.get("pools", ()))
-        measurement = counted(plan, names, Fraction(each[plan.noise.name]), pools)
+        measurement = counted(plan, names, Fraction(each[plan.noise.name]))
         noisy = np.array([int(value) for value in each["values"].split()], dtype=np.int64)
         shape = tuple(strategy.outputs for strategy in measurement.strategies)
         transcript.measured.append(MeasuredMarginal(measurement, noisy.reshape(shape)))

@@ -37,9 +37,7 @@ from tacit.synth.graphical_model import (
     fit_model,
     uniform,
 )
-from tacit.synth.strategy import pool
 from tacit.synth.synthesis_stages import StarNames
-from tacit.synth.workload_answer import count_chart
 
 MOST_ROWS: Final = 10_000_000
 #: Share of rows moved by noise from which on counts carry almost no information.
@@ -224,7 +222,7 @@ class SyntheticTable:
 
         ``model`` is the model's count. Where one measured marginal has all these columns, ``measured`` is the noisy
         count, and each true count individually lies between ``low`` and ``high`` with probability ``confidence``;
-        elsewhere, and for rare values that were counted together, the three are NULL, because there is no guarantee.
+        elsewhere the three are NULL, because there is no guarantee.
         """
         pa = load_arrow()
 
@@ -246,25 +244,10 @@ class SyntheticTable:
             made |= {each: pa.nulls(expected.size, pa.float64()) for each in ("measured", "low", "high")}
         else:
             wide = known.wide(confidence)
-            noisy = known.unpooled.ravel()
+            noisy = known.counts.ravel()
             shown = {"measured": noisy, "low": noisy - wide, "high": noisy + wide}
             made |= {each: pa.array(values, from_pandas=True) for each, values in shown.items()}
         return pa.table(made)
-
-    def plot(self, *columns: str, confidence: str | float = "0.95", path: str | Path | None = None) -> Any:
-        """Return an Altair chart of counts by some columns: the model as bars, noisy counts as points with intervals.
-
-        Args:
-            columns: names of one or two columns; more are hard to read.
-            confidence: probability with which each interval individually holds its true count.
-            path: path of a file to write; by default none.
-        """
-        table = self.marginal(columns, confidence=confidence)
-        title = f"{self.name}: the model (bars) and what was measured, {float(confidence):.0%} intervals"
-        if table["measured"].null_count == table.num_rows:
-            title = f"{self.name}: the model; these columns were not measured together"
-        names = [name.lower() for name in columns]
-        return count_chart(table, names, count="measured", model="model", title=title, path=path)
 
     def _noisy(self, names: tuple[str, ...]) -> NoisyMarginal | None:
         """Return noisy counts by some columns, from the measured marginal that gives the least noise; else None."""
@@ -276,13 +259,11 @@ class SyntheticTable:
                 able.append((each.stddev * math.sqrt(cells), each))
         if not able:
             return None
-        # A marginal without groups of rare values comes before one with less noise.
-        stddev, best = min(able, key=lambda pair: (bool(pair[1].pools), pair[0]))
+        stddev, best = min(able, key=lambda pair: pair[0])
         others = tuple(axis for axis, name in enumerate(best.columns) if name not in names)
         left = [name for name in best.columns if name in names]
         counts = np.asarray(best.counts.sum(axis=others)).transpose([left.index(name) for name in names])
-        pools = tuple(best.pools[best.columns.index(name)] for name in names) if best.pools else ()
-        return NoisyMarginal(names, counts, stddev, pools, best.noise)
+        return NoisyMarginal(names, counts, stddev, best.noise)
 
     def _shown(self, name: str, place: int) -> Any:
         if name in self.bins:
@@ -297,7 +278,7 @@ class SyntheticTable:
         found = []
         expected = self.model.marginals([noisy.columns for noisy in self.measured])
         for noisy in self.measured:
-            apart = float(np.abs(pool(expected[noisy.columns], noisy.pools) - noisy.counts).sum())
+            apart = float(np.abs(expected[noisy.columns] - noisy.counts).sum())
             alone = noisy.noise.mean_size * noisy.stddev * noisy.counts.size
             total = max(self.model.total, 1.0)
             found.append(
@@ -327,7 +308,7 @@ class SyntheticTable:
             apart = np.ones(())
             for name in each.columns:
                 apart = np.multiply.outer(apart, single[(name,)] / total)
-            expected = pool(apart * total, each.pools)
+            expected = apart * total
             distance = float(np.abs(expected - each.counts).sum())
             # Counts of independent columns vary too: about like a Poisson variable in each cell.
             alone = np.sqrt((each.noise.mean_size * each.stddev) ** 2 + 2 / math.pi * np.maximum(expected, 0))
@@ -489,24 +470,6 @@ class SyntheticStar:
             made[synthetic.name] = made[synthetic.name].add_column(0, key, [_keys(keys, whole=whole)])
         return made
 
-    def save(self, folder: str | Path, form: str = "parquet") -> list[Path]:
-        """Write both tables into a folder, as Parquet or CSV files named after them."""
-        if form not in ("parquet", "csv"):
-            raise InputError("form", "must be parquet or csv")
-        target = Path(folder)
-        target.mkdir(parents=True, exist_ok=True)
-        written = []
-        for name in self.names:
-            written.append(target / f"{name}.{form}")
-            written[-1].write_bytes(self.to_bytes(form, name))
-        return written
-
-    def to_bytes(self, form: str, table: str) -> bytes:
-        """Return one of the tables as the content of a ``"parquet"`` or ``"csv"`` file."""
-        if table not in self.names:
-            raise InputError("table", f"must be one of {', '.join(self.names)}")
-        return table_bytes(self.to_arrow()[table], form)
-
     def sql(self, query: Query) -> Any:
         """Answer ordinary SQL about both tables, as an Arrow table: free, and without intervals."""
         found = query_public(query_text(query, "query"), self.to_arrow())
@@ -515,13 +478,6 @@ class SyntheticStar:
     def report(self) -> str:
         """Return a text about the quality of both tables; see :meth:`SyntheticTable.report`."""
         return f"{self.persons.report()}\n{self.others.report()}"
-
-    def __getitem__(self, table: str) -> SyntheticTable:
-        """Return one of the tables, with its model, measurements and quality."""
-        found: Mapping[str, SyntheticTable] = {self.persons.name: self.persons, self.others.name: self.others}
-        if table not in found:
-            raise InputError("table", f"must be one of {', '.join(found)}")
-        return found[table]
 
     def __repr__(self) -> str:
         return f"<SyntheticStar {' and '.join(self.names)}: {self.rows:,} persons>"

@@ -26,7 +26,6 @@ from tacit.core.errors import InternalError
 from tacit.core.numbers import Number
 from tacit.noise import entropy
 from tacit.synth.count_measurement import DISCRETE_GAUSSIAN, CountNoise
-from tacit.synth.strategy import Pools, pool, pooled_alone, unpool
 
 Columns = tuple[str, ...]
 Floats = NDArray[np.float64]
@@ -272,28 +271,20 @@ class NoisyMarginal:
 
     Args:
         columns: names of columns, in the order of the axes.
-        counts: noisy count of each combination of groups of values.
+        counts: noisy count of each combination of values.
         stddev: standard deviation of the noise on each count.
-        pools: for each axis the group of each value; None for an axis, or empty, where each value is a group.
         noise: the kind of noise.
     """
 
     columns: Columns
     counts: Floats
     stddev: float
-    pools: Pools = ()
     noise: CountNoise = DISCRETE_GAUSSIAN
 
     def wide(self, confidence: Number) -> float:
         """Return the half-width of an interval around each count."""
         # Counts are released on a grid with a noise variance of at least 2¹⁶, except for extremely large costs.
         return self.noise.factor(confidence, 2.0**16 if self.stddev > 1 / 8 else 1.0) * self.stddev
-
-    @property
-    def unpooled(self) -> Floats:
-        """The count of every combination of values, NaN where it was counted together with other combinations."""
-        counts = unpool(self.counts, self.pools)
-        return np.where(pooled_alone(self.pools, counts.shape), counts, np.nan)
 
 
 @dataclass(frozen=True, eq=False)
@@ -530,10 +521,9 @@ class _Fit:
         slopes = {clique: np.zeros_like(values) for clique, values in counts.items()}
         loss = 0.0
         for noisy, home in zip(self.measured, self.homes, strict=True):
-            apart = (pool(project(counts[home], home, noisy.columns), noisy.pools) - noisy.counts) / noisy.stddev
+            apart = (project(counts[home], home, noisy.columns) - noisy.counts) / noisy.stddev
             loss += float(np.vdot(apart, apart)) / 2
-            slope = unpool(apart / noisy.stddev, noisy.pools)
-            slopes[home] += spread(slope, noisy.columns, home, self.sizes)
+            slopes[home] += spread(apart / noisy.stddev, noisy.columns, home, self.sizes)
         return _Point(at, loss, slopes, counts)
 
     def run(self, at: dict[Columns, Floats], iterations: int, close: float) -> dict[Columns, Floats]:
@@ -572,15 +562,15 @@ class _Fit:
 
 
 def _merged(measured: Sequence[NoisyMarginal]) -> list[NoisyMarginal]:
-    """Merge repeated measurements: one noisy marginal per columns and pools, their mean weighted by precision."""
-    found: dict[tuple[Columns, Pools], NoisyMarginal] = {}
+    """Merge repeated measurements: one noisy marginal per columns, their mean weighted by precision."""
+    found: dict[Columns, NoisyMarginal] = {}
     for noisy in measured:
-        known = found.get((noisy.columns, noisy.pools))
+        known = found.get(noisy.columns)
         if known is not None:
             mine, other = 1 / noisy.stddev**2, 1 / known.stddev**2
             counts = (mine * noisy.counts + other * known.counts) / (mine + other)
-            noisy = NoisyMarginal(noisy.columns, counts, 1 / math.sqrt(mine + other), noisy.pools)
-        found[noisy.columns, noisy.pools] = noisy
+            noisy = NoisyMarginal(noisy.columns, counts, 1 / math.sqrt(mine + other))
+        found[noisy.columns] = noisy
     return list(found.values())
 
 

@@ -42,7 +42,7 @@ from tacit.synth.graphical_model import (
     fit_model,
     model_cells,
 )
-from tacit.synth.strategy import IdentityStrategy, IntegerStrategy, PooledStrategy, Pools, pool, rare_pool
+from tacit.synth.strategy import IdentityStrategy
 
 Method = Literal["aim", "mst", "independent", "marginals"]
 METHODS: Final = ("aim", "mst", "independent", "marginals")
@@ -72,8 +72,6 @@ _MUCH: Final = 0.2
 _PARTS: Final = 128
 #: Share of the cost that may remain unspent because of rounding.
 _ROUNDING: Final = Fraction(1, 10**6)
-#: Values with an expected count below this number of standard deviations of the noise are counted together.
-_RARE: Final = 2
 #: Least share of the cost spent on single columns.
 _FIRST: Final = Fraction(1, 4)
 
@@ -189,13 +187,7 @@ class MeasuredMarginal:
     def marginal(self) -> NoisyMarginal:
         """The noisy counts, divided by the scale of the measurement."""
         made = self.measurement
-        return NoisyMarginal(made.columns, self.noisy / made.scale, math.sqrt(made.sigma2), self.pools, made.noise)
-
-    @property
-    def pools(self) -> Pools:
-        """For each axis, the group of each value where rare values were counted together; empty without groups."""
-        found = tuple(s.groups if isinstance(s, PooledStrategy) else None for s in self.measurement.strategies)
-        return found if any(found) else ()
+        return NoisyMarginal(made.columns, self.noisy / made.scale, math.sqrt(made.sigma2), made.noise)
 
 
 @dataclass(frozen=True)
@@ -261,9 +253,9 @@ class _Run:
             raise InternalError("a measurement would exceed the budget of a synthetic table")
         self._left -= price
 
-    def _measure(self, names: Columns, price: Fraction, pools: Pools = ()) -> MeasuredMarginal:
+    def _measure(self, names: Columns, price: Fraction) -> MeasuredMarginal:
         self._spend(price)
-        measurement = counted(self._plan, names, price, pools)
+        measurement = counted(self._plan, names, price)
         made = MeasuredMarginal(measurement, measurement.release(self._source))
         self.transcript.measured.append(made)
         shown = f"{len(names)} columns" if self.transcript.chosen and len(names) > 1 else ", ".join(names)
@@ -280,23 +272,15 @@ class _Run:
         self.transcript.chosen.append(ChosenMarginal(len(listed), epsilon, found))
         return found
 
-    def _distance(self, names: Columns, expected: NDArray[np.float64], pools: Pools = ()) -> int:
+    def _distance(self, names: Columns, expected: NDArray[np.float64]) -> int:
         """Return the l1 distance of exact from expected counts, an integer in 1/16 rows; one row moves it by _STEPS."""
-        public = np.rint(_STEPS * np.clip(pool(expected, pools), -1e12, 1e12)).astype(np.int64)
-        counts = self._source(names)
-        for axis, strategy in enumerate(_strategies(self._plan, names, pools)):
-            counts = strategy.apply(counts, axis)
-        return int(np.abs(_STEPS * counts - public).sum())
+        public = np.rint(_STEPS * np.clip(expected, -1e12, 1e12)).astype(np.int64)
+        return int(np.abs(_STEPS * self._source(names) - public).sum())
 
     def _stddev(self, price: Fraction) -> float:
         """Return the standard deviation of the noise on each count of a measurement with this cost."""
         moved = self._plan.rows * (1 if self._plan.relation is ADD_REMOVE or self._plan.noise.norm == 2 else 2)
         return math.sqrt(self._plan.noise.variance(price, moved, moved**2))
-
-    def _pools(self, singles: Mapping[str, NDArray[np.float64]], price: Fraction) -> dict[str, tuple[int, ...] | None]:
-        """Group the values of each column whose expected counts are small against the noise of a measurement."""
-        least = _RARE * self._stddev(price)
-        return {name: rare_pool(expected, least) for name, expected in singles.items()}
 
     @property
     def _moved(self) -> int:
@@ -358,9 +342,8 @@ class _Run:
             groups = {name: kept if group == joined else group for name, group in groups.items()}
             pairs.append(found)
         measured = pairs or singles
-        pools = self._pools(model, self._left / len(measured))
         for pair, price in zip(measured, divide(self._left, np.ones(len(measured))), strict=True):
-            self._measure(pair, price, _of(pools, pair))
+            self._measure(pair, price)
 
     def adaptive(self) -> None:
         """Choose and measure in each round the marginal with the largest error, until the budget is spent (AIM)."""
@@ -385,20 +368,17 @@ class _Run:
                 measure, select = (1 - share) * self._left, share * self._left
             allowed = self._small_enough(open_sets)
             noise = plan.noise.mean_size * self._stddev(measure)
-            expected = model.marginals([*allowed, *((name,) for name in plan.sizes)])
-            rare = self._pools({name: expected[name,] for name in plan.sizes}, measure)
-            pools = {names: _of(rare, names) for names in allowed}
-            cells = {names: _outputs(_strategies(plan, names, pools[names])) for names in allowed}
+            expected = model.marginals(list(allowed))
+            cells = {names: plan.cells(names) for names in allowed}
             scores = {
-                names: weight
-                * (self._distance(names, expected[names], pools[names]) - round(_STEPS * noise * cells[names]))
+                names: weight * (self._distance(names, expected[names]) - round(_STEPS * noise * cells[names]))
                 for names, weight in allowed.items()
             }
             found = self._choose(scores, self._moved * heaviest, select)
-            self._measure(found, min(measure, self._left), pools[found])
-            before = pool(expected[found], pools[found])
+            self._measure(found, min(measure, self._left))
+            before = expected[found]
             model = self._rough(model)
-            change = float(np.abs(pool(model.marginal(found), pools[found]) - before).sum())
+            change = float(np.abs(model.marginal(found) - before).sum())
             if change <= noise * cells[found]:
                 measure, select = plan.noise.halved(measure), plan.noise.halved(select)
 
@@ -454,26 +434,10 @@ class _Run:
         return {smallest: open_sets[smallest]}
 
 
-def counted(plan: SynthesisPlan, names: Columns, price: Fraction, pools: Pools = ()) -> CountMeasurement:
+def counted(plan: SynthesisPlan, names: Columns, price: Fraction) -> CountMeasurement:
     """Return the mechanism that measures a marginal at a cost."""
-    return CountMeasurement(names, _strategies(plan, names, pools), price, plan.rows, plan.relation, plan.noise)
-
-
-def _strategies(plan: SynthesisPlan, names: Columns, pools: Pools) -> tuple[IntegerStrategy, ...]:
-    return tuple(
-        IdentityStrategy(plan.sizes[name]) if groups is None else PooledStrategy(groups)
-        for name, groups in zip(names, pools or (None,) * len(names), strict=True)
-    )
-
-
-def _outputs(strategies: Sequence[IntegerStrategy]) -> int:
-    return math.prod(strategy.outputs for strategy in strategies)
-
-
-def _of(pools: Mapping[str, tuple[int, ...] | None], names: Columns) -> Pools:
-    """Return the groups of rare values of a marginal; a single column has none, so that each value is measured once."""
-    found = tuple(pools[name] for name in names)
-    return found if len(names) > 1 and any(found) else ()
+    strategies = tuple(IdentityStrategy(plan.sizes[name]) for name in names)
+    return CountMeasurement(names, strategies, price, plan.rows, plan.relation, plan.noise)
 
 
 def choose(mechanism: Exponential, raw_scores: Sequence[int]) -> int:
