@@ -358,11 +358,9 @@ def test_the_editor_completes_marks_and_keeps(opens: Opens) -> None:
     page.keyboard.press("Escape")
     assert page.locator("#trouble .trouble").count() == 0, "half a word is always wrong"
     page.wait_for_selector("#trouble .trouble")
-    assert page.locator(".paint .wrong").all_inner_texts() == ["stret"]
     assert page.get_attribute("#sql", "aria-invalid") == "true"
     page.click("text=Write this")
     page.wait_for_selector("#price:not(.stale) .price:has-text('ε')")
-    assert page.locator(".paint .wrong").count() == 0
     kept = page.input_value("#sql")
     page.fill("#amount", "0.3")
     page.reload()

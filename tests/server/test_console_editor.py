@@ -1,55 +1,17 @@
-"""The editor's words, and the places of refusals in the text."""
+"""The editor's words."""
 
 from __future__ import annotations
 
 import json
 from fractions import Fraction
 
-import pytest
-
-from support.served import CATALOG, COUNT, Served
-from tacit.core.errors import QueryError
+from support.served import CATALOG, Served
 from tacit.curator.curator import TableInfo
 from tacit.query.catalog import Column, Table
 from tacit.query.parsing.parse import is_bare_name
-from tacit.query.refusal import Refusal
 from tacit.query.resolve import is_accepted
 from tacit.query.types import DATE, TEXT
-from tacit.server.console.tables import editor_words, place_of, typed_constant, typed_name
-
-
-def _refused(served: Served, sql: str) -> Refusal:
-    with pytest.raises(QueryError) as found:
-        served.curator.explain(sql, epsilon="1")
-    assert isinstance(found.value, Refusal)
-    return found.value
-
-
-@pytest.mark.parametrize(
-    ("sql", "wrong"),
-    [
-        ("SELECT wrd, COUNT(*) FROM visits GROUP BY wrd", "wrd"),
-        ("SELECT COUNT(*) -- wrd\nFROM visits WHERE 'wrd' = wrd", "wrd"),
-        ("SELECT COUNT(*) FROM vists", "vists"),
-        ("SELECT COUNT(*)\nFRO visits", "visits"),
-        ('SELECT COUNT(*) FROM visits WHERE "Wrd" = 1', '"Wrd"'),
-        ("SELECT SUM(nosuch(cost)) FROM visits", "nosuch"),
-    ],
-)
-def test_a_refusal_is_shown_where_it_belongs(served: Served, sql: str, wrong: str) -> None:
-    place = place_of(_refused(served, sql), sql)
-    assert place is not None
-    assert sql[slice(*place)] == wrong
-    if "'wrd'" in sql:
-        assert place[0] == len(sql) - 3, "neither the comment nor the text constant"
-
-
-def test_a_refusal_about_the_whole_has_no_place(served: Served) -> None:
-    refused = _refused(served, "SELECT * FROM visits")
-    assert place_of(refused, "SELECT * FROM visits") is None
-    assert place_of(Refusal("syntax", "x", at=(7, 1)), COUNT) is None
-    assert place_of(Refusal("syntax", "x", at=(1, 10_000)), COUNT) is not None
-    assert place_of(Refusal("unknown_column", "x", at="elsewhere"), COUNT) is None
+from tacit.server.console.tables import editor_words, typed_constant, typed_name
 
 
 def test_words_are_public_metadata_that_can_be_typed(served: Served) -> None:

@@ -240,18 +240,17 @@ def test_a_quote_says_price_error_and_what_is_left(served: Served) -> None:
     form = AskForm(sql=COUNT, amount="0.5", said={"suppose": "1,000"})
     quote = served.service.quote(access, form.ask())
     view = view_quote(quote, served.service.budget(access, quote=quote)[0], analyst="alice")
-    assert view.price == "ε 0.5"
-    assert view.after == "Of what is left, 20 like this still fit."
-    assert [error.label for error in view.errors] == ["n"]
-    assert float(view.errors[0].bound) > 0
-    assert view.releases[0][1].startswith("Laplace noise of scale ")
-    assert view.said.startswith("Cost ε 0.5. ")
+    assert view["price"] == "ε 0.5"
+    assert view["after"] == "Of what is left, 20 like this still fit."
+    assert [error.label for error in view["it"].errors] == ["n"]
+    assert view["briefly"].startswith("n ± ")
+    assert view["said"].startswith("Cost ε 0.5. ")
     told = replace(quote, explanation=quote.explanation.with_engine_sql("SELECT from a place"))
     budget = served.service.budget(access, quote=quote)[0]
-    assert view_quote(told, budget, analyst="alice").engine_sql == "", "where data is kept is for owners"
-    assert view_quote(told, budget, analyst="olga", engine=True).engine_sql == "SELECT from a place"
+    assert view_quote(told, budget, analyst="alice")["engine_sql"] == "", "where data is kept is for owners"
+    assert view_quote(told, budget, analyst="olga", engine=True)["engine_sql"] == "SELECT from a place"
     free = view_quote(quote, served.service.budget(access, quote=quote)[0], analyst="alice", free=True)
-    assert (free.price, free.side) == ("Free", "")
+    assert (free["price"], free["side"]) == ("Free", "")
 
 
 @pytest.mark.parametrize(

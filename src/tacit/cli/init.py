@@ -25,7 +25,7 @@ from tacit.engines.registry import is_database_address
 from tacit.project.draft import (
     CSV,
     SAMPLE_ROWS,
-    address_without_secrets,
+    check_without_password,
     draft_file,
     postgres_tables,
     project_name,
@@ -95,9 +95,10 @@ def init(
         if any(map(is_database_address, sources)):
             if len(sources) > 1:
                 raise InputError("sources", "a project has one database, or files; name its tables with --table")
+            check_without_password(sources[0])
             with listening():
                 tables = postgres_tables(sources[0], table or [], public or [], unit)
-            draft = replace(draft, engine=address_without_secrets(sources[0]), tables=tables)
+            draft = replace(draft, engine=sources[0], tables=tables)
         else:
             if table:
                 raise InputError("table", "is for a database, such as postgresql://reader@host/hospital")

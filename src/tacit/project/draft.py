@@ -73,7 +73,6 @@ _MARKED: Final = {
 }
 _CODE: Final = re.compile(r"[A-Za-z]+[0-9]+\Z")
 _WITH_UNIT: Final = re.compile(r"([^0-9+.,\s-]{0,4})\s?[+-]?[0-9][0-9.,]*\s?([^0-9.,\s]{0,12})\Z")
-_SECRETS: Final = ("password", "sslpassword")
 _VARIABLE: Final = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}\Z")
 
 
@@ -524,38 +523,21 @@ def _with_unit(table: DraftTable, unit: str | None) -> DraftTable:
     return replace(table, unit=mine, guess=None if mine else guess_unit(names))
 
 
-def address_without_secrets(address: str) -> str:
-    """Return the address of a database without passwords, except for ``${NAME}`` of a variable.
+def check_without_password(address: str) -> None:
+    """Refuse the address of a database that holds a password; ``${NAME}`` of a variable is none.
 
     Raises:
-        InputError: the password cannot be separated from the address.
+        InputError: it does; the message has no part of the address.
     """
     from psycopg import Error
     from psycopg.conninfo import conninfo_to_dict
 
-    def is_secret(part: str) -> bool:
-        name, _, value = part.partition("=")
-        return name.lower() in _SECRETS and not _VARIABLE.match(value)
-
-    scheme, _, rest = address.partition("://")
-    rest, mark, query = rest.partition("?")
-    credentials, at, host = rest.rpartition("@")
-    user, colon, password = credentials.partition(":")
-    if not _VARIABLE.match(password):
-        colon = password = ""
-    kept = [part for part in query.split("&") if part and not is_secret(part)]
-    plain = f"{scheme}://{user}{colon}{password}{at}{host}{mark if kept else ''}{'&'.join(kept)}"
     try:
-        before, after = conninfo_to_dict(address), conninfo_to_dict(plain)
+        found = conninfo_to_dict(address)
     except Error:
-        before, after = {}, {"password": address}
-    # libpq must read both as the same place, with no secret in the second.
-    for name in _SECRETS:
-        before.pop(name, None)
-    left = [str(after.pop(name, None) or "") for name in _SECRETS]
-    if before != after or any(text and not _VARIABLE.match(text) for text in left):
+        found = {"password": address}
+    if any(found.get(name) and not _VARIABLE.match(str(found[name])) for name in ("password", "sslpassword")):
         raise InputError("sources", "write the address without its password; PGPASSWORD or a password file can hold it")
-    return plain
 
 
 def project_name(output: Path) -> str:

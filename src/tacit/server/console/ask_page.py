@@ -13,13 +13,12 @@ from starlette.responses import Response
 from tacit.core.errors import InputError, TacitError
 from tacit.core.numbers import exact_text, float_nearest
 from tacit.core.text_files import csv_text, table_bytes
-from tacit.query.planning.explain import ExplainedError, ExplainedRelease, Explanation
 from tacit.query.request import OPTIONS, QueryOption, Request
 from tacit.releases.accounts import Budget
 from tacit.releases.answer import Answer
 from tacit.releases.plans import Quote
 from tacit.releases.release import MEDIA_TYPES, TABLE_FORMS
-from tacit.server.console.amounts import Gauge, amounts_text, charge_of, charge_text, gauges, symbol, up
+from tacit.server.console.amounts import amounts_text, charge_of, charge_text, gauges, symbol, up
 from tacit.server.console.charts import (
     CATEGORY,
     Drawing,
@@ -42,7 +41,6 @@ MORE: Final = [option for option in OPTIONS.values() if not option.accounts and 
 LEVELS: Final = (("0.5", "50%"), ("0.8", "80%"), ("0.9", "90%"), ("0.95", "95%"), ("0.99", "99%"), ("0.999", "99.9%"))
 #: Maximum number of errors shown next to the cost.
 _BRIEFLY: Final = 3
-_NOISE: Final = {"laplace": "Laplace noise of scale", "gaussian": "Gaussian noise of σ"}
 #: Maximum characters of a query in the text field.
 _MOST_SQL: Final = 20_000
 #: Media types of answer files, by the format in the URL.
@@ -109,143 +107,62 @@ def _typed(option: QueryOption, text: str) -> Any:
 # Quotes ---------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class ErrorView:
-    """Expected error of a column: the bound, and the text around it."""
-
-    label: str
-    bound: str
-    rest: str
-    meaning: str
-
-    @classmethod
-    def of(cls, error: ExplainedError) -> ErrorView:
-        if error.bound is None:
-            words = "depends on how many values a group has; say what you suppose under “More options”"
-            return cls(error.label, "", "", words)
-        start, _, rest = error.meaning.partition(error.bound)
-        known = start == "within "
-        return cls(error.label, error.bound if known else "", rest.strip(" ,") if known else "", error.meaning)
-
-
-@dataclass(frozen=True)
-class QuoteView:
-    """A quote for a page: the plan's explanation, and the remaining budget after it.
-
-    Args:
-        it: the plan's explanation.
-        price: the cost as typed.
-        after: text about the remaining budget.
-        side: the charge in the currencies of the account.
-        gauges: of the budget, including the charge.
-        free: whether the answer exists already, or reads only public tables.
-        sent: text about the response time.
-        engine_sql: SQL that the database will run, for people who may know where the data is kept.
-    """
-
-    it: Explanation
-    price: str
-    after: str
-    side: str = ""
-    gauges: tuple[Gauge, ...] = ()
-    free: bool = False
-    sent: str = ""
-    engine_sql: str = ""
-
-    @property
-    def errors(self) -> tuple[ErrorView, ...]:
-        return tuple(map(ErrorView.of, self.it.errors))
-
-    @property
-    def confidence(self) -> str:
-        return f"{float_nearest(100 * Fraction(self.it.confidence)):.6g}%"
-
-    @property
-    def alone(self) -> str:
-        """(ε, δ) of this charge alone, if the account counts in another currency."""
-        return "" if self.it.alone is None or self.free else _in_letters(self.it.alone)
-
-    @property
-    def releases(self) -> list[tuple[ExplainedRelease, str, str]]:
-        """Each release with its noise and its cost."""
-        return [(each, _noise(each), _in_letters(each.cost)) for each in self.it.releases]
-
-    @property
-    def fits(self) -> bool:
-        """Whether the budget suffices."""
-        return all(gauge.fits for gauge in self.gauges)
-
-    @property
-    def briefly(self) -> str:
-        """The errors on one line, for display next to the cost."""
-        if self.it.public:
-            return "Exact, from public tables alone."
-        told = [f"{each.label} ± {each.bound}" for each in self.errors if each.bound]
-        words = ", ".join(told[:_BRIEFLY]) + (" …" if len(told) > _BRIEFLY else "")
-        if self.free:
-            return f"Answered before: free. {words}".strip()
-        return f"{words}, {self.confidence} of the time" if words else self.after
-
-    @property
-    def said(self) -> str:
-        """Text that a screen reader announces when it changes."""
-        start = f"Cost {self.price}. {self.after}"
-        errors = "; ".join(
-            f"{e.label} plus or minus {e.bound}" if e.bound else f"{e.label} {e.meaning}" for e in self.errors
-        )
-        return start if self.it.public else f"{start} Expected error: {errors}."
-
-
 def view_quote(
-    quote: Quote, budget: Budget, *, analyst: str, free: bool = False, engine: bool = False, response_time: float = 0.0
-) -> QuoteView:
-    """Combine a quote with the budget that would remain.
+    quote: Quote,
+    budget: Budget | None,
+    *,
+    analyst: str,
+    free: bool = False,
+    engine: bool = False,
+    response_time: float = 0.0,
+) -> dict[str, Any]:
+    """Return a quote as template context, combined with the budget that would remain.
 
     Args:
         quote: the quote.
-        budget: of its population, with the number of such queries that fit.
+        budget: of its population, with the number of such queries that fit; None for public tables alone.
         analyst: person who would ask.
         free: whether the answer exists already.
         engine: whether to show the database's SQL, which names where the data is kept.
         response_time: seconds until its answer is sent; 0 if that is not decided.
     """
-    engine_sql = (quote.explanation.engine_sql or "") if engine else ""
-    charge = {} if free else charge_of(quote.guarantee)
-    main = {name: amount for name, amount in charge.items() if name != "delta" and amount}
-    shown = gauges(budget, charge=charge, analyst=analyst)
+    it, charge = quote.explanation, {}
+    if budget is not None and not free:
+        charge = charge_of(quote.guarantee)
+    shown = () if budget is None else gauges(budget, charge=charge, analyst=analyst)
+    fits = all(gauge.fits for gauge in shown)
     typed = quote.typed.replace("epsilon", "ε")
+    main = {name: amount for name, amount in charge.items() if name != "delta" and amount}
+    price = (typed or amounts_text(main) or "Nothing") if charge else "Free"
     delta = f"and δ {up(charge['delta'])}" if charge.get("delta") else ""
     after = ""
-    if free:
+    if budget is None:
+        after = "Public tables alone: the answer is exact, and nothing is charged."
+    elif free:
         after = "It was answered before, so asking it again costs nothing."
-    elif not all(gauge.fits for gauge in shown):
+    elif not fits:
         after = "That is more than is left."
     elif budget.queries is not None:
         more = "this one is the last that fits" if budget.queries == 1 else f"{budget.queries:,} like this still fit"
         after = f"Of what is left, {more}."
-    return QuoteView(
-        quote.explanation,
-        "Free" if free else typed or amounts_text(main) or "Nothing",
-        after,
-        side="" if free else f"({amounts_text(charge)})" if typed else delta,
-        gauges=tuple(gauge for gauge in shown if gauge.letter != symbol("delta") or not gauge.fits),
-        free=free,
-        sent=f"Its answer is sent after {response_time:g} s, whatever the data." if response_time and not free else "",
-        engine_sql=engine_sql,
-    )
-
-
-def _in_letters(text: str) -> str:
-    for currency in ("epsilon", "delta", "rho", "mu"):
-        text = text.replace(currency, symbol(currency))
-    return text
-
-
-def _noise(release: ExplainedRelease) -> str:
-    if release.mechanism == "constant":
-        return "no noise: the same for any data"
-    words = _NOISE.get(release.mechanism)
-    return f"{words} {release.scale}" if words else f"{release.mechanism}, {release.scale}"
+    level = f"{float_nearest(100 * Fraction(it.confidence)):.6g}%"
+    errors = ", ".join(f"{each.label} ± {each.bound}" for each in it.errors[:_BRIEFLY] if each.bound)
+    briefly = f"{errors}, {level} of the time" if errors else after
+    expected = "; ".join(f"{each.label} {each.meaning}" for each in it.errors)
+    return {
+        "it": it,
+        "price": price,
+        "after": after,
+        "fits": fits,
+        "free": free,
+        "side": f"({amounts_text(charge)})" if typed and charge else delta,
+        "gauges": [gauge for gauge in shown if gauge.letter != symbol("delta") or not gauge.fits],
+        "confidence": level,
+        "briefly": f"Answered before: free. {errors}".strip() if free else briefly,
+        "said": f"Cost {price}. {after}" + (f" Expected error: {expected}." if expected and budget else ""),
+        "sent": f"Its answer is sent after {response_time:g} s, whatever the data." if response_time and charge else "",
+        "engine_sql": (it.engine_sql or "") if engine else "",
+    }
 
 
 async def _quote(visit: PageRequest, form: AskForm) -> dict[str, Any]:
@@ -256,12 +173,11 @@ async def _quote(visit: PageRequest, form: AskForm) -> dict[str, Any]:
         wanted = form.ask()
         quoted = await visit.runtime.quote(visit.user, wanted)
         if quoted.is_public:
-            after = "Public tables alone: the answer is exact, and nothing is charged."
-            return {"quote": QuoteView(quoted.explanation, "Free", after, free=True), "quote_problem": None}
+            return {"quote": view_quote(quoted, None, analyst=visit.name), "quote_problem": None}
         budget = (await visit.run(visit.service.budget, visit.user, quote=quoted))[0]
         free = await visit.run(_is_free, visit, wanted)
     except TacitError as raised:
-        return {"quote": None, "quote_problem": problem_of(raised, form.sql)}
+        return {"quote": None, "quote_problem": problem_of(raised)}
     owner = visit.user.has(TokenScope.ADMIN)
     seconds = visit.runtime.response_time(visit.user, quoted)
     view = view_quote(quoted, budget, analyst=visit.name, free=free, engine=owner, response_time=seconds)
@@ -284,7 +200,7 @@ def _quote_parts(visit: PageRequest, quoted: dict[str, Any]) -> dict[str, str]:
 def _stops(quoted: dict[str, Any]) -> bool:
     """Whether the query cannot be asked as it is."""
     view = quoted["quote"]
-    return quoted["quote_problem"] is not None or (view is not None and not view.fits)
+    return quoted["quote_problem"] is not None or (view is not None and not view["fits"])
 
 
 # Asking ---------------------------------------------------------------------------------------------------------------
@@ -338,7 +254,7 @@ async def ask(visit: PageRequest) -> Response:
     try:
         shown |= await answered(visit, await visit.runtime.ask(visit.user, form.ask()), form)
     except TacitError as raised:
-        problem = problem_of(raised, form.sql)
+        problem = problem_of(raised)
         status = problem.status
         if problem.code == "auth":
             visit.access = None

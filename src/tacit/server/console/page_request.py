@@ -26,7 +26,6 @@ from tacit.noise import entropy
 from tacit.query.refusal import CODES, Proposal, Refusal
 from tacit.server.api.request import body_of
 from tacit.server.console.amounts import Gauge, gauges, is_spent, record_charge, tightest, when
-from tacit.server.console.tables import place_of
 from tacit.server.errors import Unauthenticated, Unknown, describe
 from tacit.server.identity import Access, TokenScope
 
@@ -143,7 +142,7 @@ class Statics:
 class PageProblem:
     """A failure for a page: heading, cause, remedy, the code or id to quote, and headers of the response.
 
-    ``proposal`` is a query that would be accepted, and ``span`` the part of the text that the problem is about.
+    ``proposal`` is a query that would be accepted.
     """
 
     title: str
@@ -155,7 +154,6 @@ class PageProblem:
     id: str = ""
     headers: tuple[tuple[str, str], ...] = ()
     proposal: Proposal | None = None
-    span: tuple[int, int] | None = None
 
 
 _LOOK_UP: Final = "The owner of the data can look up the reason by its number. The same query is never charged twice."
@@ -191,8 +189,8 @@ _WORDS: Final = {
 }
 
 
-def problem_of(raised: BaseException, sql: str = "") -> PageProblem:
-    """Return a failure, of a query if there is one, for a page; if it might quote data, only its id."""
+def problem_of(raised: BaseException) -> PageProblem:
+    """Return a failure for a page; if it might quote data, only its id."""
     failure = describe(raised)
     code, rule = failure.code, CODES.get(failure.code.removeprefix("query."), "")
     title, advice = (
@@ -203,10 +201,10 @@ def problem_of(raised: BaseException, sql: str = "") -> PageProblem:
     message = "" if code == "auth" else failure.message
     # In the console people sign in by a form, not by a token.
     headers = tuple((name.decode(), text.decode()) for name, text in failure.headers if name != b"www-authenticate")
-    proposal, span = None, None
+    proposal = None
     if isinstance(raised, Refusal):
-        message, proposal, span = raised.sentence, raised.proposal, place_of(raised, sql)
-    return PageProblem(title, message, advice, rule, code, failure.status, failure.id, headers, proposal, span)
+        message, proposal = raised.sentence, raised.proposal
+    return PageProblem(title, message, advice, rule, code, failure.status, failure.id, headers, proposal)
 
 
 Words = ParamSpec("Words")

@@ -42,7 +42,7 @@ from tacit.project.source import Source, column_types
 from tacit.query.catalog import ROW, Column
 from tacit.query.types import Kind
 from tacit.releases.accounts import filter_of
-from tacit.server.console.amounts import as_pair, promise, up
+from tacit.server.console.amounts import as_pair, up
 from tacit.server.console.charts import draw_histogram
 from tacit.server.console.owner_mode import OwnerRequest, address, readable
 
@@ -54,8 +54,6 @@ _ACCOUNTING: Final = (
     ("zcdp", "zcdp: many small queries cost less than their sum"),
     ("gdp", "gdp: the same for Gaussian noise"),
 )
-#: Costs of a query for which pages show how many fit in a budget.
-_PRICES: Final = (Fraction(1, 10), Fraction(1, 2), Fraction(1))
 _TYPES: Final = ("text", "integer", "decimal", "double", "boolean", "date", "timestamp")
 _EPSILON: Final = "0.5"
 _MOST_CATEGORIES: Final = 10_000
@@ -107,8 +105,6 @@ def _budget_context(name: str, model: PopulationModel) -> dict[str, Any]:
         "relation": model.relation,
         "kinds": _ACCOUNTING,
         "risks": guess_risks(None),
-        "promise": None,
-        "queries": [],
         "cautions": (),
         "trouble": "",
     }
@@ -118,9 +114,7 @@ def _budget_context(name: str, model: PopulationModel) -> dict[str, Any]:
         except TacitError as problem:
             return {**context, "trouble": str(problem)}
         context |= {
-            "promise": promise(epsilon, delta),
             "risks": guess_risks(epsilon, up(epsilon)),
-            "queries": [(up(price), int(epsilon / price)) for price in _PRICES if price <= epsilon],
             "cautions": cautions(epsilon=epsilon, delta=delta or None),
         }
     return context

@@ -6,7 +6,6 @@ Everything here is public metadata of the tables that the person may see: names,
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, Final
@@ -19,7 +18,6 @@ from tacit.query.catalog import ROW, Column, Table
 from tacit.query.contribution import ContributionNumber
 from tacit.query.parsing.parse import is_bare_name
 from tacit.query.parsing.sql_text import constant_text, name_text
-from tacit.query.refusal import Refusal
 from tacit.query.resolve.sql_functions import function_meanings
 from tacit.query.types import Value
 from tacit.releases.answer import format_value
@@ -40,8 +38,6 @@ _COMMON: Final = (
     "count", "sum", "avg", "median", "stddev", "min", "max", "quantile", "mode", "date_trunc", "extract", "round",
     "floor", "clamp", "coalesce",
 )  # fmt: skip
-#: Tokens of SQL: comments, strings, quoted names, words, spaces and single characters.
-_TOKEN: Final = re.compile(r"""--[^\n]*|/\*.*?(?:\*/|\Z)|'(?:[^']|'')*'?|"(?:[^"]|"")*"?|\w+|\s+|.""", re.DOTALL)
 
 
 def editor_words(tables: Iterable[TableInfo]) -> str:
@@ -78,32 +74,6 @@ def typed_constant(value: Value | None) -> str:
         return constant_text(value)
     except InputError:
         return ""
-
-
-def place_of(refusal: Refusal, sql: str) -> tuple[int, int] | None:
-    """Return the start and end position in a text that a refusal is about; None if unknown."""
-    if isinstance(refusal.at, str):
-        return _name_place(refusal.at, sql)
-    if refusal.at is None:
-        return None
-    line, column = refusal.at
-    lines = sql.split("\n")
-    if not 1 <= line <= len(lines):
-        return None
-    end = sum(len(each) + 1 for each in lines[: line - 1]) + min(max(column, 1), len(lines[line - 1]))
-    for found in _TOKEN.finditer(sql):
-        if found.start() < end <= found.end() and not found.group().isspace():
-            return found.span()
-    return None
-
-
-def _name_place(name: str, sql: str) -> tuple[int, int] | None:
-    for found in _TOKEN.finditer(sql):
-        text = found.group()
-        plain = text[1:-1].replace('""', '"') if text.startswith('"') else text
-        if plain.lower() == name.lower() and not text.startswith(("'", "--", "/*")):
-            return found.span()
-    return None
 
 
 def _keys(column: Column) -> list[str]:

@@ -1,4 +1,4 @@
-/* The editor: colours, completion and marks of errors over a plain text field, and a draft that outlives a reload.
+/* The editor: colours and completion over a plain text field, and a draft that outlives a reload.
    Without this script the field is an ordinary one. Texts are put on the page as text, never as markup. */
 "use strict";
 
@@ -30,16 +30,12 @@
     if (columns.has(name)) return "column";
     return functions.has(name) ? "function" : "";
   };
-  let wrong = null;
   const draw = () => {
     const parts = [];
-    let at = 0;
     for (const [text] of area.value.matchAll(TOKEN)) {
       const span = document.createElement("span");
       span.textContent = text;
       span.className = /^\s/.test(text) ? "" : kind(text);
-      if (wrong && at < wrong[1] && at + text.length > wrong[0]) span.classList.add("wrong");
-      at += text.length;
       parts.push(span);
     }
     /* A line that is still empty has no height of its own. */
@@ -235,18 +231,13 @@
   area.addEventListener("blur", close);
   area.addEventListener("click", close);
   area.addEventListener("input", (event) => {
-    wrong = null;
     draw();
     keep();
     if (event.inputType?.startsWith("insert") && event.inputType !== "insertFromPaste") offer();
     else close();
   });
-  /* Where the quote found something wrong. */
   document.addEventListener("quoted", () => {
-    const found = document.querySelector("#trouble [data-from]");
-    wrong = found ? [Number(found.dataset.from), Number(found.dataset.to)] : null;
     area.setAttribute("aria-invalid", String(Boolean(document.querySelector("#trouble .trouble"))));
-    draw();
     if (open) move();
   });
 
