@@ -18,8 +18,10 @@ import pytest
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
+import tacit
 from support.serving import Server, fetch, make_clinic, make_tokens, resident, until
 from tacit.ledger import Ledger
+from tacit.server.identity import People
 
 COUNT = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
 
@@ -38,6 +40,12 @@ def tokens(clinic: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TACIT_STATE", str(clinic.parent / "state"))
         return make_tokens(clinic, ["alice", "bob"])
+
+
+def shared(clinic: Path, name: str) -> str:
+    """A token of a person that may spend epsilon 1."""
+    with tacit.open(clinic) as curator, People.open(curator.ledger, str(clinic.parent / "tacit.ledger")) as people:
+        return people.issue(name, expires=None, operator="test", share="1").text
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +80,8 @@ def over_http(server: Server, work: Callable[[Client], Awaitable[Any]], mode: st
     return asyncio.run(main())
 
 
-def shown(token: str, share: str = "1", conversation: str = "lungs") -> dict[str, str]:
-    return {"Authorization": f"Bearer {token}", "Tacit-Share": share, "Tacit-Conversation": conversation}
+def shown(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
 
 
 def test_standard_streams_for_a_project_and_a_process_that_is_started_again(clinic: Path) -> None:
@@ -105,8 +113,8 @@ def test_standard_streams_for_a_project_and_a_process_that_is_started_again(clin
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-def test_streamable_http_of_both_eras_and_reconnecting(server: Server, tokens: dict[str, str], mode: str) -> None:
-    words = shown(tokens["alice"], conversation=mode)
+def test_streamable_http_of_both_eras_and_reconnecting(server: Server, clinic: Path, mode: str) -> None:
+    words = shown(shared(clinic, "alice"))
 
     async def work(client: Client) -> Any:
         assert len((await client.list_tools()).tools) == 6
@@ -122,7 +130,7 @@ def test_streamable_http_of_both_eras_and_reconnecting(server: Server, tokens: d
 
     refused = [over_http(server, more, mode, **words) for _ in range(2)]
     left = over_http(server, lambda client: client.call_tool("budget", {}), mode, **words)
-    spent = next(e for e in left.structured_content["left"] if e["of"] == f"conversation alice/{mode}")
+    spent = next(e for e in left.structured_content["left"] if "token" in e["of"])
     assert float(spent["spent"]) <= 1
     assert any(each.is_error for each in refused[0]) or mode == "auto"
 
@@ -153,9 +161,9 @@ def test_tokens_origins_names_and_sessions(server: Server, tokens: dict[str, str
         assert post(server, listing, tokens["alice"], Host=name)[0] in (400, 421), name
     assert post(server, listing, tokens["alice"], Host=f"localhost:{server.port}")[0] == 200
     # There are no sessions: an id of another's gives nothing, and the token alone says who asks.
-    words = {"Mcp-Session-Id": "0123456789abcdef", "Tacit-Share": "1", "Tacit-Conversation": "legacy"}
+    words = {"Mcp-Session-Id": "0123456789abcdef"}
     told = json.loads(post(server, call("budget"), tokens["bob"], **words)[2])["result"]["structuredContent"]
-    assert {each["of"] for each in told["left"]} == {"population", "conversation bob/legacy"}
+    assert {each["of"] for each in told["left"]} == {"population"}
     for method in ("GET", "DELETE", "PUT"):
         request = f"{method} /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {tokens['alice']}\r\n\r\n"
         with socket.create_connection(("127.0.0.1", server.port), timeout=10) as raw:
@@ -181,21 +189,8 @@ def test_bodies_that_are_too_large_too_deep_or_no_message(server: Server, tokens
         assert status < 500, body[:60]
     assert post(server, call("ask", sql="x" * 70_000, epsilon=0.1), tokens["alice"])[0] == 413
     assert post(server, call("budget"), tokens["alice"], Content_Encoding="gzip")[0] == 415
-    for header, value in (
-        ("Tacit-Share", "100000"),
-        ("Tacit-Share", "x"),
-        ("Tacit-Conversation", "a/b"),
-        ("Tacit-Conversation", ""),
-    ):
-        words = {"Tacit-Share": "1", "Tacit-Conversation": "legacy", header: value}
-        told = json.loads(post(server, call("ask", **fresh(1)), tokens["alice"], **words)[2])["result"]
-        assert told["isError"], value
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as raw:
-        head = f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {tokens['alice']}\r\nTacit-Share: 1\r\n"
-        raw.sendall(
-            f"{head}Tacit-Share: 100\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{{}}".encode()
-        )
-        assert b" 400 " in raw.recv(4096).partition(b"\r\n")[0]
+    told = json.loads(post(server, call("ask", **fresh(1)), tokens["alice"], Tacit_Share="100000")[2])["result"]
+    assert "--share 1" in told["content"][0]["text"], "a share is the token's, whatever headers say"
     grown = max(resident(pid) for pid in server.workers()) - max(before)
     assert grown < 80_000_000
 
@@ -216,21 +211,20 @@ def test_slow_clients_hold_up_no_one(server: Server, tokens: dict[str, str]) -> 
         raw.close()
 
 
-def test_a_client_that_leaves_has_paid_and_finds_the_answer_later(server: Server, tokens: dict[str, str]) -> None:
-    words = {"Tacit-Share": "1", "Tacit-Conversation": "leaving"}
+def test_a_client_that_leaves_has_paid_and_finds_the_answer_later(server: Server, clinic: Path) -> None:
+    token = shared(clinic, "alice")
     body = json.dumps(call("ask", **fresh(901))).encode()
-    head = [f"{name}: {value}" for name, value in words.items()]
-    lines = ["POST /mcp HTTP/1.1", "Host: localhost", f"Authorization: Bearer {tokens['alice']}", *head]
+    lines = ["POST /mcp HTTP/1.1", "Host: localhost", f"Authorization: Bearer {token}"]
     lines += ["Content-Type: application/json", "Accept: application/json, text/event-stream"]
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as raw:
         raw.sendall("\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""]).encode() + body)
 
     def spent() -> str:
-        told = json.loads(post(server, call("budget"), tokens["alice"], **words)[2])["result"]["structuredContent"]
-        return next(each["spent"] for each in told["left"] if each["of"] == "conversation alice/leaving")
+        told = json.loads(post(server, call("budget"), token)[2])["result"]["structuredContent"]
+        return next((each["spent"] for each in told["left"] if "token" in each["of"]), "")
 
     until(lambda: spent() == "0.25", "the query is charged")
-    told = json.loads(post(server, call("ask", **fresh(901)), tokens["alice"], **words)[2])["result"]
+    told = json.loads(post(server, call("ask", **fresh(901)), token)[2])["result"]
     assert (told["isError"], told["structuredContent"]["charged_now"]) == (False, {})
     assert spent() == "0.25"
 

@@ -16,7 +16,6 @@ from support.pg_served import pg_serve
 from support.served import COUNT, Served, serve
 from support.visiting import Visitor, listening
 from tacit.client.http_client import TrustError
-from tacit.curator.curator import Conversation
 from tacit.server.mcp.tools import AssistantTools, ServerDoor
 
 BEDS = "SELECT name, beds FROM wards ORDER BY beds DESC LIMIT 2"
@@ -63,7 +62,10 @@ def test_a_client_of_the_server(served: Served, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_tools_of_an_assistant(shop: Served) -> None:
-    door = ServerDoor(shop.app.state.runtime, shop.access("alice"), Conversation("talk", "1"), {})
+    token = shop.people.issue("alice", expires=None, operator="test", share="1")
+    access = shop.people.authenticate(token.text)
+    assert access is not None
+    door = ServerDoor(shop.app.state.runtime, access, {})
     reply = asyncio.run(AssistantTools(door).call("ask", {"sql": BEDS}))
     assert (reply.content["rows"], reply.content["charged_now"], reply.content["receipt"]) == (ROWS, {}, None)
     assert "charged nothing" in reply.text

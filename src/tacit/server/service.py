@@ -94,7 +94,6 @@ class CuratorService:
         key: str = "",
         free: str = "",
         timer: ResponseTimer | None = None,
-        conversation: Conversation | None = None,
     ) -> Answer:
         """Answer a query, charged to its population's budget and to the person's share of it.
 
@@ -105,7 +104,6 @@ class CuratorService:
             free: never charge: with :data:`ONLY`, return an answer that this person paid for; with a code from
                 :meth:`release_code`, return the answer that it stands for. Empty to charge where necessary.
             timer: decides when the outcome of a fresh run is recorded.
-            conversation: with an assistant; the charge counts towards its share as well.
 
         Raises:
             Unauthenticated: the person was revoked after authentication.
@@ -122,7 +120,7 @@ class CuratorService:
                 return _repeat(context, access, plan, ask.sql, free)
             if timer is not None:
                 _check_late(context, plan, timer)
-            conversation = _counted(access, conversation)
+            conversation = _conversation(access)
             caller = Caller(access.person.name, key, "" if conversation is None else conversation.name)
             if conversation is not None:
                 conversation.begin(context, access.person.name, plan.plan.final.population)
@@ -189,23 +187,16 @@ class CuratorService:
             while len(self._read) > _MOST_READ:
                 del self._read[next(iter(self._read))]
 
-    def budget(
-        self,
-        access: Access,
-        population: str | None = None,
-        quote: Quote | None = None,
-        conversation: Conversation | None = None,
-    ) -> tuple[Budget, ...]:
+    def budget(self, access: Access, population: str | None = None, quote: Quote | None = None) -> tuple[Budget, ...]:
         """Return the budget of each population that the person may see: spent, remaining, and the person's share.
 
         Args:
             access: the caller and their rights.
             population: return only the budget of this one.
             quote: a query's quote; the budget then counts how many more queries of this cost fit.
-            conversation: return its share of each budget.
         """
         curator, who = self._for(access), access.person.name
-        conversation = _counted(access, conversation)
+        conversation = _conversation(access)
         if conversation is not None:
             self._need(access, ASK)
         names = [each.name for each in curator.context.catalog.populations]
@@ -455,19 +446,9 @@ def _told(context: QueryContext, planned: PricedPlan, sql: str, outcome: Outcome
         return to_answer(context, planned, sql, outcome, public, analyst=analyst, paid=False)
 
 
-def _counted(access: Access, stated: Conversation | None) -> Conversation | None:
-    """Return the conversation to charge: the token's own if it has a share, else the stated one.
-
-    Raises:
-        InputError: the token has a share and a conversation is stated as well.
-    """
-    if access.share is None:
-        return stated
-    if stated is not None:
-        raise InputError(
-            "Tacit-Share", f"this token has a share of its own, epsilon {access.share}; state none beside it"
-        )
-    return Conversation.of_token(access.id, access.share)
+def _conversation(access: Access) -> Conversation | None:
+    """Return the conversation that the charges of a token with a share count towards."""
+    return None if access.share is None else Conversation.of_token(access.id, access.share)
 
 
 def _audits(access: Access) -> bool:

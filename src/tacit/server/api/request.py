@@ -61,10 +61,8 @@ _ONCE: Final = frozenset(
         b"idempotency-key",
         b"origin",
         b"sec-fetch-site",
-        b"tacit-conversation",
         b"tacit-repeat",
         b"tacit-seen",
-        b"tacit-share",
         b"x-csrf-token",
     )
 )

@@ -31,7 +31,6 @@ from tacit.server.timing import (
 )
 
 if TYPE_CHECKING:
-    from tacit.curator.curator import Conversation
     from tacit.query.request import Request
     from tacit.releases.answer import Answer
     from tacit.releases.plans import Quote
@@ -242,11 +241,9 @@ class WorkerRuntime:
         self._strangers = RateLimit(settings.failures_per_minute, buckets=counted, name="strangers")
         self._entries = RateLimit(_ENTRIES * settings.failures_per_minute, buckets=counted, name="entries")
 
-    async def ask(
-        self, access: Access, ask: Request, key: str = "", conversation: Conversation | None = None
-    ) -> Answer:
+    async def ask(self, access: Access, ask: Request, key: str = "") -> Answer:
         """Run :meth:`CuratorService.ask` in a thread; return its outcome at the response time decided beforehand."""
-        return await self._held(access, self.service.ask, access, ask, key=key, conversation=conversation)
+        return await self._held(access, self.service.ask, access, ask, key=key)
 
     async def deliver(self, access: Access, position: int) -> None:
         """Run :meth:`CuratorService.deliver` in a thread; return at the response time decided beforehand."""

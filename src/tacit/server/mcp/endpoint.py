@@ -5,10 +5,10 @@ ledger under the analyst and the name of the conversation, both from the command
 what was spent. The command line is not an argument of a tool: no text that a model writes changes it.
 
 *HTTP.* Each request is a POST with a token; there are no sessions, so that there is no session id to steal, and any
-worker process answers. The conversation and its share are headers, which the person writes into the configuration of
-the assistant. A page in a browser cannot ask: a request with another origin than the server's is refused, and so is a
-request to a loopback server under another name (DNS rebinding). Size, time, format and depth of bodies have the limits
-of the API.
+worker process answers. The share of the conversation is that of the token, so that no text that a model writes, and no
+configuration that it can edit, raises it. A page in a browser cannot ask: a request with another origin than the
+server's is refused, and so is a request to a loopback server under another name (DNS rebinding). Size, time, format and
+depth of bodies have the limits of the API.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from tacit.curator.curator import Conversation
 from tacit.server.api.request import ALWAYS, ApiRequest, body_of, check_type, query_of, read_json
 from tacit.server.api.worker_runtime import WorkerRuntime
 from tacit.server.errors import Busy, RequestError
@@ -78,8 +77,6 @@ async def _serve(server: Server[Any]) -> None:
 
 
 PATH: Final = "/mcp"
-#: Default name of the conversation.
-DEFAULT_CONVERSATION: Final = "assistant"
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -115,7 +112,7 @@ class AssistantEndpoint:
         if not isinstance(read_json(body), dict):
             raise RequestError("body", 400, "the body must be one message of JSON-RPC")
         await self._runtime.run(call.caller, "reads")
-        door = ServerDoor(self._runtime, call.user, _conversation(headers), call.about)
+        door = ServerDoor(self._runtime, call.user, call.about)
         scope["tacit.tools"] = AssistantTools(door)
         unread = [True]
 
@@ -156,12 +153,3 @@ def check_origin(headers: dict[bytes, bytes], settings: Settings) -> None:
     here = {own, host} if own is not None or name in _LOOPBACK else {host}
     if said.scheme not in ("http", "https") or not said.netloc or said.netloc not in here:
         raise RequestError("origin", 403, "pages of other origins may not ask")
-
-
-def _conversation(headers: dict[bytes, bytes]) -> Conversation | None:
-    """Return the conversation that the headers name; None without a share."""
-    share = headers.get(b"tacit-share")
-    if share is None:
-        return None
-    name = headers.get(b"tacit-conversation", DEFAULT_CONVERSATION.encode()).decode("latin-1").strip()
-    return Conversation.stated(name, share.decode("latin-1").strip())

@@ -7,7 +7,7 @@ with what it leaves out: its query is the one that the refusal proposes, at a co
 first; data is not read, and nothing is charged.
 
 Arguments are those of ``POST /v1/query``, parsed by the same strict reader. No argument names the conversation, its
-share or the person: those come from the command line, or from the headers of the request, which the person writes.
+share or the person: those come from the command line, or from the token, which an owner issues.
 
 The tools reach the data through a *door*: a curator in this process, or a person at a server. Both process queries in
 the same way, with the same plans, costs, ledger and refusals. At a server, rate limits, threads and response times are
@@ -205,19 +205,12 @@ class CuratorDoor:
 
 
 class ServerDoor:
-    """An authenticated person at a server; ``about`` collects public facts for the log.
+    """An authenticated person at a server, whose token has a share; ``about`` collects public facts for the log."""
 
-    Args:
-        conversation: whose share is charged; if None, queries can be asked only with a token that has a share.
-    """
-
-    def __init__(
-        self, runtime: WorkerRuntime, access: Access, conversation: Conversation | None, about: dict[str, Any]
-    ) -> None:
+    def __init__(self, runtime: WorkerRuntime, access: Access, about: dict[str, Any]) -> None:
         self.about = about
         self._runtime = runtime
         self._access = access
-        self._conversation = conversation
 
     async def tables(self) -> tuple[TableInfo, ...]:
         return await self._runtime.run(self._runtime.service.tables, self._access)
@@ -227,15 +220,14 @@ class ServerDoor:
 
     async def sql(self, sql: str, *, analyst: str | None = None, idempotency_key: str = "", **options: Any) -> Answer:
         check_own(analyst)
-        if self._conversation is None and self._access.share is None:
+        if self._access.share is None:
             raise InputError(
-                "Tacit-Share",
-                "the person must state how much this conversation may spend, in the assistant's configuration: "
-                'the header "Tacit-Share": "1"; or the owner issues a token with a share',
+                "token",
+                "an assistant asks with a token that has a share of its own, which says how much it may spend: "
+                "tacit analysts token NAME --share 1",
             )
         # If the client disconnects, the work goes on: its charge is paid, and its response time does not change.
-        ask, talk = Request.of(sql, options), self._conversation
-        work = asyncio.ensure_future(self._runtime.ask(self._access, ask, idempotency_key, conversation=talk))
+        work = asyncio.ensure_future(self._runtime.ask(self._access, Request.of(sql, options), idempotency_key))
         let_run(work)
         return await asyncio.shield(work)
 
@@ -249,9 +241,7 @@ class ServerDoor:
         return await self._budgets(quote)
 
     async def _budgets(self, quote: Quote | None, population: str | None = None) -> tuple[Budget, ...]:
-        return await self._runtime.run(
-            self._runtime.service.budget, self._access, population, quote, conversation=self._conversation
-        )
+        return await self._runtime.run(self._runtime.service.budget, self._access, population, quote)
 
     async def history(
         self, *, population: str | None = None, analyst: str | None = None, limit: int | None = None
