@@ -26,7 +26,7 @@ from tacit.mechanisms.base import LARGEST_VALUE
 from tacit.mechanisms.residual_basis import LevelBasis
 from tacit.noise.laplace import LARGEST_SCALE
 from tacit.query.aggregates.ranks import NoisyTree, RankChoice, count_cells, cuts_around
-from tacit.query.planning.measures import MeasureKind
+from tacit.query.planning.measures import Measure, MeasureKind
 from tacit.query.planning.noise import NoiseLaw
 from tacit.query.planning.plan import Plan, with_parts
 from tacit.query.planning.releases import Block, KeySelection, Release
@@ -111,13 +111,16 @@ def release(plan: Plan, measurements: Measured) -> NoisyRelease:
     keys = [tuple(measurements.keys[i]) for i in order]
     if len(measurements.raw) != len(final.measures):
         raise InternalError("the engine measured something else than the plan says")
-    raw = [_read(measurements.raw[i], final, i, len(keys), order) for i in range(len(final.measures))]
-    if plan.keys is not None:
-        kept = draw(plan.keys, keys, _units(measurements, order))
+    raw = [
+        (_places if measure.kind is MeasureKind.PLACES else _array)(found, measure, order)
+        for found, measure in zip(measurements.raw, final.measures, strict=True)
+    ]
+    if plan.priced.keys is not None:
+        kept = draw(plan.priced.keys, keys, _units(measurements, order))
         keys = [key for key, keep in zip(keys, kept, strict=True) if keep]
         raw = [array[kept] for array in raw]
     noisy: dict[int, NDArray[Any] | NoisyTree | NoisyLevels] = {}
-    for each in plan.releases:
+    for each in plan.priced.releases:
         if each.levels:
             noisy |= _drawn_levels(each, final, raw)
             continue
@@ -268,11 +271,9 @@ def _order(final: FinalAggregation, keys: Sequence[KeyTuple]) -> list[int]:
     )
 
 
-def _read(raw: Any, final: FinalAggregation, index: int, groups: int, order: list[int]) -> NDArray[Any]:
-    """Return a measurement in public order; for PLACES, one array of places and counts per group."""
-    measure = final.measures[index]
-    if measure.kind is not MeasureKind.PLACES:
-        return _array(raw, final, index, groups, order)
+def _places(raw: Any, measure: Measure, order: list[int]) -> NDArray[Any]:
+    """Return one array of places and counts per group, in public order."""
+    groups = len(order)
     if len(raw) != groups:
         raise InternalError("the engine returned a measurement of another shape than the plan says")
     sparse = np.empty(groups, dtype=object)
@@ -288,12 +289,12 @@ def _read(raw: Any, final: FinalAggregation, index: int, groups: int, order: lis
     return sparse
 
 
-def _array(raw: Any, final: FinalAggregation, index: int, groups: int, order: list[int]) -> NDArray[Any]:
+def _array(raw: Any, measure: Measure, order: list[int]) -> NDArray[Any]:
     """Return a measurement in public order: int64 where it is a count, Python integers where it is a sum.
 
     Spread measurements have a column per leaf or category, the others none.
     """
-    measure = final.measures[index]
+    groups = len(order)
     # With an explicit type: numpy would turn integers of more than 64 bits into floats.
     array = raw if isinstance(raw, np.ndarray) else np.array(raw, dtype=object)
     if array.shape not in ((groups, measure.width), (groups,)) or (array.ndim == 1 and groups and measure.width != 1):

@@ -28,7 +28,7 @@ uses it: :class:`Terms`, and :class:`~tacit.query.parsing.parse.Options` if it m
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from fractions import Fraction
@@ -270,7 +270,7 @@ class Request:
     weights: Mapping[str, Number] | None = None
     bias_share: Number = "0.04"
     suppose: int | None = None
-    account: Account = field(default_factory=lambda: Account("pure"))
+    account: Account = Account("pure")
 
     @property
     def options(self) -> QueryOptions:
@@ -281,7 +281,18 @@ class Request:
     def stated(self) -> dict[str, Any]:
         """The options that differ from the defaults, as JSON; ``Request(**stated)`` has the same terms."""
         usual = {each.name: each.default for each in fields(self)}
-        return {n: _plain(o, getattr(self, n)) for n, o in OPTIONS.items() if getattr(self, n) != usual[n]}
+        found: dict[str, Any] = {}
+        for name, option in OPTIONS.items():
+            value = getattr(self, name)
+            if value == usual[name]:
+                continue
+            if isinstance(value, Mapping):
+                found[name] = {each: str(option.exact(number)) for each, number in value.items()}
+            elif option.kind in (OptionKind.COUNT, OptionKind.LIMIT):
+                found[name] = AUTO if isinstance(value, str) else int(value)
+            else:
+                found[name] = str(option.exact(value))
+        return found
 
     @property
     def stated_rows(self) -> ContributionNumber | None:
@@ -308,14 +319,6 @@ class Request:
             if name not in OPTIONS:
                 raise TypeError(f"{name!r} is not an option of a query; there are {', '.join(OPTIONS)}")
         return cls(sql=sql, **options)
-
-
-def _plain(option: QueryOption, value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: str(option.exact(each)) for name, each in value.items()}
-    if option.kind in (OptionKind.COUNT, OptionKind.LIMIT):
-        return AUTO if isinstance(value, str) else int(value)
-    return str(option.exact(value))
 
 
 def takes_options(function: _Function) -> _Function:
@@ -403,10 +406,11 @@ def settle(request: Request, options: Options) -> Terms:
     confidence = OPTIONS["confidence"].exact(request.confidence if options.confidence is None else options.confidence)
     share = OPTIONS["bias_share"].exact(request.bias_share if options.bias_share is None else options.bias_share)
     weights = {name: OPTIONS["weights"].exact(weight) for name, weight in (request.weights or {}).items()}
-    _check_sizes("confidence", [confidence])
-    _check_sizes("bias_share", [share])
-    _check_sizes("within", [bound for _, bound in within])
-    _check_sizes("weights", weights.values())
+    numbers = {"confidence": [confidence], "bias_share": [share], "weights": weights.values()}
+    for name, values in {**numbers, "within": [bound for _, bound in within]}.items():
+        low, high = OPTIONS[name].low, OPTIONS[name].high
+        if any(not low <= value <= high for value in values):
+            raise InputError(name, f"must lie between {float(low):g} and {float(high):g}")
     delta, alone = _deltas(request, options, currency)
     return Terms(
         account=kind,
@@ -425,13 +429,6 @@ def settle(request: Request, options: Options) -> Terms:
         most=request.account.most,
         max_rows_total=_limit(request, options, "max_rows_total") or options.max_rows_total,
     )
-
-
-def _check_sizes(name: str, values: Iterable[Fraction]) -> None:
-    low, high = OPTIONS[name].low, OPTIONS[name].high
-    for value in values:
-        if not low <= value <= high:
-            raise InputError(name, f"must lie between {float(low):g} and {float(high):g}")
 
 
 def _deltas(request: Request, options: Options, currency: str) -> tuple[Fraction | None, Fraction | None]:

@@ -224,6 +224,8 @@ def prune_columns(query: Query) -> Query:
     read = [part for measure in final.measures for part in (measure.argument, measure.where) if part is not None]
     needed = slots_read([*read, *(key.expression for key in final.keys)])
     source, slots = pruned(final.source, needed)
+    if source is final.source:
+        return query
     return replace(query, final=final_over(final, source, moved(slots)))
 
 
@@ -239,6 +241,8 @@ def pruned(node: RelationNode, needed: set[int]) -> Pruned:
         case Scan():
             kept = sorted(wanted)
             slots = {old: new for new, old in enumerate(kept)}
+            if len(kept) == len(node.fields):
+                return node, slots
             columns = tuple(node.columns[old] for old in kept if old < len(node.columns))
             unit = None if node.unit is None else slots[node.unit]
             return replace(node, fields=tuple(node.fields[old] for old in kept), unit=unit, columns=columns), slots

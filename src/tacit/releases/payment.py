@@ -40,7 +40,7 @@ from tacit.core.canonical import canonical, digest_of
 from tacit.core.errors import DelayedError, EngineError, FailedRunError, InputError, InternalError, TacitError
 from tacit.core.guarantees import Guarantee
 from tacit.engines.protocol import Engine
-from tacit.ledger import FAILED, Amount, BusyError, Ledger, LedgerError, Order, Outcome, Record, Reservation
+from tacit.ledger import FAILED, BusyError, Ledger, LedgerError, Order, Outcome, Record, Reservation
 from tacit.ledger.history import Charged, charge_at
 from tacit.noise import entropy
 from tacit.project.public_sizes import PublicSizes
@@ -415,16 +415,15 @@ def entry_of(
     paid: bool = True,
 ) -> Entry:
     """Return the entry of a record of the history, or of an outcome, which was ``paid`` for just now or before."""
+    charged = found.amounts if isinstance(found, Record) else found.reservation.amounts
+    # Delta comes last.
+    amounts = tuple(sorted([each for each in charged if each.amount], key=lambda each: each.currency == "delta"))
     if isinstance(found, Record):
         return Entry(
-            found.seq, found.population, _in_order(found.amounts), found.sql, found.plan, found.answered, found.analyst,
+            found.seq, found.population, amounts, found.sql, found.plan, found.answered, found.analyst,
             typed=found.typed, time=found.time, failed=found.failed,
         )  # fmt: skip
     under: Reservation = found.reservation
-    amounts = _in_order(under.amounts) if paid else ()
-    return Entry(under.seq, under.population, amounts, sql, digest, True, analyst, not paid, typed=under.typed)
-
-
-def _in_order(amounts: Iterable[Amount]) -> tuple[Amount, ...]:
-    """Return the amounts other than zero, delta last."""
-    return tuple(sorted((each for each in amounts if each.amount), key=lambda each: each.currency == "delta"))
+    return Entry(
+        under.seq, under.population, amounts if paid else (), sql, digest, True, analyst, not paid, typed=under.typed
+    )

@@ -398,16 +398,16 @@ def lists_exactly(final: FinalAggregation, table: BiasTable) -> bool:
         return False
     if KEYS not in table.causes:
         return True
-    return all(_is_exact(key, MOST_LISTED // len(final.keys)) for key in final.keys)
-
-
-def _is_exact(key: GroupKey, most: int) -> bool:
-    kind, listed = key.expression.type, [item for item in key.values or () if item is not None]
-    if len(listed) > LONG_LIST and (kind.is_numeric or kind.is_temporal):
-        # If each value is one step from the next, no unlisted value lies between the ends.
-        places = sorted(ordinal(item, kind) for item in listed)
-        return kind.step is not None and places[-1] - places[0] == (len(set(places)) - 1) * kind.step
-    return len(listed) <= most
+    for key in final.keys:
+        kind, listed = key.expression.type, [item for item in key.values or () if item is not None]
+        if len(listed) > LONG_LIST and (kind.is_numeric or kind.is_temporal):
+            # If each value is one step from the next, no unlisted value lies between the ends.
+            places = sorted(ordinal(item, kind) for item in listed)
+            if kind.step is None or places[-1] - places[0] != (len(set(places)) - 1) * kind.step:
+                return False
+        elif len(listed) > MOST_LISTED // len(final.keys):
+            return False
+    return True
 
 
 # -- the query

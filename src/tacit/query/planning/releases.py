@@ -23,7 +23,7 @@ joins the block of a mean if the mean's values may be NULL.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
@@ -234,21 +234,14 @@ def _pairs(final: FinalAggregation, taken: set[int], weights: Sequence[Fraction]
     """Return blocks of a count and a part or a sum of the counted rows, with each measurement in at most one block."""
     blocks: list[Block] = []
     left = [index for index in range(len(final.measures)) if index not in taken]
-
-    def pair(part: int, made: Callable[[int, int], Block | None]) -> None:
-        for count in left:
-            block = None if count == part or weights[count] != weights[part] else made(count, part)
-            if block is not None:
-                blocks.append(block)
-                left.remove(count)
-                left.remove(part)
-                return
-
     with_total, with_part = partial(_total_block, final, concentrated=concentrated), partial(_part_block, final)
-    for kind, made in ((_SUMMED, with_total), (_COUNTED, with_part)):
-        for index in [i for i in left if final.measures[i].kind in kind]:
-            if index in left:
-                pair(index, made)
+    for kinds, made in ((_SUMMED, with_total), (_COUNTED, with_part)):
+        for part in [i for i in left if final.measures[i].kind in kinds]:
+            counts = [i for i in left if i != part and weights[i] == weights[part]] if part in left else []
+            pair = next((block for count in counts if (block := made(count, part)) is not None), None)
+            if pair is not None:
+                blocks.append(pair)
+                left = [i for i in left if i not in pair.measures]
     return blocks
 
 

@@ -87,7 +87,11 @@ def apply_step(step: Step, rows: Rows, ends: EndOf) -> Rows:
     """Return the rows after a step that reads no other rows; ``ends`` gives the ends of a cell's interval."""
     match step:
         case Derive():
-            return list(zip(*(_derived(node, rows, ends) for node in step.expressions), strict=True))
+            columns = [
+                [row[node.slot] if isinstance(node, Reference) else derive(node, row, ends) for row in rows]
+                for node in step.expressions
+            ]
+            return list(zip(*columns, strict=True))
         case Keep():
             return [row for row in rows if derive(step.condition, row, ends).value is True]
         case Sort():
@@ -133,13 +137,6 @@ def with_doubts(steps: Sequence[Step]) -> list[Step]:
 def _filtered(called: UnitCall, conditions: list[Expression]) -> UnitCall:
     parts = [*conditions, *([] if called.where is None else [called.where])]
     return replace(called, where=None if not parts else parts[0] if len(parts) == 1 else call("and", *parts))
-
-
-def _derived(node: Expression, rows: Rows, ends: EndOf) -> list[Cell]:
-    """Evaluate one expression for every row."""
-    if isinstance(node, Reference):
-        return [row[node.slot] for row in rows]
-    return [derive(node, row, ends) for row in rows]
 
 
 def _regroup(step: Regroup, rows: Rows, ends: EndOf) -> Rows:
@@ -374,7 +371,7 @@ def finish(query: Query, released: NoisyRelease, *, confidence: Number, public: 
         return intervals().of(cell)[high]
 
     def rows_of(query: Query) -> Rows:
-        rows, types = parts.rows(query), query.final.types
+        rows, types = parts.rows[query.part, query.totals], query.final.types
         for step in with_doubts(query.steps):
             match step:
                 case Match():
@@ -417,15 +414,12 @@ class ReleasedParts:
             numbers = released_numbers(part, first=len(self.laws))
             self._numbers.append(numbers)
             self.laws += numbers.laws
-        self._rows: dict[tuple[int, Totals | None], list[Row]] = {}
+        #: The released rows of a query before its steps, except grouping sets, by its part and its grouping sets.
+        self.rows: dict[tuple[int, Totals | None], list[Row]] = {}
         for each in with_branches(query):
             key = each.part, each.totals
-            if key not in self._rows:
-                self._rows[key] = self._of(*key)
-
-    def rows(self, query: Query) -> list[Row]:
-        """Return the released rows of a query before its steps, except grouping sets."""
-        return list(self._rows[query.part, query.totals])
+            if key not in self.rows:
+                self.rows[key] = self._of(*key)
 
     def _of(self, part: int, totals: Totals | None) -> list[Row]:
         final, finest = self.parts[part].plan.final, self._numbers[part]
