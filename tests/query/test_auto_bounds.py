@@ -229,8 +229,7 @@ def test_one_value_of_a_unit_is_in_the_search() -> None:
     (measure,) = plan.first.final.measures
     assert (measure.kind, measure.rows, measure.clamp, measure.where) == (MeasureKind.CATEGORIES, 1, (0, 1), None)
     assert (plan.first.final.keys, plan.first.final.max_groups) == ((), 1)
-    assert plan.first.releases[0].block.sensitivity.l1 == 1
-    assert plan.first.guarantee == plan.guarantee
+    assert plan.first.priced.releases[0].block.sensitivity.l1 == 1
 
 
 def test_columns_are_sought_once_each() -> None:

@@ -29,7 +29,7 @@ from tacit.query.planning.noise import NoiseLaw
 from tacit.query.planning.plan import make_plan, with_bounds
 from tacit.query.postprocess.result import finish
 from tacit.query.relational.expressions import Reference
-from tacit.query.release import release
+from tacit.query.release import add_noise, release
 from tacit.query.request import Account, Request
 from tacit.query.types import DOUBLE, INTEGER, Domain, Range
 
@@ -62,7 +62,7 @@ def test_bounds_hold_nearly_all_values_and_not_much_more(account: str, sigma: fl
     measured = engine(values).measure(MeasurementTask(plan.first.final, b""))
     short = wide = 0
     for _ in range(RUNS):
-        released = release(plan.first, measured)
+        released = add_noise(*plan.first, measured)
         ((low, high),) = find(plan.final, released.noisy, released.laws)
         short += np.mean((values >= low) & (values <= high)) < 0.99
         wide += float(high - low) > 16 * values.max()
@@ -77,7 +77,7 @@ def test_inhabited_cells_alone_would_fall_short() -> None:
     measured = engine(values).measure(MeasurementTask(plan.first.final, b""))
     edges, short = edges_of(Reference(DOUBLE, Domain(), 0, "x")), 0
     for _ in range(RUNS):
-        released = release(plan.first, measured)
+        released = add_noise(*plan.first, measured)
         sure = released.laws[0].error(Fraction(1, 10**5))
         inhabited = [i for i, count in enumerate(released.noisy[0][0]) if count > sure]  # type: ignore[index]
         short += np.mean(values <= float(edges[inhabited[-1] + 1])) < 0.99
@@ -92,7 +92,7 @@ def test_the_answer_and_its_interval_use_the_bounds_found() -> None:
     source, held = engine(values), 0
     searched = source.measure(MeasurementTask(plan.first.final, b""))
     for _ in range(40):
-        first = release(plan.first, searched)
+        first = add_noise(*plan.first, searched)
         rest = with_bounds(plan, find(plan.final, first.noisy, first.laws))
         released = release(rest, source.measure(MeasurementTask(rest.final, b"")))
         (((low, high),),) = finish(rest.query, released, confidence="0.95").intervals()

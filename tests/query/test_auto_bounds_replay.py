@@ -71,7 +71,7 @@ def test_no_unit_moves_the_search_further_than_declared() -> None:
         work = MeasurementTask(search.final, SECRET)
         one, other = base.measure(work), gone[search.final.population].measure(work)
         moved += check_close(search.final, one, other, sql)
-        for release in search.releases:
+        for release in search.priced.releases:
             moves = [
                 abs(x - y)
                 for index in release.block.measures
@@ -98,7 +98,7 @@ def test_the_rest_depends_on_the_data_through_the_bounds_alone() -> None:
         for engine in (base, gone[plan.final.population]):
             recorded: list[Any] = []
             with replayed(noisy, recorded):
-                released = noising.release(search, engine.measure(MeasurementTask(search.final, SECRET)))
+                released = noising.add_noise(*search, engine.measure(MeasurementTask(search.final, SECRET)))
             seen.append(recorded)
             rests.append(with_bounds(plan, find(plan.final, released.noisy, released.laws)))
         one, other = rests
@@ -136,7 +136,7 @@ def test_replacing_a_unit_moves_the_search_by_two() -> None:
     for relation, moved in ((ADD_REMOVE, 1), (REPLACE_ONE, 2)):
         plan = plan_query(resolve(AUTO[0], CATALOG), relation, Request(epsilon=1))
         assert plan.first is not None
-        assert plan.first.releases[0].block.sensitivity.l1 == moved
+        assert plan.first.priced.releases[0].block.sensitivity.l1 == moved
 
 
 STRANGE = [

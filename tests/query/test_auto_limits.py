@@ -250,7 +250,7 @@ def test_the_number_typed_is_the_guarantee_of_both_stages(kind: str) -> None:
         Request(epsilon="1", bias_share="0", account=account),
     )
     assert plan.guarantee == stated.guarantee
-    assert [len(search.releases) for search in plan.searches] == [1, 1]
+    assert [len(search.priced.releases) for search in plan.searches] == [1, 1]
     assert plan.priced.amount == stated.priced.amount
     shares = [search.budget.amount / plan.priced.amount for search in plan.priced.searches]
     worth = Fraction(7, 5) if kind == "pure" else Fraction(1)

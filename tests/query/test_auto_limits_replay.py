@@ -100,7 +100,7 @@ def test_a_unit_is_in_one_cell(plans: list[Plan], engines: tuple[Any, Any]) -> N
         assert search is not None
         work = MeasurementTask(search.final, SECRET)
         one, other = (engine.measure(work) for engine in engines)
-        (release,) = search.releases
+        (release,) = search.priced.releases
         moves = np.abs(one.raw[0] - other.raw[0]).sum()
         assert moves <= release.block.sensitivity.l1 == 1
         assert one.raw[0].shape == (1, cells_of(plan.final).count)
@@ -120,7 +120,7 @@ def test_the_rest_depends_on_the_data_through_the_limits_alone(plans: list[Plan]
         for engine in engines:
             recorded: list[Any] = []
             with replayed(noisy, recorded):
-                released = noising.release(search, engine.measure(MeasurementTask(search.final, SECRET)))
+                released = noising.add_noise(*search, engine.measure(MeasurementTask(search.final, SECRET)))
             seen.append(recorded)
             rests.append(with_found(plan, released.noisy, released.laws))
         one, other = rests
@@ -151,4 +151,4 @@ def test_replacing_a_unit_moves_the_search_by_two() -> None:
         query = resolve("SELECT ward, COUNT(*) FROM visits GROUP BY ward", CATALOG, max_rows="auto")
         plan = plan_query(query, relation, Request(epsilon=1, max_rows="auto", max_groups="auto"))
         assert plan.first is not None
-        assert plan.first.releases[0].block.sensitivity.l1 == moved
+        assert plan.first.priced.releases[0].block.sensitivity.l1 == moved

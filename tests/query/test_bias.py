@@ -226,7 +226,7 @@ def test_a_share_of_the_price_whatever_the_account(account: str, share: str) -> 
     assert plan.priced.bias.priced.amount == Fraction(share) * plan.priced.amount
     assert plan.priced.amount == plain.priced.amount
     assert plan.bias is not None
-    assert plan.bias.releases[0].block.sensitivity.l1 == 1
+    assert plan.bias.priced.releases[0].block.sensitivity.l1 == 1
     assert len(plan.event.events) == 2
 
 
@@ -234,7 +234,7 @@ def test_replacing_one_person_moves_two_cells() -> None:
     catalog = Catalog(CATALOG.tables, tuple(Population(p.name, REPLACE_ONE) for p in CATALOG.populations))
     plan = make_plan(WARDS, catalog, Request(epsilon=1))
     assert plan.bias is not None
-    moved = plan.bias.releases[0].block.sensitivity
+    moved = plan.bias.priced.releases[0].block.sensitivity
     assert (moved.l1, moved.l2_squared) == (2, 2)
 
 

@@ -1,7 +1,7 @@
 """Release: exact integers become noisy ones.
 
-:func:`release` takes a plan and the exact measurements of an engine, chooses private keys, adds the noise of the plan's
-mechanisms, and returns a :class:`NoisyRelease`. It checks shapes and clamps nothing: the engine has bounded every unit
+:func:`add_noise` takes the exact measurements of an engine, chooses private keys, adds the noise of the plan's
+mechanisms, and returns :class:`NoisyNumbers`. It checks shapes and clamps nothing: the engine has bounded every unit
 already. Integers that do not fit the plan are an :class:`~tacit.core.errors.InternalError`, opaque to analysts.
 
 The order of the released groups is public: the product of the public keys, or the order of their types for private
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.errors import InternalError
-from tacit.mechanisms.additive import add_noise
+from tacit.mechanisms.additive import add_noise as with_samples
 from tacit.mechanisms.base import LARGEST_VALUE
 from tacit.mechanisms.residual_basis import LevelBasis
 from tacit.noise.laplace import LARGEST_SCALE
@@ -29,7 +29,7 @@ from tacit.query.aggregates.ranks import NoisyTree, RankChoice, count_cells, cut
 from tacit.query.planning.measures import Measure, MeasureKind
 from tacit.query.planning.noise import NoiseLaw
 from tacit.query.planning.plan import Plan, with_parts
-from tacit.query.planning.releases import Block, KeySelection, Release
+from tacit.query.planning.releases import Block, KeySelection, Priced, Release
 from tacit.query.query import FinalAggregation
 from tacit.query.types import Value, sort_key
 
@@ -76,24 +76,33 @@ class NoisyLevels:
 
 
 @dataclass(frozen=True)
-class NoisyRelease:
+class NoisyNumbers:
     """Group keys and noisy numbers, already charged. Everything after this is post-processing.
 
     Args:
         keys: one key tuple per group, in public order.
-        noisy: one per measure of the plan: an integer per group; for categories, groups × width; for leaves a
+        noisy: one per measure: an integer per group; for categories, groups × width; for leaves a
             :class:`~tacit.query.aggregates.ranks.NoisyTree`. ``integer * law.unit`` estimates a measurement, in its
             steps, without bias. Where noise was added to sums of groups instead of groups, :class:`NoisyLevels`.
         laws: one per measure: the law of the noise in each of its integers (in each node of a tree).
-        plan: the plan that it was released by.
-        noisy_bias: noisy numbers of units in the cells of the bias table; None where no part of the cost bought it.
-        others: releases of further parts of the query, in the order of :attr:`Plan.others`; ``plan`` is that of
-            the whole query.
     """
 
     keys: tuple[KeyTuple, ...]
     noisy: tuple[NDArray[Any] | NoisyTree | NoisyLevels, ...]
     laws: tuple[NoiseLaw, ...]
+
+
+@dataclass(frozen=True)
+class NoisyRelease(NoisyNumbers):
+    """The noisy numbers of a query.
+
+    Args:
+        plan: the plan that they were released by.
+        noisy_bias: noisy numbers of units in the cells of the bias table; None where no part of the cost bought it.
+        others: releases of further parts of the query, in the order of :attr:`Plan.others`; ``plan`` is that of
+            the whole query.
+    """
+
     plan: Plan
     noisy_bias: tuple[int, ...] | None = None
     others: tuple[NoisyRelease, ...] = ()
@@ -105,8 +114,13 @@ class NoisyRelease:
 
 
 def release(plan: Plan, measurements: Measured) -> NoisyRelease:
-    """Select private group keys, if any, and add the plan's noise to every measurement of the groups that remain."""
-    final = plan.final
+    """Return the release of a query from its measurements."""
+    made = add_noise(plan.final, plan.priced, measurements)
+    return NoisyRelease(made.keys, made.noisy, made.laws, plan)
+
+
+def add_noise(final: FinalAggregation, priced: Priced, measurements: Measured) -> NoisyNumbers:
+    """Select private group keys, if any, and add noise to every measurement of the groups that remain."""
     order = _order(final, measurements.keys)
     keys = [tuple(measurements.keys[i]) for i in order]
     if len(measurements.raw) != len(final.measures):
@@ -115,18 +129,18 @@ def release(plan: Plan, measurements: Measured) -> NoisyRelease:
         (_places if measure.kind is MeasureKind.PLACES else _array)(found, measure, order)
         for found, measure in zip(measurements.raw, final.measures, strict=True)
     ]
-    if plan.priced.keys is not None:
-        kept = draw(plan.priced.keys, keys, _units(measurements, order))
+    if priced.keys is not None:
+        kept = draw(priced.keys, keys, _units(measurements, order))
         keys = [key for key, keep in zip(keys, kept, strict=True) if keep]
         raw = [array[kept] for array in raw]
     noisy: dict[int, NDArray[Any] | NoisyTree | NoisyLevels] = {}
-    for each in plan.priced.releases:
+    for each in priced.releases:
         if each.levels:
             noisy |= _drawn_levels(each, final, raw)
             continue
         drawn = None if each.choice is None else draw(each.choice, keys, raw[each.choice.measure])
         noisy |= _read_off(each, draw(each, keys, inputs(each.block, raw, drawn)), drawn)
-    return NoisyRelease(tuple(keys), tuple([noisy[i] for i in range(len(raw))]), plan.priced.laws, plan)
+    return NoisyNumbers(tuple(keys), tuple([noisy[i] for i in range(len(raw))]), priced.laws)
 
 
 def _drawn_levels(each: Release, final: FinalAggregation, raw: Sequence[NDArray[Any]]) -> dict[int, NoisyLevels]:
@@ -239,7 +253,7 @@ def _with_noise(each: Release, raw: NDArray[Any]) -> NDArray[Any]:
     fast = 2 * each.noise_law.width < LARGEST_SCALE
     sampler = each.noise.noise.sampler
     if fast and raw.dtype == np.int64:
-        return add_noise(raw.ravel(), sampler).reshape(raw.shape)
+        return with_samples(raw.ravel(), sampler).reshape(raw.shape)
     draws = sampler.sample_many(raw.size).tolist() if fast else [sampler.sample() for _ in range(raw.size)]
     result = np.empty(raw.size, dtype=object)
     result[:] = [int(value) + draw for value, draw in zip(raw.ravel(), draws, strict=True)]

@@ -22,7 +22,7 @@ from tacit.query.planning.plan import Plan, outline, with_found
 from tacit.query.postprocess.cells import Exact
 from tacit.query.postprocess.result import Finished, finish, in_turn
 from tacit.query.postprocess.rows import PublicRows
-from tacit.query.release import NoisyRelease, release, with_bias
+from tacit.query.release import NoisyRelease, add_noise, release, with_bias
 from tacit.query.request import Request
 from tacit.releases.accounts import Entry
 from tacit.releases.answer import Answer
@@ -154,7 +154,7 @@ def run(context: QueryContext, plan: Plan, seconds: float | None = None) -> Nois
     task = MeasurementTask(plan.final, secret, timeout=seconds)
     while plan.searches:
         search = plan.searches[0]
-        found = release(search, context.engine.measure(replace(task, final=search.final)))
+        found = add_noise(*search, context.engine.measure(replace(task, final=search.final)))
         plan = with_found(plan, found.noisy, found.laws)
     exact = context.engine.measure(replace(task, final=plan.final, bias=plan.losses))
     released = release(plan, exact)

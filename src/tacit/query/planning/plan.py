@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, reduce
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tacit.accounting.currencies import AccountGuarantee, currency_named
 from tacit.core.errors import InputError, InternalError
@@ -61,6 +61,13 @@ from tacit.query.request import BOUNDS, KEYS, LIMITS, Request, Terms, settle
 from tacit.query.types import Value
 
 
+class Stage(NamedTuple):
+    """One measurement of data, and the releases that its budget buys."""
+
+    final: FinalAggregation
+    priced: Priced
+
+
 @dataclass(frozen=True)
 class Plan:
     """The releases of a query and their cost. Every derived value is computed once, when it is first read.
@@ -107,40 +114,31 @@ class Plan:
         return tuple(dict.fromkeys([name for part in self.parts for name in part.final.tables]))
 
     @cached_property
-    def searches(self) -> tuple[Plan, ...]:
-        """Plans of the searches that have not run yet, in order: for AUTO limits, then for AUTO bounds."""
-        pending: list[tuple[Priced, FinalAggregation]] = []
+    def searches(self) -> tuple[Stage, ...]:
+        """The searches that have not run yet, in order: for AUTO limits, then for AUTO bounds."""
+        pending = []
         if self.priced.limits is not None and self.limits is None:
-            pending.append((self.priced.limits, auto_limits.search_of(self.final)))
+            pending.append(Stage(auto_limits.search_of(self.final), self.priced.limits))
         if self.priced.first is not None and not self.found:
-            pending.append((self.priced.first, search_of(self.final)))
-        queries = [(Query(search, (), (), Options()), priced) for priced, search in pending]
-        return tuple(
-            [
-                replace(self, query=query, priced=priced, event=priced.event(self.relation), others=())
-                for query, priced in queries
-            ]
-        )
+            pending.append(Stage(search_of(self.final), self.priced.first))
+        return tuple(pending)
 
     @property
-    def first(self) -> Plan | None:
-        """Plan of the next search to run before the query; None if no search is left."""
+    def first(self) -> Stage | None:
+        """The next search to run before the query; None if no search is left."""
         return self.searches[0] if self.searches else None
 
     @cached_property
-    def bias(self) -> Plan | None:
-        """Plan of the bias table, which runs after the query; None if the budget buys no bias table."""
+    def bias(self) -> Stage | None:
+        """The bias table, which runs after the query; None if the budget buys no bias table."""
         part = self.priced.bias
-        if part is None:
-            return None
-        query = Query(bias_query(self.final, part.table), (), (), Options())
-        event = part.priced.event(self.relation)
-        return replace(self, query=query, priced=part.priced, event=event, found=(), limits=None, others=())
+        return None if part is None else Stage(bias_query(self.final, part.table), part.priced)
 
     @property
-    def stages(self) -> tuple[Plan, ...]:
-        """The plans that read data, in the order in which they run: searches for AUTO, the query, its bias table."""
-        own = (*self.searches, self, *(() if self.bias is None else (self.bias,)))
+    def stages(self) -> tuple[Stage, ...]:
+        """All measurements, in the order in which they run: searches for AUTO, the query, its bias table."""
+        last = () if self.bias is None else (self.bias,)
+        own = (*self.searches, Stage(self.final, self.priced), *last)
         return (*own, *(stage for other in self.others for stage in other.stages))
 
     @property
