@@ -210,7 +210,9 @@ def test_bounding_by_rows_of_one_table_read_twice(connection: Any) -> None:
 
 def test_a_unit_that_is_compared_regardless_of_case_is_refused() -> None:
     """``citext`` and collations without a fixed order of bytes: one person under two spellings would be two."""
-    described = Described(1, "s", "t", "r", {"id": ("citext", -1), "x": ("int8", -1)}, (), frozenset({"id"}))
+    described = Described(
+        1, "s", "t", "r", {"id": ("citext", -1), "x": ("int8", -1)}, (), (1, [], [], []), frozenset({"id"}), {}
+    )
     text = Catalog(
         (Table("t", (Column("id", TEXT), Column("x", INTEGER)), population="q", unit="id"),), (Population("q"),)
     )

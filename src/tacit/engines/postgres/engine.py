@@ -354,7 +354,6 @@ class PostgresEngine(SqlEngine):
                 if table.name.lower() not in names:
                     raise InputError(where, "is missing: every table of the catalog needs a source")
                 found[table.name.lower()] = describe(session, names[table.name.lower()], where)
-            self._shapes = shapes(session, [described.scan for described in found.values()])
             return found
 
     @property
@@ -377,9 +376,9 @@ class PostgresEngine(SqlEngine):
 
     def _same(self, session: PostgresSession, relation: RelationNode) -> None:
         """Refuse a table that was replaced, or a view that now reads other relations: their budget may differ."""
-        scans = sorted(self._stored[name].scan for name in tables_of(relation))
-        now = shapes(session, scans)
-        changed = [scan for scan in scans if now.get(scan) != self._shapes[scan]]
+        opened = {each.scan: each.shape for each in (self._described[name] for name in tables_of(relation))}
+        now = shapes(session, list(opened))
+        changed = sorted(scan for scan, shape in opened.items() if now.get(scan) != shape)
         if changed:
             raise RuntimeError(f"{', '.join(changed)} is not what it was; open the project again")
 

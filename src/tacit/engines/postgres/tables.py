@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from tacit.core.errors import InputError
@@ -52,7 +52,7 @@ _ADDRESSED: Final = ("r", "m")
 _PARTITIONED: Final = "p"
 
 _RELATION = """
-SELECT c.oid::bigint, n.nspname, c.relname, c.relkind::text, c.relrowsecurity
+SELECT c.oid::bigint, n.nspname, c.relname, c.relkind::text
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relname = %s AND (n.nspname = %s OR %s::text IS NULL AND n.nspname = ANY (%s))
   AND c.relkind IN ('r', 'v', 'm', 'f', 'p')
@@ -75,23 +75,24 @@ WITH RECURSIVE based AS (
 SELECT attname, typname, typtype::text, modifier, exact FROM based WHERE typtype <> 'd' ORDER BY attnum
 """
 # The relations that a view reads, directly or not; a table reads itself. Rows of a child or partition are rows of its
-# parents, so a family of tables is the same persons, whichever of them is named.
+# parents, so a family of tables is the same persons, whichever of them is named: those that only inheritance leads to
+# share rows with the relation unchanged.
 _BASES = """
 WITH RECURSIVE edges AS (
-  SELECT r.ev_class AS relation, d.refobjid AS other
+  SELECT r.ev_class AS relation, d.refobjid AS other, false AS inherits
   FROM pg_catalog.pg_rewrite r
   JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_rewrite'::regclass AND d.objid = r.oid
     AND d.refclassid = 'pg_catalog.pg_class'::regclass
-  UNION ALL SELECT inhparent, inhrelid FROM pg_catalog.pg_inherits
-  UNION ALL SELECT inhrelid, inhparent FROM pg_catalog.pg_inherits
+  UNION ALL SELECT inhparent, inhrelid, true FROM pg_catalog.pg_inherits
+  UNION ALL SELECT inhrelid, inhparent, true FROM pg_catalog.pg_inherits
 ), below AS (
-  SELECT %s::oid AS relation
+  SELECT %s::oid AS relation, true AS family
   UNION
-  SELECT e.other FROM below b JOIN edges e ON e.relation = b.relation
+  SELECT e.other, b.family AND e.inherits FROM below b JOIN edges e ON e.relation = b.relation
 )
-SELECT c.oid::bigint, n.nspname, c.relname, c.relkind::text, c.relrowsecurity
+SELECT c.oid::bigint, n.nspname, c.relname, bool_or(b.family)
 FROM below b JOIN pg_catalog.pg_class c ON c.oid = b.relation JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-ORDER BY 1
+GROUP BY 1, 2, 3 ORDER BY 1
 """
 # User-defined functions that a view takes rows from: the relations they read are unknown.
 _FUNCTIONS = """
@@ -113,27 +114,6 @@ JOIN pg_catalog.pg_class c ON c.oid = f.ftrelid JOIN pg_catalog.pg_namespace n O
 WHERE f.ftrelid = ANY (%s::oid[]) ORDER BY 1
 """  # noqa: E501
 _WHERE: Final = ("host", "hostaddr", "port", "dbname", "database", "servername", "filename", "program", "query")
-# The relation, its ancestors and its descendants by inheritance, which share rows unchanged.
-_FAMILY = """
-WITH RECURSIVE edges AS (
-  SELECT inhparent AS relation, inhrelid AS other FROM pg_catalog.pg_inherits
-  UNION ALL SELECT inhrelid, inhparent FROM pg_catalog.pg_inherits
-), family AS (
-  SELECT %s::oid AS relation
-  UNION
-  SELECT e.other FROM family f JOIN edges e ON e.relation = f.relation
-)
-SELECT relation::bigint FROM family ORDER BY 1
-"""
-# The kinds of a relation's descendants by inheritance, without the relation itself.
-_PARTS = """
-WITH RECURSIVE parts AS (
-  SELECT inhrelid AS relation FROM pg_catalog.pg_inherits WHERE inhparent = %s::oid
-  UNION
-  SELECT i.inhrelid FROM parts p JOIN pg_catalog.pg_inherits i ON i.inhparent = p.relation
-)
-SELECT DISTINCT c.relkind::text FROM parts p JOIN pg_catalog.pg_class c ON c.oid = p.relation ORDER BY 1
-"""
 # Oids, columns and relations read, of several relations at once.
 _SHAPES = """
 WITH RECURSIVE below AS (
@@ -169,6 +149,10 @@ class Asks(Protocol):
         """Return all rows of a statement."""
 
 
+#: Oid, oids read, kinds of children and partitions, and columns of a relation.
+Shape = tuple[int, list[int], list[str], list[str]]
+
+
 @dataclass(frozen=True)
 class Described:
     """Description of a table or view by the server.
@@ -179,11 +163,10 @@ class Described:
         name: its name in the schema.
         kind: PostgreSQL's letter: r(elation), v(iew), m(aterialised view), f(oreign), p(artitioned).
         columns: type name and type modifier by column name.
-        bases: oid, schema, name, kind and row security of the relation, of all it reads, and of their parents and
-            children.
+        bases: oid, schema and name of the relation, of all it reads, and of their parents and children; and whether it
+            is the relation itself, a parent or a child of it.
+        shape: see :func:`shapes`.
         inexact: columns whose collation compares different texts as equal.
-        family: oids among ``bases`` of the relation itself, its parents and its children.
-        parts: the kinds of its children and partitions.
         elsewhere: by oid among ``bases``, an identifier of the place that a foreign table stands for.
     """
 
@@ -192,16 +175,19 @@ class Described:
     name: str
     kind: str
     columns: Mapping[str, tuple[str, int]]
-    bases: tuple[tuple[int, str, str, str, bool], ...]
-    inexact: frozenset[str] = frozenset()
-    family: frozenset[int] = frozenset()
-    parts: tuple[str, ...] = ()
-    elsewhere: Mapping[int, str] = field(default_factory=dict)
+    bases: Sequence[tuple[int, str, str, bool]]
+    shape: Shape
+    inexact: frozenset[str]
+    elsewhere: Mapping[int, str]
 
     @property
     def scan(self) -> str:
         """SQL name of the relation, to put after FROM."""
-        return f"{POSTGRES.quoted(self.schema)}.{POSTGRES.quoted(self.name)}"
+        return _scan(self.schema, self.name)
+
+
+def _scan(schema: str, name: str) -> str:
+    return f"{POSTGRES.quoted(schema)}.{POSTGRES.quoted(name)}"
 
 
 def split_name(text: str, where: str) -> tuple[str | None, str]:
@@ -224,13 +210,11 @@ def describe(session: Asks, text: str, where: str) -> Described:
     found = session.rows(_RELATION, (name, schema, schema, _PUBLIC, _PUBLIC))
     if not found:
         raise InputError(where, f"there is no table or view {text} that this role can see")
-    oid, schema, name, kind, _ = found[0]
+    oid, schema, name, kind = found[0]
     known = session.rows(_COLUMNS, (oid,))
     columns = {str(row[0]): ("enum" if row[2] == "e" else str(row[1]), int(row[3])) for row in known}
     inexact = frozenset(str(row[0]) for row in known if row[1] == "citext" or not row[4])
-    bases = tuple(
-        (int(row[0]), str(row[1]), str(row[2]), str(row[3]), bool(row[4])) for row in session.rows(_BASES, (oid,))
-    )
+    bases = session.rows(_BASES, (oid,))
     hidden = session.rows(_FUNCTIONS, ([base[0] for base in bases],))
     if hidden:
         raise InputError(
@@ -238,11 +222,10 @@ def describe(session: Asks, text: str, where: str) -> Described:
             f"{text} takes rows from the function {hidden[0][0]}, which hides whose they are; name the "
             "table that it reads, or a view of it",
         )
-    family = frozenset(int(row[0]) for row in session.rows(_FAMILY, (oid,)))
-    parts = tuple(str(row[0]) for row in session.rows(_PARTS, (oid,)))
     foreign = session.rows(_FOREIGN, ([base[0] for base in bases],))
-    elsewhere = {int(row[0]): _elsewhere(*row[1:]) for row in foreign}
-    return Described(int(oid), str(schema), str(name), str(kind), columns, bases, inexact, family, parts, elsewhere)
+    elsewhere = {row[0]: _elsewhere(*row[1:]) for row in foreign}
+    (shape,) = shapes(session, [_scan(schema, name)]).values()
+    return Described(oid, schema, name, kind, columns, bases, shape, inexact, elsewhere)
 
 
 def _elsewhere(wrapper: str, server: Sequence[str], table: Sequence[str], schema: str, name: str) -> str:
@@ -254,14 +237,14 @@ def _elsewhere(wrapper: str, server: Sequence[str], table: Sequence[str], schema
     return " ".join([wrapper, *where, *([] if "filename" in said or "program" in said else there)])
 
 
-def shapes(session: Asks, scans: Sequence[str]) -> dict[str, object]:
+def shapes(session: Asks, scans: Sequence[str]) -> dict[str, Shape]:
     """Return the current shape of each relation.
 
     A shape is its oid, the oids of all it reads, the kinds of its children and partitions, and its columns. Another
     partition of the same kind is no change: its rows belong to persons of the same population.
     """
     found = session.rows(_SHAPES, (list(scans),))
-    return {str(name): (root, below, parts, columns) for name, root, below, parts, columns in found}
+    return {name: (root, below, parts or [], columns) for name, root, below, parts, columns in found}
 
 
 def type_of(type_name: str, modifier: int) -> SqlType | None:
@@ -317,11 +300,12 @@ def open_table(described: Described, table: Table, index: int) -> StoredTable:
 
 def _row(described: Described) -> str | None:
     """Return SQL of a row's number in its snapshot: block, position in it, and the table if there are several."""
-    if any(kind not in (*_ADDRESSED, _PARTITIONED) for kind in (described.kind, *described.parts)):
+    _, _, parts, _ = described.shape
+    if any(kind not in (*_ADDRESSED, _PARTITIONED) for kind in (described.kind, *parts)):
         return None
     at = "CAST(CAST(ctid AS TEXT) AS POINT)"
     place = f"(CAST(({at})[0] AS BIGINT) * 8192 + CAST(({at})[1] AS BIGINT))"
-    if described.kind in _ADDRESSED and not described.parts:
+    if described.kind in _ADDRESSED and not parts:
         return place
     # A block number has 32 bits and a position in it 13, so oids are multiplied by 2^45, which exceeds 64 bits.
     return f"(CAST(CAST(tableoid AS BIGINT) AS NUMERIC) * {2**45} + {place})"
@@ -415,12 +399,12 @@ def marks_of(server: str, table: Described) -> Marks:
     """Return the identifiers of a relation and of all relations it reads."""
     system, oid, database = server.split(":", 2)
     marks, rows = [], []
-    for number, schema, name, _, _ in table.bases:
+    for number, schema, name, is_family in table.bases:
         found = [f"postgres {system} database {oid} relation {number}", f"postgres {system} {database}.{schema}.{name}"]
         if number in table.elsewhere:
             found.append(f"postgres foreign {table.elsewhere[number]}")
         marks += found
-        rows += found if number in table.family else []
+        rows += found if is_family else []
     own = tuple(dict.fromkeys(marks))
     return Marks(version=f"postgres {system}:{oid}:{table.oid}", marks=own, own=own, rows=tuple(dict.fromkeys(rows)))
 
