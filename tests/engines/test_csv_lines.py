@@ -16,7 +16,7 @@ from tacit.engines.duckdb.csv_lines import (
     LONGEST,
     count_losses,
     csv_scan,
-    first_left_out,
+    first_unread,
     read_header,
     split_lines,
     utf8_lines,
@@ -165,7 +165,7 @@ def test_lines_are_split_as_the_rules_say(tmp_path: Path) -> None:
         assert sorted(map(list, found), key=repr) == expected
         written = sum(bool(line) for line in re.split(rb"[\r\n]", content)) - 1
         assert left_out == written - len(expected)
-        assert (first_left_out(str(path)) is None) == (left_out == 0)
+        assert (first_unread(str(path), 3)[0] is None) == (left_out == 0)
 
 
 def test_row_numbers_are_the_same_in_every_scan(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_the_owner_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> 
         counted(path)
     assert "1 of the lines" in caplog.text
     assert "no end" not in caplog.text
-    found = first_left_out(str(path))
+    found, _ = first_unread(str(path), 3)
     assert found is not None
     assert found.number == 302
     assert "quotes" in found.reason

@@ -30,33 +30,26 @@ from tacit.releases.model import _columns
 
 SECRET = b"k" * 32
 PRICE: dict[str, Any] = {"epsilon": 2, "delta": "1e-4", "bounds": [(0, 100), (-1, 1), (0, 1), (0, 100)]}
-LISTED: dict[str, Any] = {"epsilon": 2, "delta": "1e-4", "bounds": [(0, 100)], "max_weight": "0.7"}
+LISTED: dict[str, Any] = {"epsilon": 2, "delta": "1e-4", "bounds": [(0, 100)]}
 FEATURES = "age, dose, risk, cost"
-#: Estimator, what is selected, and the weight.
-MODELS: dict[str, tuple[Any, str, str | None]] = {
-    "bayes": (GaussianNB(**PRICE, classes=["ill", "well"]), f"{FEATURES}, outcome", None),
-    "softmax": (LogisticRegression(**PRICE, classes=[1, 2, 4.0], steps=2), f"{FEATURES}, ward", None),
-    "line": (LinearRegression(**PRICE, target_bounds=(0, 50), steps=2), f"{FEATURES}, stay", None),
+#: Estimator, and what is selected.
+MODELS: dict[str, tuple[Any, str]] = {
+    "bayes": (GaussianNB(**PRICE, classes=["ill", "well"]), f"{FEATURES}, outcome"),
+    "softmax": (LogisticRegression(**PRICE, classes=[1, 2, 4.0], steps=2), f"{FEATURES}, ward"),
+    "line": (LinearRegression(**PRICE, target_bounds=(0, 50), steps=2), f"{FEATURES}, stay"),
     "codes of a margin": (
         LogisticRegression(
             **LISTED, classes=[True, False], class_weight={True: 2}, steps=2, categories={1: ["ill", "well"], 2: [5, 2]}
         ),
-        "age, outcome, ward, dose, risk",
-        "dose",
+        "age, outcome, ward, risk",
     ),
     "codes of shapes": (
-        AdditiveRegressor(
-            **LISTED | {"max_weight": 80}, target_bounds=(0, 50), rounds=2, categories={0: ["ill", "well"], 2: [1, 2]}
-        ),
-        "outcome, age, ward, cost, stay",
-        "cost",
+        AdditiveRegressor(**LISTED, target_bounds=(0, 50), rounds=2, categories={0: ["ill", "well"], 2: [1, 2]}),
+        "outcome, age, ward, stay",
     ),
     "codes of trees": (
-        BoostedTreesClassifier(
-            **LISTED | {"max_weight": 80}, classes=[1, 2, 3], trees=2, categories={1: [1, 2], 2: [True], 3: 7}
-        ),
-        "age, ward AS w, risk, outcome, cost, ward",
-        "cost",
+        BoostedTreesClassifier(**LISTED, classes=[1, 2, 3], trees=2, categories={1: [1, 2], 2: [True], 3: 7}),
+        "age, ward AS w, risk, outcome, ward",
     ),
 }
 
@@ -99,15 +92,15 @@ def visits(persons: int = 60) -> pa.Table:
 
 
 def rows_of(engine: Any, name: str) -> Any:
-    model, selected, weight = MODELS[name]
+    model, selected = MODELS[name]
     relation = resolve_rows(f"SELECT {selected} FROM visits", catalog())
-    columns = _columns(relation, model, weight)
+    columns = _columns(relation, model)
     return columns.read(engine, relation, SECRET)
 
 
 def integers(monkeypatch: pytest.MonkeyPatch, engine: Any, name: str) -> list[Any]:
     """What a fit to the rows of an engine releases, before noise; noise is the same every time."""
-    X, y, weights = rows_of(engine, name)
+    X, y = rows_of(engine, name)
     kept: list[Any] = []
     bits, true = SeededBits(7), release.release_gaussian
 
@@ -119,8 +112,7 @@ def integers(monkeypatch: pytest.MonkeyPatch, engine: Any, name: str) -> list[An
     with monkeypatch.context() as patched:
         patched.setattr(entropy, "current", lambda: bits)
         patched.setattr(release, "release_gaussian", recording)
-        weighted = {} if weights is None else {"sample_weight": weights}
-        type(model)(**model.get_params()).fit(X, y, **weighted)
+        type(model)(**model.get_params()).fit(X, y)
     return kept
 
 
@@ -152,7 +144,7 @@ def test_rows_and_integers_are_those_of_duckdb(
 
 def test_the_order_of_rows_is_that_of_their_values(duckdb: Any) -> None:
     """Not of storage, which depends on when a row came."""
-    X, y, _ = rows_of(duckdb, "bayes")
+    X, y = rows_of(duckdb, "bayes")
     keys = [(*(np.where(np.isnan(row), np.inf, row)), label) for row, label in zip(X, y, strict=True)]
     assert keys == sorted(keys)
     assert len(keys) == 60
@@ -175,10 +167,9 @@ def test_a_curator_fits_to_rows_of_a_server() -> None:
         fitted = curator.fit(GaussianNB(epsilon=2, delta="1e-4", classes=["ill", "well"]), sql)
         assert fitted.model.class_prior_.sum() == pytest.approx(1)
         assert (fitted.features, fitted.target) == (("age", "dose"), "outcome")
-        # Text is categories, another column the weight.
-        coded = "SELECT outcome, CLAMP(cost, 0, 100) AS cost, CLAMP(stay, 0, 50) AS stay FROM visits"
+        # Text is categories.
+        coded = "SELECT outcome, CLAMP(stay, 0, 50) AS stay FROM visits"
         trees = BoostedTreesRegressor(epsilon=2, delta="1e-4", trees=2, categories={"outcome": ["ill", "well"]})
-        fitted = curator.fit(trees, coded, weight="cost")
-        assert (fitted.features, fitted.target, fitted.model.max_weight) == (("outcome",), "stay", 100)
-        assert "counts by cost" in fitted.receipt["answers"][0]["bounding"]
+        fitted = curator.fit(trees, coded)
+        assert (fitted.features, fitted.target) == (("outcome",), "stay")
         assert fitted.model.predict([["ill"], ["well"]]).shape == (2,)

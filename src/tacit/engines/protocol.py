@@ -59,7 +59,6 @@ class MeasurementTask:
         key_secret: decides, with a unit's own rows, which of its groups and values are kept. Each data set has one
             that never changes, so that equal queries keep equal rows. Privacy does not rest on its secrecy.
         timeout: seconds after which the work is interrupted; None for the engine's own limit.
-            The percentage depends on the data, so only the data owner may see it.
         bias: the bias table to count on the same state of the data; None for no table.
     """
 

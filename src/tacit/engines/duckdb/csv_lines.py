@@ -214,40 +214,34 @@ def _named_fields(header: Sequence[str], form: CsvFormat, kinds: Mapping[str, Sq
     )
 
 
-def first_left_out(file: str, form: CsvFormat = USUAL) -> UnreadLine | None:
-    """Return the first line of a file that is not a row, for the data owner only; None if all are rows."""
-    separator = form.delimiter_of(file)
-    pattern = re.compile(_pattern(separator))
+def first_unread(file: str, width: int, form: CsvFormat = USUAL) -> tuple[UnreadLine | None, UnreadLine | None]:
+    """Return the first line that is not a row, and the first row with more or fewer fields than the header's ``width``.
+
+    For the data owner only; None if there is none.
+    """
+    separator, is_utf8 = form.delimiter_of(file), form.encoding == UTF_8
+    row, fields = re.compile(_pattern(separator)), re.compile(f"{_escaped(separator)}(?:{_field(separator)})")
+    left_out = other_width = None
     for number, line in enumerate(_written(file), 1):
         try:
-            text = line.decode(_python_encoding(form, number), "strict" if form.encoding == UTF_8 else "replace")
+            encoding = "utf-8-sig" if is_utf8 and number == 1 else form.encoding
+            text = line.decode(encoding, "strict" if is_utf8 else "replace")
         except UnicodeDecodeError:
-            return UnreadLine(number, "it is not UTF-8 text")
+            left_out = left_out or UnreadLine(number, "it is not UTF-8 text")
+            continue
         for part in filter(None, text.split("\r")):
+            count = len(fields.findall(separator + part))
             if len(part.encode()) > LONGEST:
-                return UnreadLine(number, f"it is longer than {LONGEST:,} bytes")
-            if not pattern.fullmatch(part):
-                return UnreadLine(number, "its quotes do not close, or a quoted value goes on in the next line")
-    return None
-
-
-def first_other_width(file: str, width: int, form: CsvFormat = USUAL) -> UnreadLine | None:
-    """Return the first row with more or fewer fields than the header, for the data owner only; None if all fit."""
-    separator = form.delimiter_of(file)
-    for number, line in enumerate(_written(file), 1):
-        text = line.decode(_python_encoding(form, number), "replace")
-        for part in filter(None, text.split("\r")) if number > 1 else ():
-            if re.fullmatch(_pattern(separator), part):
-                fields = len(re.findall(f"{_escaped(separator)}(?:{_field(separator)})", separator + part))
-                if fields != width:
-                    return UnreadLine(
-                        number, f"it has {fields} field{'s' if fields > 1 else ''}, and the header has {width}"
-                    )
-    return None
-
-
-def _python_encoding(form: CsvFormat, number: int) -> str:
-    return "utf-8-sig" if form.encoding == UTF_8 and number == 1 else form.encoding
+                left_out = left_out or UnreadLine(number, f"it is longer than {LONGEST:,} bytes")
+            elif not row.fullmatch(part):
+                reason = "its quotes do not close, or a quoted value goes on in the next line"
+                left_out = left_out or UnreadLine(number, reason)
+            elif number > 1 and count != width:
+                reason = f"it has {count} field{'s' if count > 1 else ''}, and the header has {width}"
+                other_width = other_width or UnreadLine(number, reason)
+        if left_out and other_width:
+            break
+    return left_out, other_width
 
 
 def _field_text(place: int, form: CsvFormat) -> str:

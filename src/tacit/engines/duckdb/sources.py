@@ -32,8 +32,7 @@ from tacit.engines.duckdb.csv_lines import (
     CsvReport,
     count_losses,
     csv_scan,
-    first_left_out,
-    first_other_width,
+    first_unread,
     open_lines,
     read_header,
     split_lines,
@@ -315,9 +314,9 @@ def report_csv(source: SourceLike, table: Table) -> CsvReport:
         partly = tuple(name for name in lost if losses.read[name])
         values = {name: unread(name) for name in partly}
     names = [file for file in files if losses.left_out or losses.other_width]
-    left_out = next(((f, line) for f in names if (line := first_left_out(f, source.csv))), None)
-    width = len(header)
-    other = next(((f, line) for f in names if (line := first_other_width(f, width, source.csv))), None)
+    found = [(file, *first_unread(file, len(header), source.csv)) for file in names]
+    left_out = next(((file, line) for file, line, _ in found if line), None)
+    other = next(((file, line) for file, _, line in found if line), None)
     return CsvReport(left_out, other, tuple(name for name in lost if name not in partly), partly, values)
 
 

@@ -216,9 +216,7 @@ class SqlEngine(Engine):
         """Refuse windows that cannot be computed exactly; reads no data."""
         check_windows(self.dialect, walk_relations(relation))
 
-    def check_examples(self, relation: RelationNode) -> None:
-        """Refuse windows that cannot be computed exactly; reads no data."""
-        check_windows(self.dialect, walk_relations(relation))
+    check_examples = check_rows
 
     def examples(
         self, relation: RelationNode, numbers: Sequence[int], label: int | None, key_secret: bytes
