@@ -37,6 +37,8 @@ def called(name: str) -> str:
     column = other.get(how.function, WAYS[AGGREGATES[how.function].takes])
     if how.parameter == "condition":
         return f"{name}(nights > 3)"
+    if how.parameter == "parts":
+        return f"{name}({column}, 2)[OFFSET(1)]"
     return (
         f"{name}({column})"
         if how.arguments == 1

@@ -100,7 +100,7 @@ STEPS = {
     f"SELECT part, SUM(s) / SUM(n) AS answer FROM {INNER} GROUP BY part": 0.25,
     f"SELECT place, SUM(n) OVER (PARTITION BY part) AS answer FROM {INNER}": 0.25,
     f"SELECT place, AVG(n) OVER (ORDER BY place ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING) AS answer FROM {INNER}": 0.25,
-    f"SELECT place, SUM(s) OVER (ORDER BY place RANGE 3 PRECEDING) AS answer FROM {INNER}": 0.25,
+    f"SELECT place, SUM(s) OVER (ORDER BY place ROWS 3 PRECEDING) AS answer FROM {INNER}": 0.25,
 }
 
 

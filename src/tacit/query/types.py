@@ -287,11 +287,6 @@ class Range:
         object.__setattr__(self, "high", _tidy(self.high, up=True))
 
     @property
-    def is_bounded(self) -> bool:
-        """Whether both ends are known."""
-        return self.low is not None and self.high is not None
-
-    @property
     def ends(self) -> tuple[Fraction, Fraction] | None:
         """Both ends, or None when one is unknown."""
         return None if self.low is None or self.high is None else (self.low, self.high)

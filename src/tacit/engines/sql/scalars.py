@@ -419,25 +419,18 @@ def _rest(d: Dialect, node: Call, args: Args) -> str:
     return f"CAST({d.huge(args[0])} % {_divisor(d, d.huge(args[1]))} AS BIGINT)"
 
 
-def _negative(d: Dialect, node: Call, args: Args) -> str:
-    if node.type.kind is Kind.DOUBLE:
-        return d.finite(f"-{args[0]}")
-    if _is_own_size(node):
-        return f"(-({args[0]}))"
-    return _fitted(d, f"-{d.huge(args[0])}", node.type)
+def _signed(template: str) -> Lowering:
+    """Return the lowering of -x or ABS(x)."""
 
+    def lower(d: Dialect, node: Call, args: Args) -> str:
+        if node.type.kind is Kind.DOUBLE:
+            return d.finite(template.format(args[0]))
+        if node.type.kind is Kind.DECIMAL and node.args[0].type == node.type:
+            # It always fits: the range of a DECIMAL is symmetric about 0.
+            return template.format(args[0])
+        return _fitted(d, template.format(d.huge(args[0])), node.type)
 
-def _size(d: Dialect, node: Call, args: Args) -> str:
-    if node.type.kind is Kind.DOUBLE:
-        return d.finite(f"abs({args[0]})")
-    if _is_own_size(node):
-        return f"abs({args[0]})"
-    return _fitted(d, f"abs({d.huge(args[0])})", node.type)
-
-
-def _is_own_size(node: Call) -> bool:
-    """Whether the result always fits its type: a DECIMAL of the argument's type, whose range is symmetric about 0."""
-    return node.type.kind is Kind.DECIMAL and node.args[0].type == node.type
+    return lower
 
 
 def _towards(direction: str) -> Lowering:
@@ -521,8 +514,8 @@ _ARITHMETIC: dict[str, Lowering] = {
     "div": _quotient,
     "int_div": _whole_quotient,
     "mod": _rest,
-    "neg": _negative,
-    "abs": _size,
+    "neg": _signed("(-({0}))"),
+    "abs": _signed("abs({0})"),
     "sign": plain("CAST(sign({0}) AS BIGINT)"),
     "floor": _towards("floor"),
     "ceil": _towards("ceil"),

@@ -207,7 +207,7 @@ def no_bounds(asked: AggregateCall, argument: Expression, *, stated: bool = Fals
 
 def names_of(argument: Expression) -> str:
     """Return the names of the columns of an expression; if some have no bounds, only those."""
-    unbounded = [part.name for part in references(argument) if not part.range.is_bounded]
+    unbounded = [part.name for part in references(argument) if part.range.ends is None]
     named = unbounded or [part.name for part in references(argument)]
     return ", ".join(dict.fromkeys(named)) or "the expression"
 

@@ -18,6 +18,8 @@ rewritten from its tree, with sets and anchors spelled out.
 
 from __future__ import annotations
 
+import re
+import string
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -36,6 +38,7 @@ MAX_STATES: Final = 200
 _MAX_CELLS: Final = 2000
 _MAX_PLACES: Final = 400
 _MAX_REPEAT: Final = 100
+_COUNTS: Final = re.compile(r"([0-9]{1,9})(,([0-9]{1,9})?)?\}")
 _MAX_LENGTH: Final = 200
 _MAX_DEPTH: Final = 20
 _LAST: Final = 0x10FFFF
@@ -194,16 +197,14 @@ class _Reader:
         return Repetition(node, *limits)
 
     def _counts(self) -> tuple[int, int | None]:
-        end = self.text.find("}", self.at)
-        inside = self.text[self.at : end] if end >= 0 else ""
-        low, comma, high = inside.partition(",")
-        if not (low.isascii() and low.isdigit()) or (high and not (high.isascii() and high.isdigit())):
+        found = _COUNTS.match(self.text, self.at)
+        if found is None:
             raise _refused("braces other than {m}, {m,} and {m,n}")
-        least = int(low[:9])
-        most = (int(high[:9]) if high else None) if comma else least
+        least = int(found[1])
+        most = least if found[2] is None else int(found[3]) if found[3] else None
         if max(least, most or 0) > _MAX_REPEAT or (most is not None and most < least):
             raise _refused(f"a repetition beyond {_MAX_REPEAT}, or backwards,")
-        self.at = end + 1
+        self.at = found.end()
         return least, most
 
     def _atom(self, depth: int) -> PatternNode:
@@ -240,14 +241,8 @@ class _Reader:
     def _cased(self, members: Set) -> Set:
         if not self.ignore_case:
             return members
-        both = [(low, high) for low, high in members]
-        for first, last, shift in ((65, 90, 32), (97, 122, -32)):
-            both += [
-                (max(low, first) + shift, min(high, last) + shift)
-                for low, high in members
-                if low <= last and high >= first
-            ]
-        return _set(*both)
+        others = [ord(letter.swapcase()) for letter in string.ascii_letters if _holds(members, ord(letter))]
+        return _set(*members, *((point, point) for point in others))
 
     def _bracket(self) -> Set:
         negated = self._take("^")
