@@ -49,8 +49,10 @@ def test_processes_share_one_limit(shared: Buckets) -> None:
     workers = [forked(lambda: taken(rate, "alice", 50)) for _ in range(4)]
     let = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in workers]
     assert sum(let) == 60
-    assert rate.wait_for("alice") == pytest.approx(1.0)
-    assert rate.wait_for("bob") == 0.0
+    with pytest.raises(TooMany) as problem:
+        rate.take("alice")
+    assert problem.value.seconds == pytest.approx(1.0)
+    rate.take("bob")
     assert taken(RateLimit(60, clock=lambda: 5.0, buckets=shared, name="quotes"), "alice", 3) == 3, "another rate"
     assert taken(RateLimit(60, clock=lambda: 7.0, buckets=shared, name="asks"), "alice", 9) == 2
 
@@ -86,15 +88,21 @@ def test_the_busiest_are_remembered_longest(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_what_is_given_back_is_there_again_and_no_more() -> None:
-    now = [100.0]
-    rate = RateLimit(3, clock=lambda: now[0])
-    rate.give_back("alice")
-    assert taken(rate, "alice", 5) == 3
-    rate.give_back("alice")
-    assert taken(rate, "alice", 5) == 1
+    buckets, now, step = Buckets(), [100 * 10**9], 20 * 10**9
+
+    def pour(step: int) -> int:
+        return buckets.pour("alice", step, now[0], 3 * 20 * 10**9)
+
+    def let(tries: int) -> int:
+        return sum(pour(step) == 0 for _ in range(tries))
+
+    pour(-step)
+    assert let(5) == 3
+    pour(-step)
+    assert let(5) == 1
     for _ in range(9):
-        rate.give_back("alice")
-    assert taken(rate, "alice", 5) == 3
-    now[0] += 61
-    rate.give_back("alice")
-    assert taken(rate, "alice", 5) == 3
+        pour(-step)
+    assert let(5) == 3
+    now[0] += 61 * 10**9
+    pour(-step)
+    assert let(5) == 3

@@ -191,23 +191,9 @@ class RateLimit:
         Raises:
             TooMany: the limit is reached; the request is not counted.
         """
-        wait = self._pour(caller, self._step)
+        wait = self._buckets.pour(f"{self._name}\0{caller}", self._step, int(self._clock() * _SECOND), _MINUTE)
         if wait:
-            raise TooMany(wait)
-
-    def give_back(self, caller: str) -> None:
-        """Uncount a request."""
-        self._pour(caller, -self._step)
-
-    def wait_for(self, caller: str) -> float:
-        """Return the seconds until the next request is allowed, without counting one."""
-        return self._pour(caller, 0)
-
-    def _pour(self, caller: str, step: int) -> float:
-        now = int(self._clock() * _SECOND)
-        # A look at the waiting time alone must leave room for one request.
-        deep = _MINUTE - (0 if step else self._step)
-        return self._buckets.pour(f"{self._name}\0{caller}", step, now, deep) / _SECOND
+            raise TooMany(wait / _SECOND)
 
 
 def network_of(address: str) -> str:
