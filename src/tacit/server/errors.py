@@ -56,7 +56,7 @@ class TooMany(TacitError):  # noqa: N818
     code = "rate"
 
     def __init__(self, seconds: float) -> None:
-        super().__init__("too many requests; wait as long as Retry-After says")
+        super().__init__("too many requests; wait for the seconds of Retry-After")
         self.seconds = seconds
 
 
@@ -79,7 +79,7 @@ class ProviderDown(TacitError):  # noqa: N818
 
 
 class RequestError(TacitError):
-    """The bytes sent are no valid request; the code is ``request.<reason>``, the message says what to send instead."""
+    """The bytes sent are no valid request; the code is ``request.<reason>``, the message has what to send instead."""
 
     code = "request"
 

@@ -299,7 +299,7 @@ class CuratorService:
         """
         found, outcome = self._charged(access, position)
         receipt = Receipt.from_json(outcome.receipt)
-        if _audits(access) or _says(receipt, found.record.sql):
+        if _audits(access) or _has_text(receipt, found.record.sql):
             return receipt
         return self.answer_again(access, position).paid[1]
 
@@ -324,7 +324,7 @@ class CuratorService:
         # If the catalog was changed in the meantime, the query is no longer the one that was answered.
         if (planned.plan.catalog, planned.mechanisms) != (receipt["catalog"], found.quote["mechanisms"]):
             raise Unknown("answer")
-        return _told(context, planned, record.sql, outcome, record.analyst)
+        return _earlier(context, planned, record.sql, outcome, record.analyst)
 
     def find_number(self, access: Access, number: str) -> NumberSearch:
         """Search for a quoted number in the releases and answers that the person may see. Free."""
@@ -422,7 +422,7 @@ def _repeat(context: QueryContext, access: Access, planned: PricedPlan, sql: str
                 found = None
     if found is None:
         raise ConflictError("Tacit-Repeat", "you have no answer to this query yet; nothing was charged")
-    return _told(context, planned, sql, found, access.person.name)
+    return _earlier(context, planned, sql, found, access.person.name)
 
 
 def _code(context: QueryContext, access: Access, position: int) -> str:
@@ -440,7 +440,7 @@ def _check_late(context: QueryContext, planned: PricedPlan, timer: ResponseTimer
             raise
 
 
-def _told(context: QueryContext, planned: PricedPlan, sql: str, outcome: Outcome, analyst: str) -> Answer:
+def _earlier(context: QueryContext, planned: PricedPlan, sql: str, outcome: Outcome, analyst: str) -> Answer:
     with hide_internal_errors():
         public = public_rows(context, planned.plan)
         return to_answer(context, planned, sql, outcome, public, analyst=analyst, paid=False)
@@ -455,6 +455,6 @@ def _audits(access: Access) -> bool:
     return bool({AUDIT, ADMIN} & set(access.scopes))
 
 
-def _says(receipt: Receipt, sql: str) -> bool:
-    """Whether a receipt quotes this query; receipts of planned releases and mechanisms quote their owner's text."""
+def _has_text(receipt: Receipt, sql: str) -> bool:
+    """Whether a receipt has this text of the query; others have the text of their owner."""
     return all(each["name"] or each["query"] == sql for each in receipt["answers"])

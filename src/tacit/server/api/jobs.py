@@ -39,22 +39,22 @@ _MOST_TRIES: Final = 3
 _KEPT: Final = timedelta(days=1)
 
 
-def put_off(call: ApiRequest, said: JobRequest, key: str) -> ApiResponse:
+def put_off(call: ApiRequest, asked: JobRequest, key: str) -> ApiResponse:
     """Submit work as a job; refuse at once what the job would refuse."""
     service, user = call.runtime.service, call.user
     # A job runs with the rights of the person, not of the token that submitted it.
-    if isinstance(said, Request):
-        call.runtime.response_time(user, service.quote(user, said))
+    if isinstance(asked, Request):
+        call.runtime.response_time(user, service.quote(user, asked))
         if user.share is not None:
             raise InputError("Prefer", "a token with a share of its own asks and waits; leave respond-async out")
     else:
-        service.quote_release(user, said)
+        service.quote_release(user, asked)
         if user.share is not None:
             raise InputError("token", "has a share of its own, and a release is made for the person; use another one")
         if ADMIN in user.person.scopes - user.scopes:
             # Nor may a token without this right learn at once when the owner's job has ended.
             raise InputError("token", "lacks the right admin, and a release is made for the owner; use another one")
-    job = put_job(call.runtime, user, said, key)
+    job = put_job(call.runtime, user, asked, key)
     call.about["job"] = job.id
     headers = ((b"location", f"/v1/jobs/{job.id}".encode()), (b"retry-after", b"1"))
 
@@ -65,7 +65,7 @@ def put_off(call: ApiRequest, said: JobRequest, key: str) -> ApiResponse:
     return ApiResponse(202, json_bytes({"id": job.id, "state": "waiting"}), headers=headers, after=begin)
 
 
-def put_job(runtime: WorkerRuntime, access: Access, said: JobRequest, key: str = "") -> Job:
+def put_job(runtime: WorkerRuntime, access: Access, asked: JobRequest, key: str = "") -> Job:
     """Store a job for the next worker with free capacity; return the earlier job if the key was used before.
 
     Raises:
@@ -74,7 +74,7 @@ def put_job(runtime: WorkerRuntime, access: Access, said: JobRequest, key: str =
     """
     from tacit.server.identity import Job
 
-    request, people = job_text(said, key), runtime.service.people
+    request, people = job_text(asked, key), runtime.service.people
     identity = _named(runtime, access, key) if key else new_id()
     job = people.jobs.find(identity, access.person.name) if key else None
     if job is None:
@@ -208,23 +208,23 @@ class JobRunner:
     def _give_up(self, job: Job) -> None:
         """Fail a job permanently: its charge stays, and the operator's log states the reason."""
         problem = InternalError(f"job {job.id} was given up: {_MOST_TRIES} workers ended while they ran it")
-        self._runtime.service.people.jobs.finish(job.id, _told(problem), failed=True)
+        self._runtime.service.people.jobs.finish(job.id, _failure_text(problem), failed=True)
 
     def _outcome(self, job: Job, timer: ResponseTimer) -> tuple[str, bool]:
         try:
-            said, key = job_back(job.request)
+            asked, key = job_back(job.request)
             # A space distinguishes it from every key that a caller can send.
             service, key = self._runtime.service, key or f"job {job.id}"
-            if isinstance(said, Request):
-                answer = service.ask(self._access(job, ASK), said, key=key, timer=timer)
+            if isinstance(asked, Request):
+                answer = service.ask(self._access(job, ASK), asked, key=key, timer=timer)
                 return json_bytes(AnswerResponse.of(answer).plain()).decode(), False
-            made = service.make_release(self._access(job, ADMIN, ASK), said, key=key, timer=timer)
-            body = ReleaseResponse.of(kind_of(said), made)
+            made = service.make_release(self._access(job, ADMIN, ASK), asked, key=key, timer=timer)
+            body = ReleaseResponse.of(kind_of(asked), made)
             return json_bytes(body.plain()).decode(), False
         except (DelayedError, LateLimit, TooMany):
             raise
         except Exception as problem:
-            return _told(problem), True
+            return _failure_text(problem), True
 
     def _access(self, job: Job, *needed: str) -> Access:
         """Return the current rights of the person who submitted the job."""
@@ -236,6 +236,6 @@ class JobRunner:
         return Access(person, frozenset(scope for scope in person.scopes if scope in needed), "token", f"job {job.id}")
 
 
-def _told(problem: Exception) -> str:
+def _failure_text(problem: Exception) -> str:
     """Return a failure as JSON text, for polling."""
     return json_bytes(failure_json(describe(problem))["error"]).decode()

@@ -154,10 +154,10 @@ def read_release(call: ApiRequest) -> ApiResponse | ResponseModel:
 
 def _seen(call: ApiRequest) -> Lines:
     """Return the ledger entry that the caller has seen before; refuse one that the ledger lacks."""
-    said = call.headers.get(b"tacit-seen")
-    if said is None:
+    stated = call.headers.get(b"tacit-seen")
+    if stated is None:
         return ()
-    return ((b"tacit-seen", account.seen_text(call.runtime.service.curator.ledger, said.decode("latin-1")).encode()),)
+    return ((b"tacit-seen", account.seen_text(call.runtime.service.curator.ledger, stated.decode("latin-1")).encode()),)
 
 
 def _answered(call: ApiRequest, answer: Answer, seen: Lines) -> ApiResponse:
@@ -185,10 +185,10 @@ def _shown(call: ApiRequest, answer: Answer) -> bytes:
 
 def _free(headers: dict[bytes, bytes]) -> str:
     """Return which free repeat the caller insists on; empty if a fresh answer is allowed."""
-    said = headers.get(b"tacit-repeat", b"").decode("latin-1")
-    if said and said != ONLY and _CODE.match(said) is None:
+    stated = headers.get(b"tacit-repeat", b"").decode("latin-1")
+    if stated and stated != ONLY and _CODE.match(stated) is None:
         raise InputError("Tacit-Repeat", "must be 'only' or the Tacit-Release of an answer, or be left out")
-    return said
+    return stated
 
 
 def _truth(name: str, text: str) -> bool:
@@ -278,11 +278,11 @@ _REASONS: Final = {
     409: "the Idempotency-Key was used for another request; or there is nothing to repeat",
     413: "the body is too large",
     414: "the path is too long",
-    415: "the body is not said to be JSON",
+    415: "the body is not declared as JSON",
     422: "the query cannot be answered privately as written; nothing was charged",
     429: "too often; see Retry-After",
     431: "the headers are too many or too long",
-    500: "something failed; only an id says what, and what was charged stays charged",
+    500: "something failed; the operator finds it by an id, and what was charged stays charged",
     503: "busy, or about to stop; nothing was done, try again",
 }
 _PARAMETERS: Final[dict[str, dict[str, Any]]] = {
@@ -353,7 +353,7 @@ def described(routes: tuple[Route, ...]) -> Route:
 
 def _operation(route: Route) -> dict[str, Any]:
     fails = sorted({*_ANY, *route.fails, *(_KNOWN if route.rate else ()), *(_BODY if route.body else ())})
-    told: dict[str, Any] = {
+    operation: dict[str, Any] = {
         "operationId": f"{route.method.lower()}_{route.path.removeprefix('/v1/').replace('/', '_').strip('{}')}",
         "summary": route.summary,
         "parameters": [*_parameters(route)],
@@ -366,8 +366,8 @@ def _operation(route: Route) -> dict[str, Any]:
     if route.body:
         refs = [{"$ref": f"#/components/schemas/{each.__name__}"} for each in route.body]
         schema = refs[0] if len(refs) == 1 else {"oneOf": refs, "discriminator": {"propertyName": "kind"}}
-        told["requestBody"] = {"required": True, "content": {JSON: {"schema": schema}}}
-    return told
+        operation["requestBody"] = {"required": True, "content": {JSON: {"schema": schema}}}
+    return operation
 
 
 def _parameters(route: Route) -> Iterator[dict[str, Any]]:
@@ -382,15 +382,15 @@ def _parameters(route: Route) -> Iterator[dict[str, Any]]:
 
 
 def _given(status: int, body: type[ResponseModel], asks: bool) -> dict[str, Any]:
-    told = _content({200: "as asked", 201: "made", 202: "put off; poll Location"}[status], body)
+    response = _content({200: "as asked", 201: "made", 202: "put off; poll Location"}[status], body)
     if asks and status == 200:
         text = "true where nothing was charged for this call"
-        told["headers"] = {
+        response["headers"] = {
             "Tacit-Repeat": {"schema": {"type": "string", "enum": ["true", "false"]}, "description": text}
         }
     if status == 202:
-        told["headers"] = {"Location": {"schema": {"type": "string"}}}
-    return told
+        response["headers"] = {"Location": {"schema": {"type": "string"}}}
+    return response
 
 
 def _content(text: str, body: type[BaseModel]) -> dict[str, Any]:

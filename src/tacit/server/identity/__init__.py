@@ -1,7 +1,7 @@
 """Identity: people, roles, tokens, sessions, one-time links, single sign-on.
 
 Modules:
-* :mod:`.chain` — People in the ledger's chain, and the tables beside it, whose rollback the chain detects
+* :mod:`.chain` — People in the ledger's chain, and their tables, whose rollback the chain detects
 * :mod:`.credentials` — Tokens of programs, sessions of browsers, one-time links, sign-ins under way at a provider
 * :mod:`.jobs` — Background jobs: queries and releases that any worker may take up, and their outcomes
 * :mod:`.oidc` — Single sign-on by OpenID Connect: authorization code with PKCE, and roles from claims

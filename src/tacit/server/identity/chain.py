@@ -358,8 +358,8 @@ def _apply(run: Run, seq: int, body: dict[str, Any]) -> None:
 
 def _word(fields: dict[str, Any], key: str) -> str:
     """Return a field of a note; empty if it is no printable text, since every holder of the ledger may write notes."""
-    said = fields.get(key)
-    return said if isinstance(said, str) and said.isprintable() else ""
+    value = fields.get(key)
+    return value if isinstance(value, str) and value.isprintable() else ""
 
 
 def end(run: Run, name: str, seq: int) -> None:
@@ -391,11 +391,11 @@ def person_of(analyst: Analyst) -> Person:
         role = Role(analyst.details.get("role", Role.ANALYST))
     except ValueError:
         role = Role.ANALYST
-    said = analyst.details.get("populations")
-    if said is None:
+    stated = analyst.details.get("populations")
+    if stated is None:
         populations = None
     else:
-        listed = said if isinstance(said, list) else []
+        listed = stated if isinstance(stated, list) else []
         populations = frozenset(one for one in listed if isinstance(one, str))
     identity = analyst.details.get("identity", "")
     return Person(analyst.name, role, analyst.active, populations, identity if isinstance(identity, str) else "")

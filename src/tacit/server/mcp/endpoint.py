@@ -44,8 +44,8 @@ def assistant_server(call: ToolCall) -> Server[Any]:
     async def list_tools(_context: Any, _page: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         return types.ListToolsResult(tools=list(TOOLS.values()))
 
-    async def call_tool(context: Any, said: types.CallToolRequestParams) -> types.CallToolResult:
-        return await call(context, said.name, said.arguments)
+    async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        return await call(context, params.name, params.arguments)
 
     return Server(
         "tacit", version=__version__, instructions=INSTRUCTIONS, on_list_tools=list_tools, on_call_tool=call_tool
@@ -149,7 +149,7 @@ def check_origin(headers: dict[bytes, bytes], settings: Settings) -> None:
     origin = headers.get(b"origin")
     if origin is None:
         return
-    said = urlsplit(origin.decode("latin-1").lower())
+    page = urlsplit(origin.decode("latin-1").lower())
     here = {own, host} if own is not None or name in _LOOPBACK else {host}
-    if said.scheme not in ("http", "https") or not said.netloc or said.netloc not in here:
+    if page.scheme not in ("http", "https") or not page.netloc or page.netloc not in here:
         raise RequestError("origin", 403, "pages of other origins may not ask")

@@ -319,8 +319,8 @@ class AssistantTools:
 
     async def _ask(self, ask: Request) -> ToolReply:
         answer = await self._door.sql(ask.sql, **ask.options)
-        told = about_answer(answer)
-        self._door.about |= told
+        about = about_answer(answer)
+        self._door.about |= about
         content = AnswerResponse.of(answer).plain()
         rows = content["rows"]
         content["rows"] = rows[:_MOST_ROWS]
@@ -330,7 +330,7 @@ class AssistantTools:
             content["rows_not_shown"] = len(rows) - _MOST_ROWS
         if answer.receipt is not None:
             content["receipt"] = {"position": answer.receipt.position, "signature": answer.receipt.signature}
-        content["charged_now"] = told.get("charge", {})
+        content["charged_now"] = about.get("charge", {})
         content["cut"] = cut
         left, words = await self._left(answer.charge.population)
         lines = [" | ".join(column["name"] for column in content["columns"])]
@@ -476,8 +476,8 @@ def _stated(ask: Request) -> str:
     """Return the tool arguments for a query as JSON, without options that have their default."""
     plain = Request()
     stated = {name: value for name, value in ask.options.items() if value != getattr(plain, name)}
-    told = json.loads(query_body(Request.of(ask.sql, stated)))
-    kept = {name: told[name] for name in ("sql", *stated)}
+    body = json.loads(query_body(Request.of(ask.sql, stated)))
+    kept = {name: body[name] for name in ("sql", *stated)}
     return json.dumps(kept, ensure_ascii=False)
 
 

@@ -303,28 +303,28 @@ class PostgresServer:
                 raise WireFault(*_STOPS)
             self._idle.add(task)
             try:
-                said = await stream.receive()
+                received = await stream.receive()
             finally:
                 self._idle.discard(task)
-            if not await session.handle(said):
+            if not await session.handle(received):
                 return
 
     # -- start-up
 
     async def _begin(self, stream: WireStream, address: str) -> WireSession | None:
-        said = await self._negotiated(stream)
-        if said.code == CANCEL:
-            self._keys.cancel(said.cancel)
+        received = await self._negotiated(stream)
+        if received.code == CANCEL:
+            self._keys.cancel(received.cancel)
             return None
         if self._context is not None and not stream.secure:
             raise WireFault("this server takes connections by TLS alone; connect with sslmode=require", "28000")
-        unknown = [name for name in said.settings if name.startswith("_pq_.")]
-        if said.code & 0xFFFF or unknown:
+        unknown = [name for name in received.settings if name.startswith("_pq_.")]
+        if received.code & 0xFFFF or unknown:
             stream.write(negotiate(unknown))
-        user = said.settings.get("user", "")
+        user = received.settings.get("user", "")
         access = await self._proved(stream, user, address)
-        self._check_database(said, user)
-        variables = _variables(said, access)
+        self._check_database(received, user)
+        variables = _variables(received, access)
         stream.write(authentication(0))
         for name, shown in REPORTED.items():
             stream.write(parameter_status(shown, variables.show(name)))
@@ -338,16 +338,16 @@ class PostgresServer:
     async def _negotiated(self, stream: WireStream) -> StartUp:
         """Return the start-up message, after TLS if the client wants it."""
         asked: set[int] = set()
-        while (said := await stream.start_up()).code in (TLS, GSS):
-            if said.code in asked or stream.secure:
+        while (received := await stream.start_up()).code in (TLS, GSS):
+            if received.code in asked or stream.secure:
                 raise WireFault("encryption was asked for twice")
-            asked.add(said.code)
-            context = self._context if said.code == TLS else None
+            asked.add(received.code)
+            context = self._context if received.code == TLS else None
             stream.write(b"N" if context is None else b"S")
             await stream.flush()
             if context is not None:
                 await stream.secure_with(context)
-        return said
+        return received
 
     async def _proved(self, stream: WireStream, user: str, address: str) -> Access:
         """Authenticate the client; the error does not tell unknown, wrong, expired and revoked tokens apart."""
@@ -373,19 +373,19 @@ class PostgresServer:
 
     async def _sasl(self, stream: WireStream) -> bytes:
         await stream.flush()
-        said = await stream.receive(MAX_SASL)
-        if said.kind != "p":
+        received = await stream.receive(MAX_SASL)
+        if received.kind != "p":
             raise WireFault("the client sent another message than its proof of identity", "28000")
-        body: bytes = said.parts[0]
+        body: bytes = received.parts[0]
         return body
 
-    def _check_database(self, said: StartUp, user: str) -> None:
+    def _check_database(self, received: StartUp, user: str) -> None:
         """Refuse any database but the project; for clients that name none, libraries send the name of the user."""
         project = self._runtime.service.curator.name
-        named = said.settings.get("database", "") or user
+        named = received.settings.get("database", "") or user
         if named not in (project, user):
             raise WireFault(f"there is no such database; this server has the project {project}", "3D000")
-        if said.settings.get("replication", "false").lower() not in ("false", "off", "no", "0"):
+        if received.settings.get("replication", "false").lower() not in ("false", "off", "no", "0"):
             raise WireFault("there is nothing to replicate", "0A000")
 
 
@@ -398,13 +398,15 @@ def _initial(body: bytes) -> tuple[str, bytes]:
     return name.decode("ascii", "replace"), rest[4:]
 
 
-def _variables(said: StartUp, access: Access) -> SessionVariables:
+def _variables(received: StartUp, access: Access) -> SessionVariables:
     """Return the settings of a start-up message; refuse unknown ones, as PostgreSQL does."""
     variables = SessionVariables(access.person.name)
     try:
-        stated = read_options(said.settings.get("options", ""))
+        stated = read_options(received.settings.get("options", ""))
         own = {
-            name: value for name, value in said.settings.items() if name not in _OWN and not name.startswith("_pq_.")
+            name: value
+            for name, value in received.settings.items()
+            if name not in _OWN and not name.startswith("_pq_.")
         }
         for name, value in (own | stated).items():
             variables.set(name, value)

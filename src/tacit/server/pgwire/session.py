@@ -399,7 +399,7 @@ class WireSession:
         #: Arrival time of the first message without a reply.
         self._arrived: float | None = None
 
-    async def handle(self, said: FrontendMessage) -> bool:
+    async def handle(self, received: FrontendMessage) -> bool:
         """Answer a message; return False if the client ends the session.
 
         Raises:
@@ -407,7 +407,7 @@ class WireSession:
         """
         if self._arrived is None:
             self._arrived = self._queries.ticks.now()
-        match said:
+        match received:
             case ("X", _):
                 return False
             case ("S", _):
@@ -423,7 +423,7 @@ class WireSession:
             case ("p", _):
                 raise WireFault("a message has no place here")
             case _ if not self._skipping:
-                self._skipping = not await self._guarded(self._extended(said))
+                self._skipping = not await self._guarded(self._extended(received))
         # A series of small messages may have large answers: no more of them are made than the client takes.
         await self._stream.spill()
         return True
@@ -478,8 +478,8 @@ class WireSession:
                 await self._rows(result, formats, 0, len(result.rows))
             self._write(command_complete(result.tag))
 
-    async def _extended(self, said: FrontendMessage) -> None:
-        match said:
+    async def _extended(self, received: FrontendMessage) -> None:
+        match received:
             case ("P", (name, sql, types)):
                 await self._parse(name, sql, types)
             case ("B", parts):

@@ -253,7 +253,7 @@ class _Worker(uvicorn.Server):
         await super().shutdown(sockets)
 
     async def _beat(self) -> None:
-        """Each second: end with the supervisor; if no beat follows for a minute, this process ends, and says where."""
+        """Each second: end with the supervisor; if no beat follows for a minute, this process ends, and logs where."""
         faulthandler.dump_traceback_later(_HUNG, exit=True)
         self.should_exit |= os.getppid() != self._supervisor
 
@@ -489,7 +489,7 @@ class _Supervisor:
         self._lines = Lines(sys.stderr if serving.log == "-" else None)
 
     def run(self) -> int:
-        """Supervise the workers until told to stop; return the exit status."""
+        """Supervise the workers until a signal stops it; return the exit status."""
         # A server started with nohup outlives the terminal.
         heard = [sign for sign in _SIGNALS if sign != signal.SIGHUP or signal.getsignal(sign) != signal.SIG_IGN]
         kept = {sign: signal.signal(sign, self._on_signal) for sign in heard}
@@ -528,13 +528,13 @@ class _Supervisor:
                 if not self._stopping:
                     raise InternalError(f"the first worker ended with status {process.exitcode}")
                 return
-            told = reports.recv()
-        if isinstance(told, Exception):
-            raise told
+            first_report = reports.recv()
+        if isinstance(first_report, Exception):
+            raise first_report
         if self._started is not None:
             settings, clients = self._serving.settings, place.postgres
             where = None if clients is None else clients.getsockname()[:2]
-            self._started(Started(address_of(settings, place.listener), told, where, settings.address))
+            self._started(Started(address_of(settings, place.listener), first_report, where, settings.address))
 
     def _fork(self, place: _Place, first: Connection | None = None) -> ForkProcess:
         # Signals are blocked until the child has removed our handlers, which would swallow its SIGTERM.
