@@ -109,15 +109,15 @@ def test_an_idempotency_key_is_one_request_of_one_analyst() -> None:
     assert spent(curator) == Fraction(3, 4)
 
 
-def test_budgets_by_analyst_and_project() -> None:
+def test_budgets_by_analyst() -> None:
     curator, engine = open_clinic(epsilon="4")
     curator.ledger.set_quota("patients", {"epsilon": "1"}, analyst="alice")
-    curator.ledger.set_quota("patients", {"epsilon": "2"}, project="clinic")
+    curator.ledger.set_quota("patients", {"epsilon": "1.25"}, analyst="bob")
     curator.sql(COUNT, epsilon="0.75", analyst="alice")
     with pytest.raises(BudgetError, match="alice"):
         curator.sql(COUNT, epsilon="0.5", analyst="alice")
     curator.sql(COUNT, epsilon="1", analyst="bob")
-    with pytest.raises(BudgetError, match="clinic"):
+    with pytest.raises(BudgetError, match="bob"):
         curator.sql(COUNT, epsilon="0.5", analyst="bob")
     assert (spent(curator), engine.measured) == (Fraction(7, 4), 2)
     quote = curator.explain(COUNT, epsilon="0.1")

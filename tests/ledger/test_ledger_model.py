@@ -51,8 +51,8 @@ class LedgerMachine(RuleBasedStateMachine):
         self.repeats: dict[str, int] = {}
         self.outcomes: dict[int, bytes] = {}
 
-    def owners(self, analyst: str, project: str) -> list[str]:
-        return ["", *([f"analyst:{analyst}"] if analyst else []), *([f"project:{project}"] if project else [])]
+    def owners(self, analyst: str) -> list[str]:
+        return ["", *([f"analyst:{analyst}"] if analyst else [])]
 
     def fits(self, owner: str, price: Fraction) -> bool:
         cap = self.cap if owner == "" else self.quotas.get(owner)
@@ -76,7 +76,7 @@ class LedgerMachine(RuleBasedStateMachine):
                 self.ledger.reserve(order)
             return None
         seq = known[1] if known is not None else self.repeats.get(release) if release else None
-        owners = self.owners(analyst, project)
+        owners = self.owners(analyst)
         if seq is None and not all(self.fits(owner, Fraction(price)) for owner in owners):
             with pytest.raises(BudgetError):
                 self.ledger.reserve(order)
@@ -107,7 +107,7 @@ class LedgerMachine(RuleBasedStateMachine):
             assert outcome.repeated == (reservation.seq in self.outcomes)
             assert outcome.result == self.outcomes.setdefault(reservation.seq, result)
 
-    @rule(owner=st.sampled_from(["analyst:alice", "project:study"]), cap=st.sampled_from([None, "0.2", "0.5"]))
+    @rule(owner=st.sampled_from(["analyst:alice", "analyst:bob"]), cap=st.sampled_from([None, "0.2", "0.5"]))
     def quota(self, owner: str, cap: str | None) -> None:
         kind, name = owner.split(":")
         self.ledger.set_quota("patients", None if cap is None else {"epsilon": cap}, **{kind: name})
@@ -136,8 +136,8 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @invariant()
     def sums_agree(self) -> None:
-        budget = self.ledger.budget("patients", analyst="alice", project="study")
-        owners = ("", "analyst:alice", "project:study")
+        budget = self.ledger.budget("patients", analyst="alice")
+        owners = ("", "analyst:alice")
         assert [b.lines[0].spent for b in budget.balances] == [self.spent.get(owner, 0) for owner in owners]
         assert [b.limited for b in budget.balances] == [True, *(owner in self.quotas for owner in owners[1:])]
 

@@ -352,7 +352,7 @@ def _read(project: Path, population: str | None, analyst: str | None) -> _State 
                 return None
         if analyst is not None:
             check_registered(ledger, analyst)
-        found = [ledger.budget(name, analyst=analyst or OWNER, project=model.project.name) for name in names]
+        found = [ledger.budget(name, analyst=analyst or OWNER) for name in names]
         decided = [each for each in ledger.overrides() if each.population in {"", *names}]
         return [Budget.of(each, durable=True, account=kinds[each.population]) for each in found], [], decided
 

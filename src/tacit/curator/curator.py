@@ -640,11 +640,9 @@ class Conversation:
 def budget_of(
     context: CuratorContext, population: str, analyst: str, *, conversation: str = "", charge: Charge | None = None
 ) -> Budget:
-    """Return the state of an account, with the shares of an analyst, the project and a conversation."""
+    """Return the state of an account, with the shares of an analyst and a conversation."""
     with hide_internal_errors():
-        found = context.ledger.budget(
-            population, analyst=analyst, project=context.project, conversation=conversation, charge=charge
-        )
+        found = context.ledger.budget(population, analyst=analyst, conversation=conversation, charge=charge)
     return Budget.of(found, durable=context.ledger.durable, account=context.accounts[population])
 
 

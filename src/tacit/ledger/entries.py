@@ -8,7 +8,7 @@ kind          meaning
 opened        the first entry: the ledger's id, the public key of its receipts
 account       a population's account and its terms
 caps          other caps for an account, by an operator
-quota         caps for one analyst's or project's share
+quota         caps for one analyst's share
 conversation  caps for one conversation of an analyst with an assistant, fixed for good
 renewal       a new version of the data, or period, with caps on its charges within those of the account
 source        fingerprints of a data source whose rows are about people of a population
@@ -151,9 +151,9 @@ def _check_key(key: object) -> None:
         raise InputError("idempotency_key", f"must be text of at most {_LONGEST_NAME} characters")
 
 
-def owner_of(analyst: str, project: str) -> str:
-    """Return the owner of the balances of an analyst's or a project's share."""
-    return f"analyst:{analyst}" if analyst else f"project:{project}"
+def analyst_owner(analyst: str) -> str:
+    """Return the owner of the balances of an analyst's share."""
+    return f"analyst:{analyst}"
 
 
 def conversation_owner(analyst: str, conversation: str) -> str:
@@ -166,14 +166,10 @@ def period_owner(period: str) -> str:
     return f"version:{period}"
 
 
-def owners_of(analyst: str, project: str, conversation: str = "", period: str = "") -> list[str]:
+def owners_of(analyst: str, conversation: str = "", period: str = "") -> list[str]:
     """Return the owners of the balances that a charge counts for: the population, and the shares that are named."""
-    who, what = plain_name(analyst, "analyst", empty=True), plain_name(project, "project", empty=True)
-    shares = [*([owner_of(who, "")] if who else []), *([owner_of("", what)] if what else [])]
-    shares += [period_owner(period)] if period else []
-    if conversation:
-        shares.append(conversation_owner(who, plain_name(conversation, "conversation")))
-    return ["", *shares]
+    owners = ["", *([analyst_owner(analyst)] if analyst else []), *([period_owner(period)] if period else [])]
+    return [*owners, conversation_owner(analyst, conversation)] if conversation else owners
 
 
 def amounts_text(amounts: Mapping[str, int]) -> dict[str, str]:
@@ -275,7 +271,7 @@ def effects_of(body: Mapping[str, Any]) -> dict[str, Any]:
             shares = body.get("conversation", ""), body.get("period", "")
             repeat = [repeat_name(population, body["repeat"])] if body["repeat"] else []
             return {
-                "moves": _moves(population, body["analyst"], body["project"], amounts, *shares),
+                "moves": _moves(population, amounts, body["analyst"], *shares),
                 "claims": _request(body) + repeat,
                 "bars": _not_revoked(body),
             }
@@ -320,7 +316,7 @@ def effects_of(body: Mapping[str, Any]) -> dict[str, Any]:
             population, amounts = body["population"], tuple(body["amounts"].items())
             return {
                 "claims": [Name("lost", population)] if body["anew"] else [],
-                "moves": _moves(population, "", "", amounts),
+                "moves": _moves(population, amounts),
             }
         case "note":
             return {}
@@ -352,22 +348,13 @@ def parse(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 @lru_cache(maxsize=4096)
 def _moves(
-    population: str,
-    analyst: str,
-    project: str,
-    amounts: tuple[tuple[str, str], ...],
-    conversation: str = "",
-    period: str = "",
+    population: str, amounts: tuple[tuple[str, str], ...], analyst: str = "", conversation: str = "", period: str = ""
 ) -> tuple[BalanceChange, ...]:
-    owners = [("", False)]
-    owners += [(owner_of(analyst, ""), True)] if analyst else []
-    owners += [(owner_of("", project), True)] if project else []
-    owners += [(period_owner(period), True)] if period else []
-    owners += [(conversation_owner(analyst, conversation), True)] if conversation else []
+    """Return the changes of all balances that a charge counts for; those of shares are made when they are missing."""
     grains = [(currency, _grains(amount)) for currency, amount in amounts]
     return tuple(
-        BalanceChange(BalanceKey(population, owner, currency), amount, opens)
-        for owner, opens in owners
+        BalanceChange(BalanceKey(population, owner, currency), amount, owner != "")
+        for owner in owners_of(analyst, conversation, period)
         for currency, amount in grains
         if amount
     )

@@ -105,10 +105,8 @@ def _entry_at(journal: Journal, seq: int) -> tuple[Stored, dict[str, Any]] | Non
         return journal.read(seq) if 0 < seq <= journal.store.head().seq else None
 
 
-def how_many_fit(
-    ledger: Ledger, population: str, charge: Charge, *, analyst: str = "", project: str = ""
-) -> int | None:
+def how_many_fit(ledger: Ledger, population: str, charge: Charge, *, analyst: str = "") -> int | None:
     """Return how many more charges like this one fit: ``queries`` of :meth:`Ledger.budget`, without the balances."""
-    name, owners = plain_name(population, "population"), owners_of(analyst, project)
+    name, owners = plain_name(population, "population"), owners_of(plain_name(analyst, "analyst", empty=True))
     with ledger.journal.working():
         return queries_left(ledger.journal.store.balances(name, owners), ledger.price(name, charge))

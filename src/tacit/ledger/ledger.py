@@ -33,10 +33,10 @@ from tacit.ledger.anchor import Anchor
 from tacit.ledger.entries import (
     ORDER_WORDS,
     amounts_of,
+    analyst_owner,
     check_text,
     conversation_name,
     conversation_owner,
-    owner_of,
     owners_of,
     plain_name,
     repeat_name,
@@ -415,36 +415,26 @@ class Ledger(Closing):
             return filter_from_terms(self.journal.terms(name))
 
     def set_quota(
-        self,
-        population: str,
-        caps: Mapping[str, Number] | None,
-        *,
-        analyst: str = "",
-        project: str = "",
-        operator: str = "",
+        self, population: str, caps: Mapping[str, Number] | None, *, analyst: str, operator: str = ""
     ) -> None:
-        """Limit what one analyst or one project may spend of an account; all earlier spending counts.
+        """Limit what one analyst may spend of an account; all earlier spending counts.
 
         Args:
             population: the account.
             caps: by currency of the account's filter, such as ``{"epsilon": "1"}``; currencies not named have no cap
                 but the account's. ``None`` removes the quota.
-            analyst: the analyst to limit; or
-            project: the project to limit.
+            analyst: the analyst to limit.
             operator: the operator who decided.
         """
-        name = plain_name(population, "population")
-        who, what = plain_name(analyst, "analyst", empty=True), plain_name(project, "project", empty=True)
-        if bool(who) == bool(what):
-            raise InputError("analyst", "say whose quota it is: an analyst's or a project's, one of them")
+        name, owner = plain_name(population, "population"), analyst_owner(plain_name(analyst, "analyst"))
         with self.journal.working():
             written = stated_caps(filter_from_terms(self.journal.terms(name)), caps or {})
-            body = {"kind": "quota", "population": name, "owner": owner_of(who, what), "caps": written}
-            self.journal.write({**body, "operator": operator})
+            body = {"kind": "quota", "population": name, "owner": owner, "caps": written, "operator": operator}
+            self.journal.write(body)
 
     def limit_analyst(self, population: str, analyst: str, caps: Mapping[str, Number]) -> None:
         """Limit an analyst who has no quota; a quota that an operator has set stays."""
-        name, owner = plain_name(population, "population"), owner_of(plain_name(analyst, "analyst"), "")
+        name, owner = plain_name(population, "population"), analyst_owner(plain_name(analyst, "analyst"))
         with self.journal.working():
             known = any(state.cap is not None for state in self.journal.store.balances(name, [owner]))
         if not known:
@@ -653,14 +643,15 @@ class Ledger(Closing):
         population: str,
         *,
         analyst: str = "",
-        project: str = "",
         conversation: str = "",
         charge: Charge | None = None,
     ) -> LedgerBudget:
         """Return spent and remaining amounts, and how many more charges like ``charge`` fit."""
         name = plain_name(population, "population")
         with self.journal.working():
-            owners = owners_of(analyst, project, conversation, self.period(name))
+            who = plain_name(analyst, "analyst", empty=True)
+            what = plain_name(conversation, "conversation", empty=True)
+            owners = owners_of(who, what, self.period(name))
             limit = filter_from_terms(self.journal.terms(name))
             states = self.journal.store.balances(name, owners)
         return budget(limit, name, owners, states, None if charge is None else price(limit, charge))

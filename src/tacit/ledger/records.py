@@ -47,7 +47,7 @@ class Order:
         population: the population whose budget is charged.
         charge: an event, a guarantee or a mechanism; the account's filter computes its cost.
         analyst: the analyst who asks; the analyst's spending is counted, and limited where a quota was set.
-        project: the project that the query belongs to; counted and limited likewise.
+        project: the project that the query belongs to, for the record.
         conversation: the analyst's conversation with an assistant; its share of the account was fixed before.
         sql: the text of the query, for the record.
         plan: digest of the query plan.
@@ -126,7 +126,7 @@ class Balance:
     """The balance of one owner in an account: of the whole population, or of one share of it, such as an analyst's.
 
     Args:
-        owner: ``"population"``, ``"analyst alice"`` or ``"project x"``.
+        owner: ``"population"`` or ``"analyst alice"``.
         limited: whether the owner has a cap of its own; without one, ``lines`` show the population's caps.
         lines: cap and spent amount in each currency.
     """
@@ -138,12 +138,12 @@ class Balance:
 
 @dataclass(frozen=True)
 class LedgerBudget:
-    """The state of an account, as it applies to one analyst in one project.
+    """The state of an account, as it applies to one analyst.
 
     Args:
         population: the population of the account.
         guarantee: the guarantee that holds for all releases ever made about the population together.
-        balances: the population's first, then those of the analyst and the project if they were named.
+        balances: the population's first, then those of the shares that were named.
         queries: how many more charges like the given one fit in all balances; ``None`` without one or if it is free.
     """
 

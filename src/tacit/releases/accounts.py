@@ -124,7 +124,7 @@ class Budget:
     Args:
         population: name of the population.
         guarantee: guarantee that holds for all releases about the population together.
-        balances: balance of the population, then of the shares of the analyst, the project and the conversation.
+        balances: balance of the population, then of the shares of the analyst and the conversation.
         queries: number of further queries of a given cost that fit in all balances; None where no cost was given.
         durable: whether the account outlasts the process.
         notes: sentences about the owner's policy, and warnings where much of a budget or a share is spent.

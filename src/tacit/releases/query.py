@@ -105,7 +105,7 @@ def answer(
     Raises:
         Refusal, InputError: the query cannot be answered as written; nothing is charged. Only a join of released rows
             with public rows can turn out too large afterwards; the release is kept, and other joins of it are free.
-        BudgetError: the account, or the analyst's or the project's share of it, does not allow the charge.
+        BudgetError: the account, or the analyst's share of it, does not allow the charge.
         FailedRunError: the run of this query failed, now or before; the amount reserved stays spent.
         EngineError, InternalError: another failure, described by an id alone; the amount reserved stays spent.
         LedgerError: the ledger failed; no further query is answered.

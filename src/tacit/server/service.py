@@ -213,7 +213,7 @@ class CuratorService:
         return tuple(curator.budget(population=name, analyst=who) for name in names)
 
     def queries_left(self, access: Access, quote: Quote) -> int | None:
-        """Return how many more queries of this cost fit in the budgets of population, person and project.
+        """Return how many more queries of this cost fit in the budgets of population and person.
 
         None if nothing limits their number.
         """
@@ -225,7 +225,7 @@ class CuratorService:
             return self.budget(access, quote=quote)[0].queries
         with hide_internal_errors():
             population = quote.plan.final.population
-            return how_many_fit(context.ledger, population, quote.guarantee, analyst=who, project=context.project)
+            return how_many_fit(context.ledger, population, quote.guarantee, analyst=who)
 
     def tables(self, access: Access) -> tuple[TableInfo, ...]:
         """Return the tables that the person may see, with their public metadata."""
