@@ -14,9 +14,8 @@ A file names the statistics and the total::
     weight = 2                    # twice the epsilon of a statistic of weight 1
     title = "Visits by ward"
 
-*Division of the total.* All statistics are known before the first is answered, so their events may be composed as
-tightly as any theorem allows. Each gets an amount in proportion to its weight (to its square, in ρ and μ²), times one
-common factor that is as large as the total allows:
+*Division of the total.* Each statistic gets an amount in proportion to its weight (to its square, in ρ and μ²), times
+one common factor that is as large as the total allows:
 
 ========  =========================================================================================================
 account   the factor
@@ -24,8 +23,8 @@ account   the factor
 pure      Σε is the total: there is no tighter rule for pure differential privacy
 zcdp      Σρ is the total; an (ε, δ) total is the largest ρ that implies it
 gdp       Σμ² is the total's
-approx    the largest factor at which the composed privacy loss of all events stays within (ε, δ), found by search;
-          once with Laplace noise and once with the noise that zCDP prefers, whichever has the smaller variances
+approx    Σε is the total with Laplace noise; or Σρ is that of Gaussian noise at (ε, δ), checked by composing
+          the privacy loss of all events; whichever has the smaller variances
 ========  =========================================================================================================
 
 Statistics whose group keys are selected privately share half of δ for that.
@@ -207,13 +206,10 @@ def load_plan(path: str | Path) -> BatchPlan:
 # -- division of the total
 
 _DIGITS: Final = 12
-#: Significant digits of the factor: few, so that machines' rounding differences of a composed loss hardly matter.
-_FEW_DIGITS: Final = 4
-#: The search stops when the factor is known to within this relative error, or after ``_TRIES`` tries.
-_CLOSE: Final = Fraction(1, 100)
-_TRIES: Final = 8
+#: Share of the ρ of continuous noise that noise on integers is given.
+_SPARE: Final = 1 - Fraction(1, 100)
 #: Share of the total that is used, so that composing the events again, on another machine, stays within the total.
-_SPARE: Final = 1 - Fraction(1, 10**6)
+_SURE: Final = 1 - Fraction(1, 10**6)
 
 
 @dataclass(frozen=True)
@@ -295,78 +291,37 @@ def split_total(
     if any(sought(final) for query in queries for final in query.finals):
         # Bounds found by AUTO shift noise between the parts of a query, after the events were composed.
         raise InputError("statistics", "AUTO bounds cannot be planned for in an approx account; write CLAMP(x, lo, hi)")
-    guarantee = ApproxDP(batch.amount, batch.delta, relation=relation)
-
-    def laplace(factor: Fraction) -> tuple[Plan, ...]:
-        made = plans("approx", "epsilon", [factor * weight for weight in weights])
-        if any(plan.seeks_limits for plan in made):
-            raise InputError(
-                "statistics",
-                "AUTO max_groups and max_rows cannot be planned for in an approx account; state numbers for every "
-                "statistic, or in the project file",
-            )
-        return made
-
-    ways = [_largest(laplace, batch.amount / sum(weights), 1, guarantee)]
-    if batch.delta:
-        rho = largest_rho_of(batch.amount, batch.delta - own) / sum(squares)
-        ways.append(_largest(lambda f: plans("zcdp", "rho", [f * square for square in squares]), rho, 2, guarantee))
-    found = [way for way in ways if way is not None]
-    if not found:
-        raise InputError("release.epsilon", "is too small to buy anything for so many statistics")
+    made = plans("approx", "epsilon", [batch.amount * weight / sum(weights) for weight in weights])
+    if any(plan.seeks_limits for plan in made):
+        raise InputError(
+            "statistics",
+            "AUTO max_groups and max_rows cannot be planned for in an approx account; state numbers for every "
+            "statistic, or in the project file",
+        )
+    spent = sum((currency_of(plan.guarantee).as_pair(plan.guarantee).delta for plan in made), Fraction(0))
+    method = f"the sum of their epsilons{' and deltas' if spent else ''}"
+    ways = [Split(made, ApproxDP(batch.amount, spent, relation=relation), method)]
+    for continuous in (True, False) if batch.delta else ():
+        left = batch.delta - own
+        most = largest_mu_of(batch.amount, left) ** 2 / 2 if continuous else largest_rho_of(batch.amount, left)
+        # Noise on integers loses a little more than continuous noise of that μ; ρ by the conversion always suffices.
+        made = plans("zcdp", "rho", [most * _SPARE * square / sum(squares) for square in squares])
+        events = read_plan([event for plan in made for event in exact_events(plan)])
+        try:
+            total = compose_plan(events, batch.delta, "pld", bracket=False)
+        except AccountingError:
+            total = compose_plan(events, batch.delta, "best", bracket=False)
+        if total.epsilon <= batch.amount * _SURE:
+            guarantee = ApproxDP(batch.amount, batch.delta, relation=relation)
+            ways.append(Split(made, guarantee, f"their composed privacy loss ({total.method})"))
+            break
 
     def badness(split: Split) -> float:
         """Return the sum of the logarithms of all variances: halving one variance and doubling another is no gain."""
         laws = [release.law(i) for plan in split.plans for release in plan.releases for i in release.block.measures]
         return math.fsum(math.log(max(float_nearest(law.variance_bound), 1e-18)) for law in laws)
 
-    return min(found, key=badness)
-
-
-def _largest(
-    make: Callable[[Fraction], tuple[Plan, ...]], start: Fraction, power: int, guarantee: ApproxDP
-) -> Split | None:
-    """Return the plans at about the largest factor within a guarantee, searched from ``start``; None if none fits.
-
-    Epsilon is assumed to grow about like factor^(1/power).
-    """
-    best: Split | None = None
-    low, high, factor = Fraction(0), None, start
-    for _ in range(_TRIES):
-        split, cost = _priced(make(factor), guarantee)
-        if split is not None:
-            best, low = split, factor
-        else:
-            high = factor
-        guess = factor * (guarantee.epsilon * (1 - _CLOSE / 4) / cost) ** power
-        if high is not None and not low < guess < high:
-            guess = (low + high) / 2
-        factor = round_down(guess, _FEW_DIGITS)
-        if factor <= low * (1 + _CLOSE):
-            break
-    return best
-
-
-def _priced(plans: tuple[Plan, ...], guarantee: ApproxDP) -> tuple[Split | None, Fraction]:
-    """Return the plans, if a composition theorem puts them within a guarantee (else None), and the smallest epsilon."""
-    simple = [plan.guarantee for plan in plans if isinstance(plan.guarantee, PureDP | ApproxDP)]
-    epsilon = sum((each.epsilon for each in simple), Fraction(0))
-    delta = sum((each.delta for each in simple), Fraction(0))
-    is_simple = len(simple) == len(plans) and delta <= guarantee.delta
-    split: Split | None = None
-    if is_simple and epsilon <= guarantee.epsilon:
-        needed = ApproxDP(guarantee.epsilon, delta, relation=guarantee.relation)
-        split = Split(plans, needed, "the sum of their epsilons" + (" and deltas" if delta else ""))
-    if (len(plans) == 1 and split is not None) or not guarantee.delta:
-        return split, epsilon
-    whole = read_plan([event for plan in plans for event in exact_events(plan)])
-    try:
-        total = compose_plan(whole, guarantee.delta, "pld", bracket=False)
-    except AccountingError:
-        total = compose_plan(whole, guarantee.delta, "best", bracket=False)
-    if split is None and total.epsilon <= guarantee.epsilon * _SPARE:
-        split = Split(plans, guarantee, f"their composed privacy loss ({total.method})")
-    return split, min(total.epsilon, epsilon) if is_simple else total.epsilon
+    return min(ways, key=badness)
 
 
 # -- the report as one HTML page: charts are inline SVG, there is no script, every text from outside is escaped
