@@ -33,8 +33,8 @@ def test_an_owner_is_told_what_a_table_holds_and_an_analyst_reads_it(
     with remote_of(hospital, "olga", monkeypatch, loop) as remote:
         found = remote.profile("visits", epsilon="8", delta="1e-7")
         assert [each.column for each in found.about.columns] == ["ward", "cost", "units", "street", "day", "nurse"]
-        assert found.to_arrow().num_rows == 6
-        assert "[tables.visits.columns]" in found.draft()
+        assert found.table().num_rows == 6
+        assert "[tables.visits.columns]" in found.file("tacit.toml").decode()
     with remote_of(hospital, "alice", monkeypatch, loop) as remote:
         (listed,) = remote.releases("profile")
         assert remote.released(listed.position).about.rows == found.about.rows

@@ -248,9 +248,11 @@ def test_the_client_makes_checks_and_asks_a_table(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(CuratorService, "make_release", once_told)
         words: dict[str, Any] = {"source": TABLE["source"], "method": "mst", "rows": 30}
         table = remote.synthesize(**words, epsilon=2, delta="1e-7", progress=lambda _: told.set())
-        assert (table.name, table.rows) == ("rows_synthetic", 30)
-        assert "ward: measured" in table.report()
-        assert table.sql("SELECT COUNT(*) AS n FROM rows_synthetic").to_pylist() != []
+        (about,) = table.about.tables
+        assert (about.name, about.rows, table.table().num_rows) == ("rows_synthetic", 30, 30)
+        assert table.table("rows_synthetic").equals(table.table())
+        assert "ward: measured" in about.report
+        assert remote.sql("SELECT COUNT(*) AS n FROM rows_synthetic", epsilon=1).is_public
         assert [each.position for each in remote.releases("synthesis")] == [table.receipt.position]
         again = remote.released("rows_synthetic")
         assert again.receipt.to_json() == table.receipt.to_json()

@@ -16,15 +16,11 @@ from typing import Any, NoReturn, TypeVar, Unpack
 from tacit.client.account_responses import BudgetsResponse, HistoryResponse, TablesResponse, read_amounts
 from tacit.client.http_client import Channel, HttpReply, RemoteError, TrustError, error_of, parsing, request_key
 from tacit.client.releases import (
-    REMOTE,
     JobAcceptedResponse,
     JobResponse,
     ReleaseResponse,
     ReleasesResponse,
-    RemoteProfile,
     RemoteRelease,
-    RemoteSyntheticTables,
-    RemoteWorkload,
 )
 from tacit.client.responses import AnswerResponse, AnswerTableResponse, QuoteResponse, ReceiptResponse, query_body
 from tacit.client.trust import SEEN, Identity, Witness, head_text, identity_of, own_keys, pin
@@ -378,7 +374,7 @@ class RemoteCurator(Asking, Closing):
         idempotency_key: str = "",
         progress: Callable[[str], None] | None = None,
         **options: Unpack[SynthesisOptions],
-    ) -> RemoteSyntheticTables:
+    ) -> RemoteRelease:
         """Make a synthetic table, on the server as a job; for owners. See :meth:`tacit.Curator.synthesize`.
 
         Args:
@@ -391,7 +387,7 @@ class RemoteCurator(Asking, Closing):
             progress: called with the state of the job while waiting for it.
         """
         made_from = source if isinstance(source, Mapping) else query_text(source, "source")
-        made: RemoteSyntheticTables = self.make(
+        made: RemoteRelease = self.make(
             "synthesis", source=made_from, columns=columns, rows=rows, method=method, idempotency_key=idempotency_key,
             progress=progress, **options,
         )  # fmt: skip
@@ -405,7 +401,7 @@ class RemoteCurator(Asking, Closing):
         idempotency_key: str = "",
         progress: Callable[[str], None] | None = None,
         **options: Unpack[QueryOptions],
-    ) -> RemoteWorkload:
+    ) -> RemoteRelease:
         """Answer many counting queries at once, as a job. See :meth:`tacit.Curator.answer_workload`.
 
         Args:
@@ -415,7 +411,7 @@ class RemoteCurator(Asking, Closing):
             idempotency_key: as for :meth:`tacit.Curator.sql`.
             progress: called with the state of the job while waiting for it.
         """
-        made: RemoteWorkload = self.make(
+        made: RemoteRelease = self.make(
             "workload", source=query_text(source, "source"), workload=workload_to_plain(workload),
             idempotency_key=idempotency_key, progress=progress, **options,
         )  # fmt: skip
@@ -428,7 +424,7 @@ class RemoteCurator(Asking, Closing):
         idempotency_key: str = "",
         progress: Callable[[str], None] | None = None,
         **options: Unpack[QueryOptions],
-    ) -> RemoteProfile:
+    ) -> RemoteRelease:
         """Profile an undescribed table, as a job; for owners. See :meth:`tacit.Curator.profile`.
 
         Args:
@@ -437,7 +433,7 @@ class RemoteCurator(Asking, Closing):
             idempotency_key: as for :meth:`tacit.Curator.sql`.
             progress: called with the state of the job while waiting for it.
         """
-        made: RemoteProfile = self.make(
+        made: RemoteRelease = self.make(
             "profile", source=table, idempotency_key=idempotency_key, progress=progress, **options
         )
         return made
@@ -488,7 +484,7 @@ class RemoteCurator(Asking, Closing):
         with parsing("the release"):
             self._check(receipt)
             _agree("position", receipt.position, body.position)
-            found = REMOTE.get(body.kind, RemoteRelease)(
+            found = RemoteRelease(
                 body, receipt, lambda name: self._channel.download(f"/v1/releases/{body.position}", {"file": name})
             )
         return self._fitted(found, paid=paid) if body.kind == "model" else found

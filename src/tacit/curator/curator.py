@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO, Unpack
 
 from tacit.accounting.prices import Charge
 from tacit.core.closing import Closing
@@ -395,26 +395,6 @@ class Curator(Asking, Closing):
         from tacit.releases.workload import quote_workload
 
         return quote_workload(self._context, query_text(source, "source"), workload, options)
-
-    @overload
-    def synthesize(
-        self, source: None = None, columns: None = None, *, from_release: int | WorkloadAnswer | Sequence[Any],
-        rows: int | None = None,
-    ) -> SyntheticTable: ...  # fmt: skip
-
-    @overload
-    def synthesize(
-        self, source: Query, columns: Sequence[str] | None = None, *, rows: int | None = None, method: Method = "aim",
-        analyst: str | None = None, idempotency_key: str = "", progress: Callable[[str], None] | None = None,
-        **options: Unpack[SynthesisOptions],
-    ) -> SyntheticTable: ...  # fmt: skip
-
-    @overload
-    def synthesize(
-        self, source: Mapping[str, Sequence[str] | None], columns: None = None, *, rows: int | None = None,
-        method: Method = "aim", analyst: str | None = None, idempotency_key: str = "",
-        progress: Callable[[str], None] | None = None, **options: Unpack[SynthesisOptions],
-    ) -> SyntheticStar: ...  # fmt: skip
 
     def synthesize(
         self,
