@@ -3,8 +3,8 @@
 *Parquet.* DuckDB fails on a text that is not UTF-8 and on a timestamp in milliseconds beyond its range, and no SQL
 expression can prevent that. So columns of texts, timestamps and decimals are read once completely when a source is
 opened or has changed. A column that fails is read by Arrow with NULL for unreadable values
-(:mod:`tacit.engines.frames`), held in memory, and joined to the rest of the file. Columns that are encoded in folder
-names are always texts. All files must agree on the types of a column, so that no file decides how another is read.
+(:mod:`tacit.engines.frames`), held in memory, and joined to the rest of the file. All files must agree on the types of
+a column, so that no file decides how another is read.
 
 Every declared column is read by an expression that cannot fail: numbers that are not finite, texts that do not parse,
 dates outside the years 1 to 9999 and values too large for the declared type are NULL. CSV is read as text and cast by
@@ -64,17 +64,7 @@ _FAMILIES = (
     ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"),
     ("FLOAT", "DOUBLE"),
 )
-_PAIR = re.compile(r"([^=/\\]+)=[^/\\]*\Z")
 _BATCH = 2**17
-
-
-@dataclass(frozen=True)
-class ParquetScan:
-    """SQL after FROM, SQL of a row's number in it, and the name and type of its columns by lower-case name."""
-
-    sql: str
-    row: str
-    columns: Mapping[str, tuple[str, str]]
 
 
 def describe(connection: duckdb.DuckDBPyConnection, scan: str) -> dict[str, tuple[str, str]]:
@@ -85,8 +75,10 @@ def describe(connection: duckdb.DuckDBPyConnection, scan: str) -> dict[str, tupl
 
 def open_parquet(
     connection: duckdb.DuckDBPyConnection, files: Sequence[str], names: Iterable[str], table: str, index: int
-) -> ParquetScan:
-    """Return a scan of Parquet files in which every value can be read.
+) -> tuple[str, str, Mapping[str, tuple[str, str]]]:
+    """Return a scan of Parquet files in which every value can be read: SQL after FROM, SQL of a row's number, columns.
+
+    Columns are names and types by lower-case name.
 
     Args:
         connection: DuckDB connection, into which columns that it cannot read from the files are copied.
@@ -98,36 +90,23 @@ def open_parquet(
     Raises:
         InputError: the files have different columns or types, or a column cannot be read at all.
     """
-    folders = _folders(files, table)
-    scan = _scan(files, folders=bool(folders))
+    scan = _scan(files)
     columns = describe(connection, scan)
     wanted = [name for name in names if name in columns]
     _check_types(connection, files, wanted, table)
-    bad = [name for name in wanted if name not in folders and not _is_readable(connection, scan, *columns[name])]
+    bad = [name for name in wanted if not _is_readable(connection, scan, *columns[name])]
     if not bad:
-        return ParquetScan(scan, _ROW, columns)
+        return scan, _ROW, columns
     held, kinds = _held(connection, files, [columns[name][0] for name in bad], table, index)
     others = ", ".join(f"f.{DUCKDB.quoted(columns[name][0])}" for name in wanted if name not in bad)
     listed = ", ".join(part for part in (f"{_ROW} AS {DUCKDB.quoted(_AT)}", others, "h.* EXCLUDE (n)") if part)
     joined = f"(SELECT {listed} FROM {scan} AS f JOIN {held} AS h ON {_ROW} = h.n)"
-    return ParquetScan(joined, DUCKDB.quoted(_AT), {**{name: columns[name] for name in wanted}, **kinds})
+    return joined, DUCKDB.quoted(_AT), {**{name: columns[name] for name in wanted}, **kinds}
 
 
-def _scan(files: Sequence[str], *, folders: bool) -> str:
+def _scan(files: Sequence[str]) -> str:
     listed = ", ".join(map(DUCKDB.text, files))
-    named = "hive_partitioning = true, hive_types_autocast = false" if folders else "hive_partitioning = false"
-    return f"read_parquet([{listed}], union_by_name = true, file_row_number = true, {named})"
-
-
-def _folders(files: Sequence[str], table: str) -> frozenset[str]:
-    """Return the lower-case names of the columns that are encoded in folder names."""
-    found = {
-        frozenset(match.group(1).lower() for part in Path(file).parts[:-1] if (match := _PAIR.match(part)))
-        for file in files
-    }
-    if len(found) != 1:
-        raise InputError(table, "the files of one source must lie in folders that name the same columns")
-    return next(iter(found))
+    return f"read_parquet([{listed}], union_by_name = true, file_row_number = true, hive_partitioning = false)"
 
 
 def _check_types(connection: duckdb.DuckDBPyConnection, files: Sequence[str], names: Sequence[str], table: str) -> None:
@@ -144,7 +123,7 @@ def _check_types(connection: duckdb.DuckDBPyConnection, files: Sequence[str], na
     for name, kinds in stored.items():
         if len(kinds) == 1:
             continue
-        found = {describe(connection, _scan([file], folders=False))[name][1].upper() for file in kinds.values()}
+        found = {describe(connection, _scan([file]))[name][1].upper() for file in kinds.values()}
         if len(found) > 1 and not any(found <= set(family) for family in _FAMILIES):
             raise InputError(
                 f"{table}.{name}",
@@ -250,10 +229,10 @@ def open_source(
             size = sum(Path(file).stat().st_size for file in files)
             if source.kind == "parquet":
                 names = [column.stored_name.lower() for column in table.columns]
-                found = open_parquet(connection, files, names, table.name, index)
+                scan, row, stored = open_parquet(connection, files, names, table.name, index)
                 # No unchecked doubles: the minimum and maximum in a file's statistics exclude NaN, and DuckDB assumes
                 # that every row lies between them.
-                made = DuckDBTable(index, found.sql, _columns(table, found.columns), found.row)
+                made = DuckDBTable(index, scan, _columns(table, stored), row)
             else:
                 scan, columns, losses, *_ = _read_csv(connection, files, table, source.csv, index)
                 if warn:

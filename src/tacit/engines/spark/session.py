@@ -342,7 +342,7 @@ TRIALS: Final = (
     Trial(
         "ANSI mode",
         "sums that overflow fail instead of wrapping",
-        "set spark.sql.ansi.enabled to true",
+        "set spark.sql.ansi.enabled to true (ANSI mode)",
         fails=_WRAPPING,
     ),
 )
@@ -355,15 +355,11 @@ def try_out(spark: Any) -> None:
         InputError: naming the settings.
     """
     # All conditions in one statement; if that fails, trial by trial, since a condition may also raise.
-    if not _hold(spark, [condition for trial in TRIALS for condition in trial.true]):
-        wrong = [trial.remedy for trial in TRIALS if trial.true and not passes(spark, trial)]
-        raise InputError("engine", f"this Spark session is not fit for exact sums: {'; '.join(wrong) or 'no answer'}")
-    if not all(_fails(spark, statement) for trial in TRIALS for statement in trial.fails):
-        raise InputError(
-            "engine",
-            "this Spark session is not in ANSI mode, so sums that overflow would wrap without a word;"
-            " set spark.sql.ansi.enabled to true",
-        )
+    conditions = [condition for trial in TRIALS for condition in trial.true]
+    if _hold(spark, conditions) and all(_fails(spark, statement) for trial in TRIALS for statement in trial.fails):
+        return
+    wrong = [trial.remedy for trial in TRIALS if not passes(spark, trial)]
+    raise InputError("engine", f"this Spark session is not fit for exact sums: {'; '.join(wrong) or 'no answer'}")
 
 
 def passes(spark: Any, trial: Trial) -> bool:
