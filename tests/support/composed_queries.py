@@ -121,7 +121,7 @@ class _Composer:
 
     def bins(self) -> str:
         """Rows of bins, beside keys or alone."""
-        bins = self.one(("nights, 6", "cost, 0, 900, 9", "CLAMP(score, -5, 5), 4", "points, -3, 61, 8"))
+        bins = self.one(("nights, 0, 60, 6", "cost, 0, 900, 9", "CLAMP(score, -5, 5), -5, 5, 4", "points, -3, 61, 8"))
         kept = self.one(("", " FILTER (WHERE urgent)", f" FILTER (WHERE {self.one(_CONDITIONS[:6])})"))
         key = self.one(("", self.one(_KEYS), self.one(_CHOSEN_KEYS)))
         listed, group = (f"{key} AS k, ", "1, 2") if key else ("", "1")

@@ -56,7 +56,7 @@ from tacit.query.relational.algebra import (
     bottom_up,
     released_values,
 )
-from tacit.query.relational.expressions import Call, Reference, literal
+from tacit.query.relational.expressions import Reference, literal
 from tacit.query.request import BOUNDS, KEYS, LIMITS, Request, Terms, settle
 from tacit.query.types import Value
 
@@ -535,16 +535,7 @@ def _keys(plan: Plan) -> str:
     if not final.keys:
         return "one group of all units"
     if plan.keys is None:
-        bins = []
-        for key in final.keys:
-            match key.expression:
-                # WIDTH_BUCKET(x, n) clamped to the buckets 1 to n.
-                case Call(function="clamp", args=(Call(function="clamp"), *_)):
-                    bins.append(key.name)
-        ends = (
-            f"; the first and last of {', '.join(bins)} also hold what lies beyond the declared bounds" if bins else ""
-        )
-        return f"public: all {final.group_count} values of {names}, present in the data or not{ends}"
+        return f"public: all {final.group_count} values of {names}, present in the data or not"
     needed = plan.keys.mechanism().error(1 - plan.confidence)
     chance = percent(plan.confidence)
     where = ", where AUTO finds max_groups 1" if plan.seeks_limits and final.auto_groups else ""

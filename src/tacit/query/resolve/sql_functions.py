@@ -156,14 +156,9 @@ def _regexp_replace(*args: Expression) -> Expression:
 
 
 def _width_bucket(*args: Expression) -> Expression:
-    """Return the number of x's bucket among n equal ones between lo and hi: 0 below lo, n + 1 from hi on.
-
-    WIDTH_BUCKET(x, n) takes the bounds of x, and the last bucket has its upper bound.
-    """
-    if len(args) == 2:
-        return _bucket_of_bounds(*args)
+    """Return the number of x's bucket among n equal ones between lo and hi: 0 below lo, n + 1 from hi on."""
     ends = [arg.value if isinstance(arg, Literal) and arg.type.is_numeric else None for arg in args[1:]]
-    if len(args) != 4 or any(end is None for end in ends) or ends[0] >= ends[1]:  # type: ignore[operator]
+    if any(end is None for end in ends) or ends[0] >= ends[1]:  # type: ignore[operator]
         raise Refusal("arguments", "WIDTH_BUCKET takes a value, two ends lo < hi and a number of buckets, written out.")
     if not isinstance(ends[2], int) or not 1 <= ends[2] <= _MOST_BUCKETS:
         raise Refusal("arguments", f"WIDTH_BUCKET makes between 1 and {_MOST_BUCKETS} buckets.")
@@ -171,14 +166,6 @@ def _width_bucket(*args: Expression) -> Expression:
     share = call("div", call("mul", call("sub", value, low), count), call("sub", high, low))
     number = call("add", call("floor", share), literal(1, INTEGER))
     return call("clamp", number, literal(0, INTEGER), literal(ends[2] + 1, INTEGER))
-
-
-def _bucket_of_bounds(value: Expression, count: Expression) -> Expression:
-    bounds = value.range.ends
-    if not value.type.is_numeric or bounds is None or bounds[0] >= bounds[1]:
-        raise Refusal("bounds", "WIDTH_BUCKET(x, n) needs a number with bounds; write WIDTH_BUCKET(x, lo, hi, n).")
-    ends = [literal(int(end), INTEGER) if end.denominator == 1 else literal(float(end), DOUBLE) for end in bounds]
-    return call("clamp", _width_bucket(value, *ends, count), literal(1, INTEGER), count)
 
 
 def _datediff(*args: Expression) -> Expression:
@@ -205,7 +192,7 @@ _COMPOSED: Final[dict[str, Composed]] = {
     **dict.fromkeys(("regexp_matches", "regexp_like", "regexp_contains"), Composed((2, 3), _regexp_matches)),
     "regexp_full_match": Composed((2, 3), _regexp_full_match),
     "regexp_replace": Composed((3, 4), _regexp_replace),
-    "width_bucket": Composed((2, 4), _width_bucket),
+    "width_bucket": Composed(4, _width_bucket),
     **TIME_FUNCTIONS,
 }
 
