@@ -126,7 +126,7 @@ def test_budgets_by_analyst() -> None:
     text = str(curator.budget(analyst="alice"))
     assert "patients: epsilon: 1.75 of 4 spent, 2.25 left" in text
     assert "analyst alice: epsilon: 0.75 of 1 spent, 0.25 left" in text
-    assert "project clinic: epsilon: 1.75 of 2 spent, 0.25 left" in text
+    assert "analyst bob: epsilon: 1 of 1.25 spent, 0.25 left" in str(curator.budget(analyst="bob"))
     assert [entry.analyst for entry in curator.history()] == ["alice", "bob"]
     assert [entry.analyst for entry in curator.history(analyst="bob")] == ["bob"]
     # A repeat costs nothing, also for an analyst who has nothing left.

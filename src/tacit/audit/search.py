@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -52,9 +53,18 @@ def propose_neighbours(
     """
     rows, rebuild = _opened(database)
     people = [[row] for row in rows] if unit is None else _by_unit(rows, unit)
-    pairs = _removals(people) + _arrivals(people, unit)
-    if as_relation(relation) is not ADD_REMOVE:
-        pairs = _replacements(people, unit)
+    leavers, strangers = _leavers(people), _strangers(people, unit)
+    if as_relation(relation) is ADD_REMOVE:
+        pairs = [(f"{name} leaves", people, people[:place] + people[place + 1 :]) for name, place in leavers]
+        pairs += [("the only one leaves", people[:1], [])] if people else []
+        pairs += [(f"{how} comes", people, [*people, rows]) for how, rows in strangers]
+        pairs += [(f"{how} comes first", [], [rows]) for how, rows in strangers[:3]]
+    else:
+        pairs = [
+            (f"{how} takes the place of {name}", people, [*people[:place], rows, *people[place + 1 :]])
+            for name, place in leavers
+            for how, rows in strangers
+        ]
     unique: dict[str, Neighbours] = {}
     for how, first, second in pairs:
         if repr(first) == repr(second):
@@ -67,30 +77,6 @@ def propose_neighbours(
 
 
 People = list[list[Any]]
-Proposal = tuple[str, People, People]
-
-
-def _removals(people: People) -> list[Proposal]:
-    found: list[Proposal] = []
-    for name, place in _leavers(people):
-        found.append((f"{name} leaves", people, people[:place] + people[place + 1 :]))
-    if people:
-        found.append(("the only one leaves", people[:1], []))
-    return found
-
-
-def _arrivals(people: People, unit: Hashable | None) -> list[Proposal]:
-    found: list[Proposal] = [(f"{how} comes", people, [*people, rows]) for how, rows in _strangers(people, unit)]
-    found += [(f"{how} comes first", [], [rows]) for how, rows in _strangers(people, unit)[:3]]
-    return found
-
-
-def _replacements(people: People, unit: Hashable | None) -> list[Proposal]:
-    return [
-        (f"{how} takes the place of {name}", people, [*people[:place], rows, *people[place + 1 :]])
-        for name, place in _leavers(people)
-        for how, rows in _strangers(people, unit)
-    ]
 
 
 def _leavers(people: People) -> list[tuple[str, int]]:
@@ -194,12 +180,7 @@ def _opened(database: Any) -> tuple[list[Any], Callable[[Iterable[Any]], Any]]:
 
 
 def _flat(people: People) -> list[Any]:
-    return list(_chained(people))
-
-
-def _chained(people: People) -> Iterator[Any]:
-    for rows in people:
-        yield from rows
+    return list(chain.from_iterable(people))
 
 
 def _as_key(row: Any) -> Any:
