@@ -66,9 +66,9 @@ def open_locked(
             if table.name.lower() not in by_name:
                 raise InputError(f"sources.{table.name}", "is missing: every table of the catalog needs a source")
             check_row_numbers(connection, by_name[table.name.lower()], table)
-            stored, read = open_source(connection, by_name[table.name.lower()], table, index)
+            stored = open_source(connection, by_name[table.name.lower()], table, index)
             tables[table.name.lower()] = stored
-            files |= set(read)
+            files |= set(stored.files)
         check_identities(connection, catalog, sources, tables)
         connection.execute(f"ATTACH ':memory:' AS {DATABASE} (COMPRESS true)")
         _lock(connection, sorted(files), limits)

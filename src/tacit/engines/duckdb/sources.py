@@ -214,16 +214,16 @@ class DuckDBTable(StoredTable):
 
 def open_source(
     connection: duckdb.DuckDBPyConnection, source: SourceLike, table: Table, index: int, *, warn: bool = True
-) -> tuple[DuckDBTable, tuple[str, ...]]:
-    """Return a source as the engine reads it, and the files that it may read afterwards.
+) -> DuckDBTable:
+    """Return a source as the engine reads it.
 
     Reads names and types; for CSV also the rows, and with ``warn`` logs for the operator what cannot be read.
     """
     match source.kind:
         case "frame":
-            return _open_frame(connection, source.frame, table, index), ()
+            return _open_frame(connection, source.frame, table, index)
         case "duckdb":
-            return _open_database(connection, source.path or "", table, index), ()
+            return _open_database(connection, source.path or "", table, index)
         case "parquet" | "csv":
             files = find_files(source.path or "")
             size = sum(Path(file).stat().st_size for file in files)
@@ -240,7 +240,7 @@ def open_source(
                 # Equal lines give equal rows, so the order of their numbers does not matter.
                 row = f"(row_number() OVER (ORDER BY {DUCKDB.quoted(LINE)}))"
                 made = DuckDBTable(index, scan, columns, row)
-            return replace(made, size=size, files=files), files
+            return replace(made, size=size, files=files)
         case _:
             raise InputError(table.name, f"cannot read a source of kind {source.kind!r}")
 
@@ -252,7 +252,7 @@ def open_views(catalog: Catalog, sources: Mapping[str, SourceLike]) -> Iterator[
 
     with duckdb.connect() as connection:
         for index, table in enumerate(catalog.tables):
-            stored, _ = open_source(connection, sources[table.name], table, index, warn=False)
+            stored = open_source(connection, sources[table.name], table, index, warn=False)
             if stored.frame is not None:
                 connection.register(*stored.frame)
             columns = ", ".join(f"{sql} AS {DUCKDB.quoted(name)}" for name, sql in stored.columns.items())

@@ -328,7 +328,7 @@ def _csv(source: SourceLike, table: Table) -> pa.Table:
     if sum(Path(file).stat().st_size for file in files) > _LARGEST_CSV:
         raise InputError(table.name, "this CSV is too large to be sent to Spark; write it as Parquet first")
     with duckdb.connect() as connection:
-        stored, _ = open_source(connection, source, table, 0)
+        stored = open_source(connection, source, table, 0)
         return connection.sql(f"SELECT * EXCLUDE ({DUCKDB.quoted(LINE)}) FROM {stored.scan}").to_arrow_table()
 
 
