@@ -298,10 +298,7 @@ def test_it_is_charged_once_and_its_receipt_lists_every_release(published: tuple
 
 def test_it_is_asked_and_saved_for_nothing(published: tuple[Curator, SyntheticTable], tmp_path: Path) -> None:
     _, table = published
-    answer = table.sql("SELECT COUNT(*) AS n FROM people_synthetic WHERE sex = 'f'").to_pylist()
-    assert 1300 < answer[0]["n"] < 1700
-    with pytest.raises(Exception, match=r"disabled|not allowed|Permission"):
-        table.sql(f"SELECT * FROM read_csv('{tmp_path}/x.csv')")
+    assert 1300 < table.to_arrow()["sex"].to_pylist().count("f") < 1700
     table.save(tmp_path / "t.parquet")
     assert pq.read_table(tmp_path / "t.parquet").num_rows == 3000
     table.save(tmp_path / "t.csv")
@@ -325,7 +322,7 @@ def test_a_table_is_drawn_again_from_the_ledger_for_nothing(
     again = drawn_again(curator.context, curator.released("people_synthetic").receipt.position, 20)
     assert again.charge.repeated
     assert again.receipt.to_json() == table.receipt.to_json()
-    assert again.sql("SELECT COUNT(*) AS n FROM people_synthetic").to_pylist() == [{"n": 20}]
+    assert again.to_arrow().num_rows == 20
     assert np.allclose(again.model.marginal(["ward"]), table.model.marginal(["ward"]))
     assert len(curator.history()) == 1
     for wrong in ("nothing", 10**6, 0):
@@ -345,8 +342,6 @@ def test_counts_have_an_interval_where_they_were_measured(published: tuple[Curat
     assert all(row["measured"] is None and row["model"] >= 0 for row in table.marginal(never).to_pylist())
     with pytest.raises(InputError):
         table.marginal(["ward", "ward"])
-    note = table.sql("SELECT 1 AS one FROM people_synthetic LIMIT 1").schema.metadata[b"note"]
-    assert b"only where a marginal was measured" in note
 
 
 def test_a_crash_after_the_charge_is_resumed_under_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,9 +129,6 @@ def query(
     form: Annotated[str | None, typer.Option("--format", help="table, csv, json or parquet.")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the answer to a file.")] = None,
     receipt: Annotated[Path | None, typer.Option(help="Save the signed receipt to a file.")] = None,
-    raw: Annotated[
-        bool, typer.Option("--raw", help="Show negative counts as released; files always hold them.")
-    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Ask a query in SQL and pay for it.
@@ -155,7 +152,6 @@ def query(
         text = read_sql(sql, file)
         with opened(project, analyst=analyst) as curator:
             answer = curator.sql(text, **request.options)
-            answer = answer.raw if raw else answer
             print_answer(curator, answer, form, output)
             if plot is not None:
                 _save(lambda: answer.plot(path=plot), plot, "plot")

@@ -129,14 +129,12 @@ class RemoteAnswer(AnswerViews):
         receipt: the signed statement of the release and its charge; for a repeated query, that of the first time; None
             where, according to the server, the query reads public tables only.
         said: the server's note about the numbers, such as the bounds that AUTO found.
-        as_released: whether displays show negative counts; see :attr:`raw`.
     """
 
     finished: RemoteRows
     charge: Entry
     receipt: Receipt | None
     said: str = ""
-    as_released: bool = False
 
     @property
     def note(self) -> str:

@@ -190,13 +190,6 @@ def open_unprotected(catalog: Catalog, sources: Mapping[str, SourceLike]) -> Ite
         yield connection
 
 
-def query_public(sql: str, tables: Mapping[str, Any]) -> Any:
-    """Return the result of ordinary SQL over public Arrow tables, given by name, as an Arrow table."""
-    from tacit.engines.duckdb.sources import query_arrow
-
-    return query_arrow(sql, tables)
-
-
 def warm() -> None:
     """Import the DuckDB engine, which most projects use, before worker processes are forked."""
     import tacit.engines.duckdb  # noqa: F401

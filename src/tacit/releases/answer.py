@@ -10,11 +10,11 @@ import html
 import io
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from tacit.core.charts import altair, offline, save_chart
 from tacit.core.errors import InputError
@@ -327,10 +327,6 @@ class AnswerViews:
         def receipt(self) -> Receipt | None:
             """The signed statement of what was released and charged."""
 
-        @property
-        def as_released(self) -> bool:
-            """Whether displays show the released values, including negative counts."""
-
     @property
     def columns(self) -> tuple[OutputColumn, ...]:
         """Name, type and noisiness of each column."""
@@ -351,25 +347,18 @@ class AnswerViews:
         """Whether the query reads public tables alone: the values are exact, and nothing was charged."""
         return self.charge.public
 
-    @property
-    def raw(self) -> Self:
-        """The same answer, whose text, tables and charts show the released values, including negative counts.
-
-        Released values add up without bias, which is why frames, files and JSON always hold them. Displays are for
-        reading: they show a count below 0, and an end of its interval below 0, as 0.
-        """
-        return replace(self, as_released=True)  # type: ignore[type-var]
-
     def displayed(
         self, confidence: Number | None = None, *, rows: int | None = None
     ) -> list[list[tuple[Value | None, Ends]]]:
-        """Return the cells (of the first ``rows``) with their intervals as displays show them; see :attr:`raw`."""
+        """Return the cells (of the first ``rows``) with their intervals as displays show them: no count is below 0.
+
+        Released values add up without bias, which is why frames, files and JSON always hold them.
+        """
         values, ends = self.finished.values[:rows], self.finished.intervals(confidence, rows=rows)
-        at_least = [known and not self.as_released for known in self.finished.not_negative]
         return [
             [
                 (_not_below(value), (_not_below(pair[0]), _not_below(pair[1]))) if cut else (value, pair)
-                for value, pair, cut in zip(row, pairs, at_least, strict=True)
+                for value, pair, cut in zip(row, pairs, self.finished.not_negative, strict=True)
             ]
             for row, pairs in zip(values, ends, strict=True)
         ]
@@ -377,9 +366,9 @@ class AnswerViews:
     @property
     def zeros_note(self) -> str:
         """Sentence that says negative counts are displayed as 0; empty where there are none."""
-        cut = [i for i, known in enumerate(self.finished.not_negative) if known and not self.as_released]
+        cut = [i for i, known in enumerate(self.finished.not_negative) if known]
         negative = any(_not_below(row[i]) != row[i] for row in self.finished.values for i in cut)
-        return "Negative counts and sums are shown as 0; raw shows them as released." if negative else ""
+        return "Negative counts and sums are shown as 0; to_arrow and files have them as released." if negative else ""
 
     @property
     def bias(self) -> Bias | None:
@@ -516,14 +505,12 @@ class Answer(AnswerViews):
         receipt: signed statement of what was released and charged; a repeated query has the receipt of the first
             release, signed anew where its text differs. None for a query about public tables alone: nothing private was
             released.
-        as_released: whether displays show negative counts; see :attr:`raw`.
     """
 
     finished: Finished
     plan: Plan | None
     charge: Entry
     receipt: Receipt | None
-    as_released: bool = False
 
     @property
     def paid(self) -> tuple[Plan, Receipt]:

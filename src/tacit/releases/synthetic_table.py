@@ -23,8 +23,6 @@ from tacit.core.errors import InputError
 from tacit.core.extras import load_arrow
 from tacit.core.numbers import with_noun
 from tacit.core.text_files import table_bytes
-from tacit.engines.registry import query_public
-from tacit.query.parsing.sql_text import Query, query_text
 from tacit.query.types import Kind
 from tacit.releases.accounts import Entry
 from tacit.releases.receipt import Receipt
@@ -206,14 +204,6 @@ class SyntheticTable:
     def to_bytes(self, form: str) -> bytes:
         """Return the table as the content of a ``"parquet"`` or ``"csv"`` file."""
         return table_bytes(self.to_arrow(), form)
-
-    def sql(self, query: Query) -> Any:
-        """Answer ordinary SQL about the synthetic table, as an Arrow table: free, and without intervals.
-
-        The metadata of the result has a note that intervals exist only for measured marginals; see :meth:`marginal`.
-        """
-        found = query_public(query_text(query, "query"), {self.name: self.to_arrow()})
-        return found.replace_schema_metadata({**(found.schema.metadata or {}), b"note": BANNER.encode()})
 
     # -- counts
 
@@ -469,11 +459,6 @@ class SyntheticStar:
             whole = column is not None and column.type.kind is Kind.INTEGER
             made[synthetic.name] = made[synthetic.name].add_column(0, key, [_keys(keys, whole=whole)])
         return made
-
-    def sql(self, query: Query) -> Any:
-        """Answer ordinary SQL about both tables, as an Arrow table: free, and without intervals."""
-        found = query_public(query_text(query, "query"), self.to_arrow())
-        return found.replace_schema_metadata({**(found.schema.metadata or {}), b"note": BANNER.encode()})
 
     def report(self) -> str:
         """Return a text about the quality of both tables; see :meth:`SyntheticTable.report`."""

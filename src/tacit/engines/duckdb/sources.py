@@ -516,16 +516,6 @@ def _read_number(value: str, stored: str, wanted: SqlType) -> str | None:
     return whole if wanted.kind is Kind.INTEGER else DUCKDB.fit_decimal(f"CAST({whole} AS HUGEINT) * {10**scale}")
 
 
-def query_arrow(sql: str, tables: Mapping[str, Any]) -> Any:
-    """Run a statement over public Arrow tables, given by name; it can read no file and no network."""
-    import duckdb
-
-    with duckdb.connect(config={"enable_external_access": False, "python_enable_replacements": False}) as connection:
-        for name, table in tables.items():
-            connection.register(name, table)
-        return connection.sql(sql).to_arrow_table()
-
-
 # Stored types of identifying columns; no row is read ------------------------------------------------------------------
 
 
