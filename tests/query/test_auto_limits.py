@@ -50,6 +50,7 @@ def planned(sql: str, where: Catalog | None = None, **more: Any) -> Plan:
 
 
 BY_LETTER = "SELECT k, COUNT(*) AS n FROM t GROUP BY k"
+PAIR = "SELECT k, COUNT(*) AS n, COUNT(DISTINCT id) AS p FROM t GROUP BY k"
 PEOPLE_BY_LETTER = "SELECT k, COUNT(DISTINCT id) AS n FROM t GROUP BY k"
 
 
@@ -86,7 +87,9 @@ def test_a_query_states_auto_or_a_number_over_what_is_declared() -> None:
     assert not planned(BY_LETTER, declared).seeks_limits
     for options in ({"max_rows": "auto"}, {"max_rows": "AUTO"}):
         plan = planned(BY_LETTER, declared, **options, account=CONCENTRATED)
-        assert (plan.final.auto_groups, plan.final.auto_rows, plan.final.max_groups) == (False, True, 3)
+        assert (plan.final.auto_groups, plan.final.auto_rows, plan.final.auto_total) == (False, True, True)
+        both = with_limits(plan, FoundLimits(None, 5, total=40)).final
+        assert (both.max_groups, both.max_total, both.most_in_group) == (3, 40, 5)
         total = with_limits(planned(BY_LETTER, declared, **options), FoundLimits(None, None, total=40)).final
         assert (total.max_groups, total.max_total, total.most_in_group) == (3, 40, 40)
     clause = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_groups_contributed = auto, max_rows_contributed = AUTO)"
@@ -109,16 +112,19 @@ def test_a_query_states_auto_or_a_number_over_what_is_declared() -> None:
 def test_cells_are_powers_of_two_up_to_what_is_declared() -> None:
     assert cells_of(planned(BY_LETTER).final).rows == (1, 2, 4, 8, 16, 32, 64), "of all groups together"
     cells = cells_of(planned(BY_LETTER, account=CONCENTRATED).final)
-    assert cells.groups == (1, 2, 4, 5)
-    assert cells.rows == (1, 2, 4, 8, 16, 32, 64)
+    assert cells.groups == cells.rows == (1, 2, 4, 8, 16, 32, 64), "of all groups, and of the group of a typical row"
+    pair = cells_of(planned(PAIR, account=CONCENTRATED).final)
+    assert pair.groups == (1, 2, 4, 5)
+    assert pair.rows == (1, 2, 4, 8, 16, 32, 64)
     assert cells_of(planned(PEOPLE_BY_LETTER).final).rows == (1,)
     limited = catalog(max_rows_limit=6, max_groups_limit=2)
     assert cells_of(planned(BY_LETTER, limited).final).rows == (1, 2, 4, 8, 12), "6 in each of 2"
     assert cells_of(planned(BY_LETTER, limited, account=CONCENTRATED).final).rows == (1, 2, 4, 6)
-    assert cells_of(planned(BY_LETTER, limited, account=CONCENTRATED).final).groups == (1, 2)
+    assert cells_of(planned(BY_LETTER, limited, account=CONCENTRATED).final).groups == (1, 2, 4, 8, 12)
+    assert cells_of(planned(PAIR, limited, account=CONCENTRATED).final).groups == (1, 2)
     private = "SELECT free, COUNT(*) FROM t GROUP BY free"
     assert cells_of(planned(private, account=Account("zcdp", "1e-6")).final).groups == (1, 2, 4, 8, 16, 32, 64)
-    stated = planned(BY_LETTER, max_groups=3, account=CONCENTRATED)
+    stated = planned(PAIR, max_groups=3, account=CONCENTRATED)
     assert cells_of(stated.final).groups == (1, 2, 3), "rows of the groups that count"
 
 
@@ -131,7 +137,15 @@ def test_every_person_is_in_the_cell_of_one_of_their_groups() -> None:
     (counts,) = ToyEngine({"t": rows}).measure(MeasurementTask(search_of(total), b"s")).raw
     found = [edge for edge, count in zip(cells_of(total).rows, counts[0], strict=True) for _ in range(count)]
     assert found == [1, 1, 8, 8], "rows of listed groups: 1 of two people, 6 and 5 of the others"
-    plan = planned(BY_LETTER, account=CONCENTRATED)
+    both = planned(BY_LETTER, account=CONCENTRATED).final
+    rows += [{"free": None, "x": 1, "y": 1, "id": 5, "k": letter} for letter in "aaaaaaab"]
+    totals, typical = ToyEngine({"t": rows}).measure(MeasurementTask(search_of(both), b"s")).raw
+    for counts, edges, wanted in ((totals, cells_of(both).groups, [1, 1, 8, 8, 8]),
+                                  (typical, cells_of(both).rows, [1, 1, 1, 4, 8])):  # fmt: skip
+        found = [edge for edge, count in zip(edges, counts[0], strict=True) for _ in range(count)]
+        assert found == wanted, "3² + 3² of 6 rows, 7² + 1² of 8"
+    rows = [row for row in rows if row["id"] != 5]
+    plan = planned(PAIR, account=CONCENTRATED)
     cells = cells_of(plan.final)
     (counts,) = ToyEngine({"t": rows}).measure(MeasurementTask(search_of(plan.final), b"s")).raw
     places = [divmod(i, len(cells.rows)) for i, count in enumerate(counts[0]) for _ in range(count)]
@@ -184,13 +198,28 @@ def test_the_choice_weighs_noise_against_loss() -> None:
     assert chosen(alone, {(1, 1): 20_000, (1, 8): 3000}, noise=90.0) == FoundLimits(None, 8)
     assert chosen(PEOPLE_BY_LETTER, {(2, 1): 9000}, noise=90.0) == FoundLimits(2, None)
     both = {(1, 1): 900, (5, 2): 9000}
-    assert chosen(BY_LETTER, both, account=CONCENTRATED) == FoundLimits(5, 2)
-    assert chosen(BY_LETTER, {(2, 2): 9000}, max_groups=2, account=CONCENTRATED) == FoundLimits(None, 2)
+    assert chosen(PAIR, both, account=CONCENTRATED) == FoundLimits(5, 2)
+    assert chosen(PAIR, {(2, 2): 9000}, max_groups=2, account=CONCENTRATED) == FoundLimits(None, 2)
     total = {(1, 1): 9000, (1, 32): 2000}
     assert chosen(BY_LETTER, total, noise=30.0) == FoundLimits(None, None, total=32)
     assert chosen(BY_LETTER, {(1, 1): 20_000, (1, 64): 90}, noise=10.0).total == 64, "of few groups each lacks much"
     many = BY_LETTER.replace("k,", "k, x,").replace("BY k", "BY k, x")
     assert chosen(many, {(1, 1): 20_000, (1, 64): 90}, noise=300.0).total == 1, "and of many little"
+
+
+def test_with_gaussian_noise_the_rows_in_all_and_in_a_group_are_chosen_together() -> None:
+    """The l2 norm is the root of their product: with Laplace noise the rows in a group cost nothing more."""
+    final = planned(BY_LETTER, account=CONCENTRATED).final
+    counts = [900, 0, 0, 0, 9000, 0, 0, 900, 9000, 0, 0, 0, 0, 0]
+    law = NoiseLaw("laplace", Fraction(10))
+    gaussian = choose(final, counts, law, noise=90.0, squared=True)
+    assert gaussian == FoundLimits(None, 2, total=16)
+    assert choose(final, counts, law, noise=90.0, squared=False).total == 16
+    (release,) = with_limits(planned(BY_LETTER, account=CONCENTRATED), gaussian).priced.releases
+    assert release.block.sensitivity.l2_squared == 5 * 2**2, "5 groups of 2 rows are less than 16 · 2"
+    heat = BY_LETTER.replace("k,", "k, x,").replace("BY k", "BY k, x")
+    (release,) = with_limits(planned(heat, account=CONCENTRATED), gaussian).priced.releases
+    assert release.block.sensitivity.l2_squared == 16 * 2
 
 
 def test_noise_of_one_row_is_not_taken_for_none() -> None:
@@ -209,7 +238,8 @@ def test_where_nobody_is_seen_a_public_default_counts_and_says_so() -> None:
     assert nothing == FoundLimits(None, 16, seen=False)
     assert str(nothing) == "max_rows 16 (a default: too few people for a search at this cost)"
     assert chosen(BY_LETTER, {(1, 1): 30}) == FoundLimits(None, None, total=16, seen=False)
-    assert chosen(BY_LETTER, {(1, 1): 30}, account=CONCENTRATED) == FoundLimits(4, 4, seen=False)
+    assert chosen(BY_LETTER, {(1, 1): 30}, account=CONCENTRATED) == FoundLimits(None, 4, total=16, seen=False)
+    assert chosen(PAIR, {(1, 1): 30}, account=CONCENTRATED) == FoundLimits(4, 4, seen=False)
     assert chosen("SELECT COUNT(*) FROM t", {(1, 1): 30}, catalog(max_rows_limit=3)).rows == 3, "never above a ceiling"
 
 
@@ -250,15 +280,16 @@ def test_the_number_typed_is_the_guarantee_of_both_stages(kind: str) -> None:
         Request(epsilon="1", bias_share="0", account=account),
     )
     assert plan.guarantee == stated.guarantee
-    assert [len(search.priced.releases) for search in plan.searches] == [1, 1]
+    assert [len(search.priced.releases) for search in plan.searches] == [1 if kind == "pure" else 2, 1]
     assert plan.priced.amount == stated.priced.amount
     shares = [search.budget.amount / plan.priced.amount for search in plan.priced.searches]
-    worth = Fraction(7, 5) if kind == "pure" else Fraction(1)
-    assert shares == [worth / (worth + 10), 1 / (worth + 10)], "of one number the search is worth more"
+    worth = Fraction(7, 5)
+    assert shares == [worth / (worth + 10), 1 / (worth + 10)], "of rows in all groups the search is worth more"
     if kind == "pure":
         return
-    rest = with_limits(plan, FoundLimits(4, 8))
-    assert (rest.guarantee, rest.final.max_groups, rest.limits) == (plan.guarantee, 4, FoundLimits(4, 8))
+    limits = FoundLimits(None, 8, total=40)
+    rest = with_limits(plan, limits)
+    assert (rest.guarantee, rest.final.max_total, rest.limits) == (plan.guarantee, 40, limits)
     assert rest.first is not None
     assert rest.first.final == plan.searches[1].final, "bounds are sought next, over the same rows"
     done = with_bounds(rest, [(Fraction(0), Fraction(100))])
@@ -271,16 +302,19 @@ def test_the_number_typed_is_the_guarantee_of_both_stages(kind: str) -> None:
 @pytest.mark.parametrize("kind", ACCOUNTS)
 def test_the_table_of_what_is_bias_comes_last_with_the_limits_found(kind: str) -> None:
     account = Account(kind, None if kind in ("pure", "gdp") else "1e-6")
-    plan = make_plan(BY_LETTER, catalog(), Request(epsilon="1", account=account))
+    total = make_plan(BY_LETTER, catalog(), Request(epsilon="1", account=account))
+    assert [aggregate.label for aggregate in total.stages[0].final.aggregates] == [
+        "max_rows_total up to 64",
+        *(["max_rows up to 64"] if kind != "pure" else []),
+    ]
+    assert total.losses is not None
+    assert total.losses.causes == ("keys",), "the search itself tells what the numbers leave out"
+    plan = make_plan(PAIR, catalog(), Request(epsilon="1", account=account))
     assert [stage.final.aggregates[0].label for stage in plan.stages] == [
-        "max_rows_total up to 64" if kind == "pure" else "max_groups up to 5 and max_rows up to 64",
+        "max_groups up to 5 and max_rows up to 64",
         "count_rows(*)",
         "people by cause of bias",
     ]
-    if kind == "pure":
-        assert plan.losses is not None
-        assert plan.losses.causes == ("keys",), "the search itself tells what the number leaves out"
-        return
     rest = with_limits(plan, FoundLimits(4, 8))
     assert (rest.guarantee, rest.priced.amount) == (plan.guarantee, plan.priced.amount)
     assert rest.priced.bias == plan.priced.bias
@@ -290,7 +324,7 @@ def test_the_table_of_what_is_bias_comes_last_with_the_limits_found(kind: str) -
 
 
 def test_the_rest_is_priced_as_if_the_numbers_had_been_typed() -> None:
-    for sql in (BY_LETTER, "SELECT k, AVG(x), COUNT(*), MEDIAN(x) FROM t GROUP BY k", "SELECT VARIANCE(x) FROM t"):
+    for sql in (PAIR, "SELECT k, AVG(x), COUNT(*), MEDIAN(x) FROM t GROUP BY k", "SELECT VARIANCE(x) FROM t"):
         plan = planned(sql, weights={"limits": "1e-6"}, account=CONCENTRATED)
         groups = 3 if plan.final.auto_groups else None
         rest = with_limits(plan, FoundLimits(groups, 6))
@@ -341,11 +375,11 @@ def test_accuracy_is_promised_with_public_defaults() -> None:
     assert plan.guarantee == planned(BY_LETTER, epsilon=None, within=50, max_rows_total=16).guarantee
     assert [m.rows for m in planned("SELECT COUNT(*) FROM t", epsilon=None, within=50).final.measures] == [16]
     pair = planned(BY_LETTER, epsilon=None, within=50, account=CONCENTRATED)
-    assert (pair.first, pair.final.max_groups, pair.final.most_in_group) == (None, 4, 4)
+    assert (pair.first, pair.final.max_total, pair.final.max_groups, pair.final.most_in_group) == (None, 16, 5, 4)
 
 
 def test_explain_says_so_before_and_after() -> None:
-    plan = planned(BY_LETTER, account=CONCENTRATED)
+    plan = planned(PAIR, account=CONCENTRATED)
     said = explain(plan)
     assert "max_groups AUTO (declared: found privately within the cost), max_rows AUTO" in said.limits
     assert "28 cells of powers of two, each unit in one" in said.limits

@@ -88,7 +88,8 @@ def test_there_are_queries_to_ask(plans: list[Plan]) -> None:
     assert any(plan.final.auto_groups and plan.final.auto_rows for plan in plans)
     assert any(plan.final.auto_groups and not plan.final.auto_rows for plan in plans)
     assert any(plan.final.auto_rows and not plan.final.auto_groups for plan in plans)
-    assert sum(plan.final.auto_total for plan in plans) == len(TOTALS)
+    assert sum(plan.final.auto_total and not plan.final.auto_rows for plan in plans) == len(TOTALS)
+    assert any(plan.final.auto_total and plan.final.auto_rows for plan in plans)
     assert any(plan.keys is not None for plan in plans)
     assert any(len(plan.searches) == 2 for plan in plans), "limits and bounds of one query"
 
@@ -100,11 +101,13 @@ def test_a_unit_is_in_one_cell(plans: list[Plan], engines: tuple[Any, Any]) -> N
         assert search is not None
         work = MeasurementTask(search.final, SECRET)
         one, other = (engine.measure(work) for engine in engines)
-        (release,) = search.priced.releases
-        moves = np.abs(one.raw[0] - other.raw[0]).sum()
-        assert moves <= release.block.sensitivity.l1 == 1
-        assert one.raw[0].shape == (1, cells_of(plan.final).count)
-        assert int(one.raw[0].sum()) <= UNITS
+        cells = cells_of(plan.final)
+        sizes = [len(cells.groups), len(cells.rows)] if len(search.priced.releases) == 2 else [cells.count]
+        for release, raw, rest, size in zip(search.priced.releases, one.raw, other.raw, sizes, strict=True):
+            moves = np.abs(raw - rest).sum()
+            assert moves <= release.block.sensitivity.l1 == 1
+            assert raw.shape == (1, size)
+            assert int(raw.sum()) <= UNITS
         moved += int(moves)
     assert moved >= len(plans) // 2
 

@@ -182,6 +182,14 @@ def test_groups_rows_and_keys() -> None:
     }
 
 
+def test_rows_in_all_groups_and_in_each_are_cut_together() -> None:
+    """Of 6 rows 4 may count in all groups, and 3 in each: those beyond either are lost, not those beyond both twice."""
+    rows = visits({"a": [1] * 5, "b": [1]}, {"a": [1] * 6}, {"a": [1] * 3, "b": [1] * 3}, {"a": [1] * 4})
+    sql = "SELECT ward, COUNT(*) FROM visits GROUP BY ward"
+    found = cells_of(sql, rows, max_rows_total=4, max_rows=3)
+    assert found == {(frozenset({ROWS}), 1): 3, (frozenset({ROWS}), 0): 1}, "2, 3, 2 and 1"
+
+
 def test_a_person_counts_once_in_a_group_however_many_rows() -> None:
     rows = visits({"a": [1] * 9}, {"a": [1] * 9, "b": [1], "c": [1]})
     found = cells_of("SELECT ward, COUNT(DISTINCT patient) FROM visits GROUP BY ward", rows)

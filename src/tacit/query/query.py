@@ -149,7 +149,8 @@ class FinalAggregation:
     @cached_property
     def auto_rows(self) -> bool:
         """Whether ``max_rows`` is or was found privately."""
-        return not self.auto_total and any(measure.auto_rows for measure in self.measures)
+        sought = not self.auto_total or (self.limits is not None and self.limits.both)
+        return sought and any(measure.auto_rows for measure in self.measures)
 
     @property
     def most_in_group(self) -> int:

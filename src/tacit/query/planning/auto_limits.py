@@ -19,8 +19,10 @@ a unit that is in one group, or has one row in each, has the limit 1, and a quer
 ``max_rows``.
 
 Why a total: rows of a unit in all groups together are at most ``max_groups`` times ``max_rows``, usually many times
-fewer, and Laplace noise is proportional to the total. With Gaussian noise, private keys, grouping sets, counts of both
-people and rows, distinct values or quantiles in groups, the pair is searched.
+fewer, and Laplace noise is proportional to the total T. Gaussian noise is proportional to √(T·m), with m the rows in
+one group: where it may be used, the cells of a second number of each unit are counted too, the rows in the group of its
+typical row (Σn²/Σn, n its rows in each group). With private keys, grouping sets, counts of both people and rows,
+distinct values or quantiles in groups, the pair is searched.
 
 *``max_rows_total``*, a bound on the rows of one unit in all groups together, stated or found. Where a unit has more
 rows than the bound T, they are divided among its groups in proportion (by :mod:`tacit.engines.sql.bounding`): group
@@ -130,7 +132,8 @@ class LimitCells:
     """The public cells of a search for AUTO limits.
 
     Args:
-        groups: upper edges of the cells by number of groups; (1,) if each unit is in one group.
+        groups: upper edges of the cells by number of groups, or by rows in all groups where rows in the group of a
+            typical row are searched too; (1,) if each unit is in one group.
         rows: upper edges of the cells by rows in a group, or in all groups; (1,) if neither is searched.
 
     The last cell of each has no upper end.
@@ -149,26 +152,35 @@ class LimitCells:
         return self.rows if len(self.groups) == 1 else self.groups if len(self.rows) == 1 else None
 
 
-def seeking_total(final: FinalAggregation) -> FinalAggregation:
-    """Return the aggregation with a search for ``max_rows_total``, if the noise follows that number alone."""
+def seeking_total(final: FinalAggregation, *, both: bool) -> FinalAggregation:
+    """Return the aggregation with a search for ``max_rows_total``, if the noise follows that number.
+
+    ``both``: whether noise may be Gaussian, and so follows ``max_rows`` too: that is then searched beside it.
+    """
     counted = [measure for measure in final.measures if measure.kind is not MeasureKind.UNITS]
     single = len(counted) == len(final.measures) and all(measure.auto_rows for measure in counted)
     if final.limits is None or not (final.keys and final.public_keys and single and can_share(final)):
         return final
-    sought = replace(final, limits=replace(final.limits, total=ContributionLimit(TOTAL, AUTO)))
+    single = final.group_count == 1 or final.limits.groups.single
+    if both and (single or _most_of_each(final, final.limits)[1] == 1):
+        return final
+    sought = replace(final, limits=replace(final.limits, total=ContributionLimit(TOTAL, AUTO), both=both))
     return bounded_in_all(sought, 1, 1, 1) if final.group_count != 1 else final
 
 
 def searched_cause(final: FinalAggregation) -> str | None:
     """Return the name of the limit whose loss the search itself estimates; None without a search or for a pair."""
+    if final.auto_total:
+        return TOTAL
     if not final.seeks_limits or cells_of(final).edges is None:
         return None
-    return TOTAL if final.auto_total else "max_groups" if final.auto_groups else "max_rows"
+    return "max_groups" if final.auto_groups else "max_rows"
 
 
 def search_weight(final: FinalAggregation) -> Fraction:
     """Return the weight of a search: the fewer groups share the loss, the more exact the estimate must be."""
-    return 1 + Fraction(2, max(final.group_count or 9, 1)) if cells_of(final).edges is not None else Fraction(1)
+    single = final.auto_total or cells_of(final).edges is not None
+    return 1 + Fraction(2, max(final.group_count or 9, 1)) if single else Fraction(1)
 
 
 def cells_of(final: FinalAggregation) -> LimitCells:
@@ -177,7 +189,8 @@ def cells_of(final: FinalAggregation) -> LimitCells:
     groups, rows = final.max_groups, 1
     if final.auto_total and limits is not None:
         most_groups, most_rows = _most_of_each(final, limits)
-        return LimitCells((1,), _edges(min(MOST_FOUND, sizes.rows(final.source), most_groups * most_rows)))
+        totals = _edges(min(MOST_FOUND, sizes.rows(final.source), most_groups * most_rows))
+        return LimitCells(totals, _edges(min(most_rows, totals[-1]))) if limits.both else LimitCells((1,), totals)
     if final.auto_groups:
         known = [MOST_FOUND, sizes.rows(final.source), final.group_count, limits.groups.most if limits else None]
         groups = min(number for number in known if number is not None)
@@ -207,30 +220,41 @@ def search_of(final: FinalAggregation) -> FinalAggregation:
     """Return the search: the number of units in each cell, over the same rows, without groups."""
     cells = cells_of(final)
     source = _pairs(final)
-    pairs = bool(final.keys) and not final.auto_total
+    pairs = bool(final.keys) and (not final.auto_total or final.auto_rows)
     rows = len(source.fields) - (2 if pairs else 1)
     # In two steps, so that an engine computes each number once per row.
-    columns = [_place(source, rows, cells.rows, 1, _summed(final))]
+    mean = reference(source, rows + 1) if pairs and final.auto_total else None
+    columns = [_place(source, rows, cells.rows, 1, _summed(final), mean)]
     if pairs:
-        columns.append(_place(source, len(source.fields) - 1, cells.groups, len(cells.rows)))
+        columns.append(_place(source, rows + 1, cells.groups, 1 if final.auto_total else len(cells.rows)))
     source = ownership.compute(source, [(None, column) for column in columns])
-    cell: Expression = reference(source, 0)
-    if pairs:
-        cell = call("add", cell, reference(source, 1))
-    source = ownership.compute(source, [(None, cell)])
-    measure = categories_measure(reference(source, 0), None, values=tuple(range(cells.count)), rows=1)
     # The largest limit follows from declarations that no digest contains, so the name of the release states it.
-    named = [f"max_groups up to {cells.groups[-1]}"] if final.auto_groups else []
-    named += [f"max_rows up to {cells.rows[-1]}"] if final.auto_rows else []
-    named += [f"{TOTAL} up to {cells.rows[-1]}"] if final.auto_total else []
-    aggregate = Aggregate(MOST_COMMON, (0,), Fraction(1), INTEGER, None, " and ".join(named))
-    return FinalAggregation(source, (), (measure,), (aggregate,), 1, True, 1)
+    names = [f"max_groups up to {cells.groups[-1]}"] if final.auto_groups else []
+    names += [f"{TOTAL} up to {(cells.groups if pairs else cells.rows)[-1]}"] if final.auto_total else []
+    names += [f"max_rows up to {cells.rows[-1]}"] if final.auto_rows else []
+    sought: list[tuple[int, Sequence[int], str]]
+    if pairs and final.auto_total:
+        sought = [(1, cells.groups, names[0]), (0, cells.rows, names[1])]
+    else:
+        cell: Expression = reference(source, 0)
+        if pairs:
+            source = ownership.compute(source, [(None, call("add", cell, reference(source, 1)))])
+        sought = [(0, range(cells.count), " and ".join(names))]
+    measures = tuple(
+        categories_measure(reference(source, slot), None, values=tuple(range(len(edges))), rows=1)
+        for slot, edges, _ in sought
+    )
+    aggregates = tuple(
+        Aggregate(MOST_COMMON, (index,), Fraction(1), INTEGER, None, name) for index, (_, _, name) in enumerate(sought)
+    )
+    return FinalAggregation(source, (), measures, aggregates, 1, True, 1)
 
 
 def _pairs(final: FinalAggregation) -> RelationNode:
     """Return one row per unit and group: the unit's rows in the group and, if there are groups, its number of groups.
 
-    If ``max_rows_total`` is searched: one row per unit, the number of its rows in listed groups.
+    If ``max_rows_total`` is searched: one row per unit, the number of its rows in listed groups; with ``max_rows``, the
+    sum of the squares of its rows in each of them comes before it.
     """
     source = final.source
     if final.keys and final.public_keys:
@@ -241,7 +265,8 @@ def _pairs(final: FinalAggregation) -> RelationNode:
         raise AssertionError("a final aggregation is over owned rows")
     unit = reference(source, source.unit)
     most = Domain(Range(Fraction(0), Fraction(2**62)), False, None, Fraction(1))
-    keys = [(None, unit), *((None, key.expression) for key in final.keys if not final.auto_total)]
+    both = final.auto_total and final.auto_rows
+    keys = [(None, unit), *((None, key.expression) for key in final.keys if both or not final.auto_total)]
     summed = _summed(final)
     if summed is not None:
         total = UnitCall("sum", summed.argument, summed.where, None, summed.type)
@@ -249,6 +274,11 @@ def _pairs(final: FinalAggregation) -> RelationNode:
     pairs = ownership.group(source, keys, [(_counted(final), most)])
     if len(keys) == 1 or pairs.unit is None:
         return pairs
+    if both:
+        number = reference(pairs, len(pairs.fields) - 1)
+        sums = (call("mul", number, number), number)
+        calls = [(UnitCall("sum", part, None, None, INTEGER), most) for part in sums]
+        return ownership.group(pairs, [(None, reference(pairs, pairs.unit))], calls)
     own = (reference(pairs, pairs.unit),)
     return ownership.window(
         pairs, [(WindowCall("count_rows", None, None, own, (), WindowFrame.PARTITION, INTEGER), most)]
@@ -303,9 +333,17 @@ def _form(measure: Measure) -> UnitCall:
 
 
 def _place(
-    source: RelationNode, slot: int, edges: tuple[int, ...], factor: int, summed: _Summed | None = None
+    source: RelationNode,
+    slot: int,
+    edges: tuple[int, ...],
+    factor: int,
+    summed: _Summed | None = None,
+    over: Expression | None = None,
 ) -> Expression:
-    """Return the number of the cell that holds a column's number, times ``factor``, by binary search."""
+    """Return the number of the cell that holds a column's number, times ``factor``, by binary search.
+
+    The number may be divided by another, ``over``.
+    """
     value: Expression = reference(source, slot)
     if summed is not None:
         # The total over no value is NULL.
@@ -314,7 +352,8 @@ def _place(
     def below(cell: int) -> Expression:
         edge = Fraction(edges[cell - 1]) * (1 if summed is None else summed.largest)
         kind = INTEGER if summed is None else summed.type
-        return call("le", value, literal(from_ordinal(edge, kind), kind))
+        most: Expression = literal(from_ordinal(edge, kind), kind)
+        return call("le", value, most if over is None else call("mul", over, most))
 
     return by_halving(len(edges), below, factor)
 
@@ -331,7 +370,7 @@ def find_limits(
         laws: of the noise in them.
         beta: noise is compared by the error that it exceeds with this probability.
     """
-    counts = [int(count) for count in noisy[0][0]]
+    counts = [int(count) for part in noisy for count in part[0]]
     return choose(final, counts, laws[0], noise=_noise_of_one(final, priced, beta), squared=priced.budget.concentrated)
 
 
@@ -364,10 +403,25 @@ def choose(final: FinalAggregation, noisy: Sequence[int], law: NoiseLaw, *, nois
         squared: whether that error grows with the square root of the number of groups.
     """
     cells = cells_of(final)
-    inhabited = dict(_inhabited(cells, noisy, law))
+    both = final.auto_total and final.auto_rows
+    inhabited = dict(_inhabited(LimitCells((1,), cells.groups) if both else cells, noisy, law))
     counts = tuple(noisy)
     if not inhabited:
         return replace(default_limits(final), seen=False, counts=counts)
+    if both:
+        tried = [
+            FoundLimits(None, most, total=total, counts=counts)
+            for total in cells.groups
+            for most in cells.rows
+            if most <= total
+        ]
+
+        def worth(found: FoundLimits) -> float:
+            total, most = found.total or 1, found.rows or 1
+            error = noise * (math.sqrt(total * most) if squared else total)
+            return error + _lost_in_groups(final, loss_of(final, found, law, _BOUNDED), error) / 2
+
+        return min(tried, key=worth)
     if cells.edges is None:
         return replace(_pair(final, cells, inhabited, noise, squared=squared), counts=counts)
     found = _one(final, cells.edges, counts, law, noise, squared=squared)
@@ -379,6 +433,8 @@ def default_limits(final: FinalAggregation) -> FoundLimits:
     cells = cells_of(final)
     if cells.edges is not None:
         return _named(final, min(DEFAULT_ROWS, cells.edges[-1]))
+    if final.auto_total:
+        return FoundLimits(None, min(DEFAULT_PAIR[1], cells.rows[-1]), total=min(DEFAULT_ROWS, cells.groups[-1]))
     return FoundLimits(min(DEFAULT_PAIR[0], cells.groups[-1]), min(DEFAULT_PAIR[1], cells.rows[-1]))
 
 
@@ -391,7 +447,9 @@ def ladder(final: FinalAggregation) -> Iterator[tuple[int, FoundLimits]]:
             yield number, _named(final, number)
         elif cells.edges is None:
             groups, rows = min(root, cells.groups[-1]), min(root, cells.rows[-1])
-            if groups * rows == number:
+            if final.auto_total and number <= cells.groups[-1]:
+                yield number, FoundLimits(None, rows, total=number)
+            elif not final.auto_total and groups * rows == number:
                 yield number, FoundLimits(groups, rows)
 
 
@@ -418,23 +476,28 @@ def _one(
     The loss lengthens an interval on one side: with several groups, its upper end by the loss in all groups together
     relative to what is kept, doubled (:data:`LARGER`).
     """
-    answered = max(final.group_count or (1 if not final.keys else 9), 1)
-    means = float(_OF_MEANS) if all(len(aggregate.measures) > 1 for aggregate in final.aggregates) else 1.0
     found: list[tuple[bool, float, int]] = []
     for edge in edges:
         growth = edge / final.max_groups if final.auto_groups and not final.auto_total else edge
         error = noise * (math.sqrt(growth) if squared and not final.auto_rows and not final.auto_total else growth)
         beyond = rows_beyond(edges, counts, law, edge, _BOUNDED)
-        lost = float_nearest(beyond.most)
         if final.keys:
-            kept = max(float_nearest(beyond.kept), 1.0)
-            lost *= LARGER * (1 / answered + error / kept)
-        lost *= means
-        if final.keys:
-            found.append((False, error + lost, edge))
+            found.append((False, error + _lost_in_groups(final, beyond, error), edge))
         else:
+            lost = float_nearest(beyond.most) * _weight_of_loss(final)
             found.append((lost > _MOST_LOST * error, error + lost / 2, edge))
     return min(found)[2]
+
+
+def _lost_in_groups(final: FinalAggregation, beyond: RowsBeyond, error: float) -> float:
+    """Return how far the loss moves the upper end of the interval of a group."""
+    answered, kept = max(final.group_count or 9, 1), max(float_nearest(beyond.kept), 1.0)
+    return LARGER * (1 / answered + error / kept) * float_nearest(beyond.most) * _weight_of_loss(final)
+
+
+def _weight_of_loss(final: FinalAggregation) -> float:
+    means = all(len(aggregate.measures) > 1 for aggregate in final.aggregates)
+    return float(_OF_MEANS) if means else 1.0
 
 
 class RowsBeyond(NamedTuple):
@@ -481,6 +544,21 @@ def rows_beyond(
     kept = sum((min(Fraction(_middle(edges, i)), Fraction(bound)) * max(counts[i], 0) for i in seen), Fraction(0))
     people = sum(max(counts[place], 0) for place in above)
     return RowsBeyond(people, error * several, rows, most, kept)
+
+
+def loss_of(final: FinalAggregation, found: FoundLimits, law: NoiseLaw, confidence: Fraction) -> RowsBeyond:
+    """Estimate the rows, or groups, of units beyond the limit that a search found, or beyond both."""
+    cells, counts = cells_of(final), found.counts
+    if not (final.auto_total and final.auto_rows):
+        number = found.total or found.rows or found.groups or 1
+        return rows_beyond(cells.edges or (1,), counts, law, number, confidence)
+    total, most, width = found.total or 1, found.rows or 1, len(cells.groups)
+    whole = rows_beyond(cells.groups, counts[:width], law, total, confidence)
+    each = rows_beyond(cells.rows, counts[width:], law, most, confidence)
+    # A unit has at most this many groups with as many rows as that of its typical row.
+    groups = min(Fraction(total, most), Fraction(final.group_count or total))
+    # Units beyond one bound are mostly beyond the other, and lose the larger number of rows.
+    return whole._replace(rows=max(whole.rows, groups * each.rows), most=max(whole.most, groups * each.most))
 
 
 def _pair(
@@ -565,8 +643,10 @@ def limited(final: FinalAggregation, found: FoundLimits) -> FinalAggregation:
     groups, rows = found.groups, found.rows
     if found.total is not None and final.limits is not None:
         most_groups, most_rows = _most_of_each(final, final.limits)
-        known = replace(final, limits=final.limits.found(None, None, found.total))
-        return bounded_in_all(known, found.total, most_groups, most_rows)
+        known = replace(final, limits=final.limits.found(None, found.rows, found.total))
+        known = bounded_in_all(known, found.total, most_groups, min(rows or most_rows, most_rows))
+        # One group with one row of a unit is a total too: the loss is that of rows in all groups.
+        return known if rows is None else replace(known, max_total=found.total)
     measures = final.measures
     if rows is not None:
         measures = tuple(measure.of_rows(rows) if measure.auto_rows else measure for measure in measures)
@@ -579,7 +659,7 @@ def stated(final: FinalAggregation, limits: FoundLimits) -> FinalAggregation:
     known = limited(final, limits)
     if known.limits is None:
         return known
-    numbers = {
+    numbers: dict[str, Any] = {
         name: replace(limit, stated=limit.number)
         for name, limit in (("groups", known.limits.groups), ("rows", known.limits.rows), ("total", known.limits.total))
         if limit is not None and limit.is_auto
@@ -594,6 +674,8 @@ def stated(final: FinalAggregation, limits: FoundLimits) -> FinalAggregation:
 def widest(final: FinalAggregation) -> FinalAggregation:
     """Return the aggregation with the largest limits a search can find; an engine that accepts it accepts any."""
     cells = cells_of(final)
+    if final.auto_total and final.auto_rows:
+        return limited(final, FoundLimits(None, cells.rows[-1], total=cells.groups[-1]))
     if final.auto_total:
         return limited(final, FoundLimits(None, None, total=cells.rows[-1]))
     return limited(

@@ -611,7 +611,7 @@ def _losses(
         if each.has_total:
             total = columns[1]
             cut = case([(call("is_null", total), _whole(0))], _beyond(total, total_limits(each.measure, total.type)))
-        elif not each.once and each.cut and each.most is None:
+        elif not each.once and each.cut and (each.most is None or each.measure.rows < each.most):
             most = _whole(each.measure.rows)
             cut = call("sub", call("greatest", number, most), most)
         unread = columns.pop() if each.unread is not None else _whole(0)
@@ -624,7 +624,9 @@ def _beyond_all(each: CountedValues, number: Expression, cut: Expression) -> Exp
     """Return the number of a unit's values that are cut, if values are bounded over all groups together."""
     if each.most is None or not each.cut:
         return cut
-    return call("sub", call("greatest", number, _whole(each.most)), _whole(each.most))
+    beyond = call("sub", call("greatest", number, _whole(each.most)), _whole(each.most))
+    # Rows beyond the bound of a group are cut first: what is kept is the lesser of both.
+    return beyond if cut == _whole(0) else call("greatest", beyond, cut)
 
 
 def _parts(rows: Expression, table: BiasTable) -> Expression:

@@ -428,11 +428,19 @@ def _shown(number: ContributionNumber) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ContributionLimits:
-    """Contribution bounds of a final aggregation; ``total`` is None without a bound on all groups together."""
+    """Contribution bounds of a final aggregation.
+
+    Args:
+        groups: ``max_groups``.
+        rows: ``max_rows``.
+        total: ``max_rows_total``; None without a bound on all groups together.
+        both: whether AUTO finds ``max_rows`` beside ``max_rows_total``.
+    """
 
     groups: ContributionLimit
     rows: ContributionLimit
     total: ContributionLimit | None = None
+    both: bool = False
 
     def found(self, groups: int | None, rows: int | None, total: int | None = None) -> ContributionLimits:
         """Return these limits with the numbers that AUTO found; None for a limit that was not searched."""

@@ -334,8 +334,8 @@ def _with_groups(final: FinalAggregation, terms: Terms, *, has_totals: bool) -> 
         final = replace(final, max_groups=groups.among(final.group_count), limits=limits)
     if isinstance(terms.max_rows_total, int):
         return with_stated_total(final, terms.max_rows_total, limits)
-    if terms.account == "pure" and not has_totals:
-        final = auto_limits.seeking_total(final)
+    if not has_totals:
+        final = auto_limits.seeking_total(final, both=terms.account != "pure")
     if terms.max_rows_total == AUTO and not (final.auto_total or final.auto_rows):
         raise Refusal(
             "option",

@@ -38,7 +38,7 @@ from tacit.query.planning.auto_limits import (
     FoundLimits,
     RowsBeyond,
     cells_of,
-    rows_beyond,
+    loss_of,
     searched_cause,
 )
 from tacit.query.planning.bias import (
@@ -437,14 +437,13 @@ class SearchedLoss:
     @cached_property
     def beyond(self) -> RowsBeyond:
         """Estimate of the units beyond the limit and of their rows there."""
-        return rows_beyond(
-            cells_of(self.final).edges or (1,), self.found.counts, self.law, self._number, self.confidence
-        )
+        return loss_of(self.final, self.found, self.law, self.confidence)
 
     @cached_property
     def people(self) -> int:
         """Estimated number of people with at least one row, at least 0."""
-        return max(sum(self.found.counts), 0)
+        cells = cells_of(self.final)
+        return max(sum(self.found.counts[: len(cells.edges or cells.groups)]), 0)
 
     @property
     def is_seen(self) -> bool:
