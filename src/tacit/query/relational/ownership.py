@@ -235,9 +235,10 @@ def stack(parts: Sequence[RelationNode]) -> RelationNode:
     if len({part.population for part in parts}) > 1:
         raise Refusal("union", "UNION ALL needs all of its parts about the same persons, or all of them public.")
     visible = [[i for i, column in enumerate(part.fields) if column.name is not None] for part in parts]
-    if len({len(slots) for slots in visible}) != 1:
-        raise Refusal("union", "The parts of UNION ALL have different numbers of columns.")
-    aligned = [_aligned(part, slots, _kinds(parts, visible)) for part, slots in zip(parts, visible, strict=True)]
+    kinds = joint_types(
+        [[part.fields[slot].type for slot in slots] for part, slots in zip(parts, visible, strict=True)]
+    )
+    aligned = [_aligned(part, slots, kinds) for part, slots in zip(parts, visible, strict=True)]
     fields = tuple(_stacked([part.fields[i] for part in aligned]) for i in range(len(aligned[0].fields)))
     first = aligned[0]
     weight = _weight(1 + sum(part.weight for part in aligned), 0, len(fields))
@@ -246,16 +247,17 @@ def stack(parts: Sequence[RelationNode]) -> RelationNode:
     return UnionAll(fields, first.unit, first.population, groups, rows, weight, tuple(aligned))
 
 
-def _kinds(parts: Sequence[RelationNode], visible: list[list[int]]) -> list[SqlType]:
-    kinds: list[SqlType] = []
-    for column in zip(*visible, strict=True):
-        kind: SqlType = parts[0].fields[column[0]].type
-        for part, slot in zip(parts, column, strict=True):
-            joint = common_type(kind, part.fields[slot].type)
+def joint_types(parts: Sequence[Sequence[SqlType]]) -> list[SqlType]:
+    """Return the common types of the columns of UNION ALL, matched by position."""
+    if len({len(types) for types in parts}) != 1:
+        raise Refusal("union", "The parts of UNION ALL have different numbers of columns.")
+    kinds = list(parts[0])
+    for types in parts[1:]:
+        for place, kind in enumerate(types):
+            joint = common_type(kinds[place], kind)
             if joint is None:
-                raise Refusal("union", f"UNION ALL stacks {kind} and {part.fields[slot].type}; cast one of them.")
-            kind = joint
-        kinds.append(kind)
+                raise Refusal("union", f"UNION ALL stacks {kinds[place]} and {kind}; cast one of them.")
+            kinds[place] = joint
     return kinds
 
 

@@ -79,7 +79,7 @@ from tacit.query.relational.functions.registry import all_of, constant_int
 from tacit.query.relational.narrowing import conjuncts
 from tacit.query.resolve.aggregation import sort_key_of
 from tacit.query.resolve.scalars import Scalars, Scope, ScopeSource, renamed
-from tacit.query.types import INTEGER, Domain, Range, Value, common_type, union
+from tacit.query.types import INTEGER, Domain, Range, Value, union
 
 # -- released relations
 
@@ -230,15 +230,7 @@ class ReleasedRelation:
     @staticmethod
     def stacked(parts: Sequence[ReleasedRelation], *, distinct: bool) -> ReleasedRelation:
         """Return the UNION of released relations: columns matched by position in one type, named as in the first."""
-        if len({len(part.columns) for part in parts}) != 1:
-            raise Refusal("union", "The parts of UNION ALL have different numbers of columns.")
-        kinds = [column.type for column in parts[0].columns]
-        for part in parts[1:]:
-            for i, column in enumerate(part.columns):
-                joint = common_type(kinds[i], column.type)
-                if joint is None:
-                    raise Refusal("union", f"UNION ALL stacks {kinds[i]} and {column.type}; cast one of them.")
-                kinds[i] = joint
+        kinds = ownership.joint_types([[column.type for column in part.columns] for part in parts])
         aligned = []
         for part in parts:
             expressions = tuple(cast(part.reference(i), kind) for i, kind in enumerate(kinds))

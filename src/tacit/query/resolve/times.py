@@ -21,7 +21,7 @@ import datetime as dt
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
@@ -414,12 +414,20 @@ def _told_alike(name: str, unit: str) -> str:
 # -- names and formats
 
 
-def _format(name: str, read: Callable[[str], str], *, first: bool = False) -> Composed:
-    def formatted(one: Expression, other: Expression) -> Expression:
-        value, pattern = (other, one) if first else (one, other)
-        return _in_format(name, value, read(_pattern(name, pattern)))
+def _by_pattern(
+    name: str,
+    make: Callable[[str, Expression, str], Expression],
+    read: Callable[[str], str] = str,
+    *,
+    first: bool = False,
+) -> Composed:
+    """Return a function of a value and a format, which comes first in some databases."""
 
-    return Composed(2, formatted)
+    def made(one: Expression, other: Expression) -> Expression:
+        value, pattern = (other, one) if first else (one, other)
+        return make(name, value, read(_pattern(name, pattern)))
+
+    return Composed(2, made)
 
 
 def _in_format(name: str, value: Expression, signs: str) -> Expression:
@@ -452,14 +460,6 @@ def signs_of_letters(pattern: str) -> str:
 
 _FIELDS: Final = {"Y": 4, "m": 2, "d": 2, "H": 2, "M": 2, "S": 2, "f": 6}
 _SEPARATORS: Final = frozenset(" -/.:,T")
-
-
-def _parse(name: str, read: Callable[[str], str], kind: SqlType, *, first: bool = False) -> Composed:
-    def parsed(one: Expression, other: Expression) -> Expression:
-        value, pattern = (other, one) if first else (one, other)
-        return _read(name, value, read(_pattern(name, pattern)), kind)
-
-    return Composed(2, parsed)
 
 
 def _read(name: str, value: Expression, pattern: str, kind: SqlType) -> Expression:
@@ -540,14 +540,14 @@ TIME_FUNCTIONS: Final[dict[str, Composed]] = {
     **dict.fromkeys(("date_part", "datepart"), Composed(2, _date_part)),
     "monthname": Composed(1, lambda value: _in_format("monthname", value, "%B")),
     "dayname": Composed(1, lambda value: _in_format("dayname", value, "%A")),
-    "strftime": _format("strftime", str),
-    "to_char": _format("to_char", signs_of_letters),
-    "format_date": _format("format_date", str, first=True),
-    "format_timestamp": _format("format_timestamp", str, first=True),
-    "strptime": _parse("strptime", str, TIMESTAMP),
-    "try_strptime": _parse("try_strptime", str, TIMESTAMP),
-    "parse_date": _parse("parse_date", str, DATE, first=True),
-    "parse_timestamp": _parse("parse_timestamp", str, TIMESTAMP, first=True),
+    "strftime": _by_pattern("strftime", _in_format),
+    "to_char": _by_pattern("to_char", _in_format, signs_of_letters),
+    "format_date": _by_pattern("format_date", _in_format, first=True),
+    "format_timestamp": _by_pattern("format_timestamp", _in_format, first=True),
+    "strptime": _by_pattern("strptime", partial(_read, kind=TIMESTAMP)),
+    "try_strptime": _by_pattern("try_strptime", partial(_read, kind=TIMESTAMP)),
+    "parse_date": _by_pattern("parse_date", partial(_read, kind=DATE), first=True),
+    "parse_timestamp": _by_pattern("parse_timestamp", partial(_read, kind=TIMESTAMP), first=True),
     "to_date": _to_time("to_date", DATE),
     "to_timestamp": _to_time("to_timestamp", TIMESTAMP),
     "age": Composed((1, 2), _age),
