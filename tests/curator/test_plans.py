@@ -184,7 +184,7 @@ def test_equal_text_under_other_metadata_or_another_account_is_another_plan() ->
     ]
     told = [curator.explain(SUM, epsilon="0.5") for curator in curators]
     assert len({quoted.plan.digest for quoted in told}) == len(told)
-    assert [quoted.plan.account for quoted in told] == ["pure", "pure", "zcdp", "approx"]
+    assert [quoted.plan.terms.account for quoted in told] == ["pure", "pure", "zcdp", "approx"]
     scales = [quoted.explanation.releases[0].l1_sensitivity for quoted in told[:2]]
     assert scales == ["10000", "100000"]
 

@@ -61,7 +61,7 @@ def test_delta_is_charged_where_it_is_needed() -> None:
 def test_options_of_the_text_count_as_typed() -> None:
     plan = count_plan(Request(), options=Options(epsilon=Fraction(1, 4), confidence=Fraction(9, 10)))
     assert plan.guarantee == PureDP("0.25")
-    assert plan.confidence == Fraction(9, 10)
+    assert plan.terms.confidence == Fraction(9, 10)
     with pytest.raises(InputError, match="state it once"):
         count_plan(Request(epsilon=1), options=Options(epsilon=Fraction(1, 4)))
     assert count_plan(Request(epsilon="0.25"), options=Options(epsilon=Fraction(1, 4))).guarantee == PureDP("0.25")

@@ -191,7 +191,7 @@ def test_interval_ends_in_sql_are_those_of_the_answer(seeded: SeededBits) -> Non
     )
     plan = make_plan(sql, CATALOG, Request(epsilon="0.5", confidence="0.8"))
     measured = ToyEngine({"visits": rows()}).measure(MeasurementTask(plan.final, b""))
-    finished = finish(plan.query, release(plan, measured), confidence=plan.confidence)
+    finished = finish(plan.query, release(plan, measured), confidence=plan.terms.confidence)
     for values, ends in zip(finished.values, finished.intervals(), strict=True):
         assert (values[2], values[3]) == ends[1]
     highs = [values[3] for values in finished.values]

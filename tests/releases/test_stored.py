@@ -101,7 +101,7 @@ def test_what_is_read_back_is_what_was_released(sql: str) -> None:
         assert one.dtype == other.dtype
         assert np.array_equal(one, other)
     assert released_to_text(again) == text
-    confidence = first.plan.confidence
+    confidence = first.plan.terms.confidence
     finished = [finish(first.plan.query, each, confidence=confidence) for each in (first, again)]
     assert finished[0].values == finished[1].values
     assert finished[0].intervals() == finished[1].intervals()

@@ -346,7 +346,7 @@ def report_page(
     charge = ", ".join(f"{name} {format_up(Fraction(text))}" for name, text in receipt["charge"].items()) or "nothing"
     if batch.currency == "epsilon" and "epsilon" not in receipt["charge"]:
         charge = f"epsilon {format_up(batch.amount)} ({charge})"
-    intervals = float_nearest(100 * split.plans[0].confidence)
+    intervals = float_nearest(100 * split.plans[0].terms.confidence)
     body = [
         f'<p class="quiet">{len(batch.statistics)} statistics about {html.escape(population)}, released together.</p>',
         f"<p>{html.escape(guarantee_in_words(split.guarantee, population))}</p>",

@@ -441,7 +441,7 @@ def _parts(priced: _Priced) -> Iterator[Worth]:
             if not is_open or priced.delta:
                 plan = priced.plan(_values_sql(priced.table, column), Fraction(1))
                 if plan.keys is not None:
-                    least = Fraction(plan.keys.mechanism().error(1 - plan.confidence))
+                    least = Fraction(plan.keys.mechanism().error(1 - plan.terms.confidence))
                     yield Worth(name, "a value", _up(least), "people who have it")
                 else:
                     yield Worth(name, "counts of values", _up(max(_errors(plan, "value")) / _SHARE), "rows")

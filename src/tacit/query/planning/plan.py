@@ -198,16 +198,6 @@ class Plan:
         return self.priced.limits is not None and self.limits is None
 
     @cached_property
-    def account(self) -> str:
-        """Kind of the account that is charged."""
-        return self.terms.account
-
-    @cached_property
-    def confidence(self) -> Fraction:
-        """Confidence level of the expected errors, and the default level of confidence intervals."""
-        return self.terms.confidence
-
-    @cached_property
     def errors(self) -> tuple[ExpectedError, ...]:
         """Expected error of one cell of each aggregate of the first part, at the confidence."""
         return tuple(self._error(aggregate) for aggregate in self.final.aggregates)
@@ -536,8 +526,8 @@ def _keys(plan: Plan) -> str:
         return "one group of all units"
     if plan.keys is None:
         return f"public: all {final.group_count} values of {names}, present in the data or not"
-    needed = plan.keys.mechanism().error(1 - plan.confidence)
-    chance = percent(plan.confidence)
+    needed = plan.keys.mechanism().error(1 - plan.terms.confidence)
+    chance = percent(plan.terms.confidence)
     where = ", where AUTO finds max_groups 1" if plan.seeks_limits and final.auto_groups else ""
     return (
         f"private: values of {names} with enough units; a group of {needed} units is kept with probability "
