@@ -16,16 +16,17 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from tacit.accounting.filters import PureFilter
 from tacit.core.guarantees import PureDP
 from tacit.ledger import Ledger, Order
 from tacit.ledger.entries import reserve_body, step_of
 from tacit.ledger.protocol import Appended
-from tacit.ledger.sqlite import _Ticket
 
 SECONDS = 4.0
 WORKERS = 8
@@ -127,14 +128,14 @@ def grow(ledger: Ledger, first: int, last: int) -> None:
     store, price = ledger.journal.store, lambda name: ledger.price(name, PRICE)
     for start in range(first, last, BATCH):
         bodies = (reserve_body(order("grower", number), price) for number in range(start, min(start + BATCH, last)))
-        tickets = [_Ticket(step_of({**body, "time": ""})) for body in bodies]
-        store._queue.extend(tickets)  # type: ignore[attr-defined]
+        queued: list[tuple[Any, Future[Any]]] = [(step_of({**body, "time": ""}), Future()) for body in bodies]
+        store._queue.extend(queued)  # type: ignore[attr-defined]
         with store._database.writing:  # type: ignore[attr-defined]
             while store._queue:  # type: ignore[attr-defined]
                 store._lead()  # type: ignore[attr-defined]
-        wrong = next((each for each in tickets if not isinstance(each.result, Appended)), None)
+        wrong = next((each for _, each in queued if not isinstance(each.result(), Appended)), None)
         if wrong is not None:
-            raise RuntimeError(f"a charge was not placed: {wrong.problem or wrong.result}")
+            raise RuntimeError(f"a charge was not placed: {wrong.result()}")
     ledger.journal.remember(ledger.head)
 
 
