@@ -125,10 +125,9 @@ def guess_risks(chosen: Fraction | None, text: str = "") -> list[tuple[str, Frac
 
     Each item is the epsilon as text, the probability, and whether this epsilon is the chosen one.
     """
-    steps = {exact_positive(step, "epsilon"): step for step in _STEPS}
-    if chosen is not None:
-        steps.setdefault(chosen, text)
-    return [(said, guess_probability(number), number == chosen) for number, said in sorted(steps.items())]
+    steps = {step: exact_positive(step, "epsilon") for step in _STEPS} | ({text: chosen} if chosen is not None else {})
+    ordered = sorted(steps.items(), key=lambda step: step[1])
+    return [(said, guess_probability(number), number == chosen) for said, number in ordered]
 
 
 # Columns --------------------------------------------------------------------------------------------------------------
