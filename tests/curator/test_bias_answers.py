@@ -16,6 +16,7 @@ from tacit.client.responses import AnswerResponse, answer_json
 from tacit.core.errors import InputError
 from tacit.curator.curator import Curator
 from tacit.query.catalog import Catalog, Column, Population, Table
+from tacit.query.postprocess.bias import Bias, CauseShare
 from tacit.query.types import INTEGER, TEXT
 from tacit.releases.release_format import released_from_text
 
@@ -74,6 +75,28 @@ def test_people_whom_noise_hides_are_spoken_of(seeded: SeededBits) -> None:
     assert "may exceed" not in people.note, "nothing can be left out"
     unknown = curator.sql("SELECT SUM(cost) AS s FROM visits", epsilon="1", bias_share=0)
     assert "without clipping and truncation bias" in unknown.note
+
+
+@pytest.mark.parametrize(
+    ("share", "error", "said"),
+    [
+        ("0.05", "0.42", ""),
+        ("0.12", "0.42", ""),
+        ("0.3", "0.4", "About 30% ± 40% of people may exceed the bounds of values: write CLAMP(x, lo, hi) with wider "),
+    ],
+)
+def test_clipping_that_only_noise_could_hide_is_not_spoken_of(share: str, error: str, said: str) -> None:
+    """An average over 2,000 people at an epsilon of 0.3 said that up to 47 % might exceed bounds that nobody did."""
+    cause = CauseShare("clipping", None, 100, Fraction(share), Fraction(error), seen=False, sentence="")
+    assert Bias(2000, (cause,)).caution == (f"{said}bounds." if said else "")
+
+
+def test_a_fine_average_says_nothing(seeded: SeededBits) -> None:
+    rows = [{"patient": i, "ward": "a", "cost": i % 11} for i in range(900)]
+    curator = toy_curator(CATALOG, ToyEngine({"visits": rows}), {"epsilon": "1000"})
+    said = [curator.sql("SELECT AVG(cost) FROM visits", epsilon=f"0.3{i:06}", max_rows=1).bias for i in range(20)]
+    assert all(bias is not None for bias in said)
+    assert sum("bounds of values" in str(bias) for bias in said) <= 6, "one in nine, where the noise alone says so"
 
 
 def test_cells_that_lack_rows_are_marked_and_widened_and_others_are_not(curator: Curator) -> None:

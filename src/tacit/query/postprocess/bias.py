@@ -104,6 +104,14 @@ class CauseShare:
     part: int | None = None
     found: bool = False
 
+    @property
+    def is_likely(self) -> bool:
+        """Whether many people are outside the bounds of values, by the estimate itself and not by its noise alone.
+
+        The owner declares bounds of values for what there is, while limits of rows always leave out a few.
+        """
+        return self.cause == CLIPPING and not self.seen and self.share >= max(_LIKELY, self.error / 2)
+
     def __str__(self) -> str:
         return self.sentence
 
@@ -132,9 +140,11 @@ class Bias:
             known = [cause for cause in self.seen if not cause.found]
             worst = max(known, key=lambda cause: (cause.cause != KEYS, cause.share))
             return f"{worst.sentence[0].upper()}{worst.sentence[1:]}: {_remedy(worst.cause)}."
-        hidden = [c for c in self.causes if c.cause != KEYS and not c.found and c.share + c.error >= _LIKELY]
+        hidden = [
+            c for c in self.causes if c.cause not in (KEYS, CLIPPING) and not c.found and c.share + c.error >= _LIKELY
+        ]
         if not hidden:
-            return ""
+            return next((_likely(cause) for cause in self.causes if cause.is_likely), "")
         first = hidden[0]
         most, name = first.share + first.error, _name(first.cause, first.limit)
         if most >= _UNKNOWN:
@@ -626,6 +636,11 @@ def _part_losses(released: NoisyRelease, confidence: Fraction) -> PartLosses | N
 
 def _rows(final: FinalAggregation) -> int:
     return min((m.rows for m in final.measures if m.kind is not MeasureKind.UNITS), default=1)
+
+
+def _likely(cause: CauseShare) -> str:
+    about = f"About {_percent(cause.share)} ± {_percent(cause.error, up=True)} of people"
+    return f"{about} may exceed {_name(cause.cause, cause.limit)}: {_remedy(cause.cause)}."
 
 
 def _name(cause: str, limit: int | None) -> str:
