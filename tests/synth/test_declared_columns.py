@@ -217,7 +217,7 @@ def test_a_report_names_each_set_once_and_says_where_noise_hides_all() -> None:
     ]  # fmt: skip
     model = fit_model({"a": 2}, noisy)
     table = SyntheticTable("t", noisy, model, {"a": ("x", "y")}, {}, 9)
-    assert [(each.columns, each.stddev, each.times) for each in table.best_quality()] == [(("a",), 2.0, 2)]
+    assert [(each.columns, each.stddev, each.times) for each in table.quality()] == [(("a",), 2.0, 2)]
     assert table.report().count("a: measured") == 1
     assert f"a: measured 2 times, each count within ± {noisy[1].wide('0.95'):.1f} (95%)" in table.report()
     assert "hides" not in table.report()

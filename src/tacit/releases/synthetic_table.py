@@ -8,8 +8,9 @@ All of it is post-processing of released counts, and free.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
@@ -264,24 +265,22 @@ class SyntheticTable:
     # -- quality
 
     def quality(self) -> tuple[MarginalQuality, ...]:
-        """Return the distance of the model from each measured marginal; post-processing, free."""
-        found = []
-        expected = self.model.marginals([noisy.columns for noisy in self.measured])
-        for noisy in self.measured:
+        """Return the distance of the model from each measured set of columns, as measured with the least noise."""
+        total, expected = max(self.model.total, 1.0), self.model.marginals([noisy.columns for noisy in self.measured])
+        times = Counter(noisy.columns for noisy in self.measured)
+        found = {}
+        for noisy in sorted(self.measured, key=lambda each: -each.stddev):
             apart = float(np.abs(expected[noisy.columns] - noisy.counts).sum())
             alone = noisy.noise.mean_size * noisy.stddev * noisy.counts.size
-            total = max(self.model.total, 1.0)
-            found.append(
-                MarginalQuality(noisy.columns, apart / 2 / total, alone / 2 / total, noisy.stddev, noisy.wide("0.95"))
+            found[noisy.columns] = MarginalQuality(
+                noisy.columns,
+                apart / 2 / total,
+                alone / 2 / total,
+                noisy.stddev,
+                noisy.wide("0.95"),
+                times[noisy.columns],
             )
-        return tuple(found)
-
-    def best_quality(self) -> tuple[MarginalQuality, ...]:
-        """Return the quality of each measured set of columns once: that of its measurement with the least noise."""
-        found: dict[tuple[str, ...], list[MarginalQuality]] = {}
-        for each in self.quality():
-            found.setdefault(each.columns, []).append(each)
-        return tuple(replace(min(group, key=lambda each: each.stddev), times=len(group)) for group in found.values())
+        return tuple(found[columns] for columns in times)
 
     def beyond_independence(self) -> tuple[float, float] | None:
         """Return the mean distance of measured marginals from independent columns, and that expected by chance.
@@ -317,7 +316,7 @@ class SyntheticTable:
     def report(self) -> str:
         """Return a text about quality: measured marginals, the model's distance from them, and pairs not measured."""
         lines = [f"{self.name}: {self.rows:,} rows drawn from a model of about {self.model.total:,.0f}"]
-        for each in (quality := self.best_quality()):
+        for each in (quality := self.quality()):
             often = "" if each.times == 1 else f" {each.times} times"
             lines.append(
                 f"  {' × '.join(each.columns)}: measured{often}, each count within ± {each.wide:.1f} (95%); model and "

@@ -306,7 +306,7 @@ def _synthesis_shown(made: SyntheticTable | SyntheticStar, query: Any) -> dict[s
     missing = [" × ".join(pair) for pair in table.not_measured]
     return {
         "table": table,
-        "quality": table.best_quality(),
+        "quality": table.quality(),
         "missing": missing[:_MOST_PAIRS],
         "more": len(missing) - _MOST_PAIRS,
         "beside": [each.name for each in made.tables if each is not table],
