@@ -376,9 +376,9 @@ class PostgresEngine(SqlEngine):
 
     def _same(self, session: PostgresSession, relation: RelationNode) -> None:
         """Refuse a table that was replaced, or a view that now reads other relations: their budget may differ."""
-        opened = {each.scan: each.shape for each in (self._described[name] for name in tables_of(relation))}
-        now = shapes(session, list(opened))
-        changed = sorted(scan for scan, shape in opened.items() if now.get(scan) != shape)
+        opened = {(each.schema, each.name): each for each in (self._described[name] for name in tables_of(relation))}
+        now = shapes(session, opened)
+        changed = sorted(each.scan for name, each in opened.items() if now.get(name) != each.shape)
         if changed:
             raise RuntimeError(f"{', '.join(changed)} is not what it was; open the project again")
 

@@ -16,7 +16,7 @@ dump has another.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -117,15 +117,17 @@ _WHERE: Final = ("host", "hostaddr", "port", "dbname", "database", "servername",
 # Oids, columns and relations read, of several relations at once.
 _SHAPES = """
 WITH RECURSIVE below AS (
-  SELECT name, to_regclass(name)::oid AS root, to_regclass(name)::oid AS relation FROM unnest(%s::text[]) AS n(name)
+  SELECT s.nspname, c.relname, c.oid AS root, c.oid AS relation FROM unnest(%s::text[], %s::text[]) AS n(schema, name)
+  JOIN pg_catalog.pg_namespace s ON s.nspname = n.schema
+  JOIN pg_catalog.pg_class c ON c.relnamespace = s.oid AND c.relname = n.name
   UNION
-  SELECT b.name, b.root, d.refobjid
+  SELECT b.nspname, b.relname, b.root, d.refobjid
   FROM below b
   JOIN pg_catalog.pg_rewrite r ON r.ev_class = b.relation
   JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_rewrite'::regclass AND d.objid = r.oid
     AND d.refclassid = 'pg_catalog.pg_class'::regclass
 )
-SELECT b.name, b.root::bigint, array_agg(b.relation::bigint ORDER BY b.relation),
+SELECT b.nspname, b.relname, b.root::bigint, array_agg(b.relation::bigint ORDER BY b.relation),
   (WITH RECURSIVE parts AS (
      SELECT inhrelid AS relation FROM pg_catalog.pg_inherits WHERE inhparent = b.root
      UNION
@@ -134,7 +136,7 @@ SELECT b.name, b.root::bigint, array_agg(b.relation::bigint ORDER BY b.relation)
    SELECT array_agg(DISTINCT c.relkind::text) FROM parts p JOIN pg_catalog.pg_class c ON c.oid = p.relation),
   (SELECT array_agg(a.attname || ' ' || a.atttypid::text || ' ' || a.atttypmod::text ORDER BY a.attnum)
    FROM pg_catalog.pg_attribute a WHERE a.attrelid = b.root AND a.attnum > 0 AND NOT a.attisdropped)
-FROM below b GROUP BY b.name, b.root
+FROM below b GROUP BY b.nspname, b.relname, b.root
 """
 #: One part of a name: in double quotes, where a doubled quote stands for one, or without quotes.
 _PART = re.compile(r"""("(?:[^"]|"")+")(?=\.|\Z)|([^".][^.]*)""")
@@ -183,11 +185,7 @@ class Described:
     @property
     def scan(self) -> str:
         """SQL name of the relation, to put after FROM."""
-        return _scan(self.schema, self.name)
-
-
-def _scan(schema: str, name: str) -> str:
-    return f"{POSTGRES.quoted(schema)}.{POSTGRES.quoted(name)}"
+        return f"{POSTGRES.quoted(self.schema)}.{POSTGRES.quoted(self.name)}"
 
 
 def split_name(text: str, where: str) -> tuple[str | None, str]:
@@ -224,7 +222,7 @@ def describe(session: Asks, text: str, where: str) -> Described:
         )
     foreign = session.rows(_FOREIGN, ([base[0] for base in bases],))
     elsewhere = {row[0]: _elsewhere(*row[1:]) for row in foreign}
-    (shape,) = shapes(session, [_scan(schema, name)]).values()
+    (shape,) = shapes(session, [(schema, name)]).values()
     return Described(oid, schema, name, kind, columns, bases, shape, inexact, elsewhere)
 
 
@@ -237,14 +235,14 @@ def _elsewhere(wrapper: str, server: Sequence[str], table: Sequence[str], schema
     return " ".join([wrapper, *where, *([] if "filename" in said or "program" in said else there)])
 
 
-def shapes(session: Asks, scans: Sequence[str]) -> dict[str, Shape]:
-    """Return the current shape of each relation.
+def shapes(session: Asks, names: Collection[tuple[str, str]]) -> dict[tuple[str, str], Shape]:
+    """Return the current shape of each relation, by its schema and name.
 
     A shape is its oid, the oids of all it reads, the kinds of its children and partitions, and its columns. Another
     partition of the same kind is no change: its rows belong to persons of the same population.
     """
-    found = session.rows(_SHAPES, (list(scans),))
-    return {name: (root, below, parts or [], columns) for name, root, below, parts, columns in found}
+    found = session.rows(_SHAPES, ([schema for schema, _ in names], [name for _, name in names]))
+    return {(schema, name): (root, below, parts or [], columns) for schema, name, root, below, parts, columns in found}
 
 
 def type_of(type_name: str, modifier: int) -> SqlType | None:
