@@ -95,7 +95,7 @@ def test_quotes_receipts_and_completions_show_them(curator: Curator) -> None:
 def test_a_name_without_quotes_is_understood(curator: Curator) -> None:
     with pytest.raises(
         QueryError,
-        match=r'there are "Person No.", "visit cost", "a.b".* Accepted is, with quotes .*: SELECT "visit cost"',
+        match=r'there are "Person No.", "visit cost", "a.b".* Try \(with quotes .*\): SELECT "visit cost"',
     ):
         curator.sql("SELECT visit cost, COUNT(*) FROM visits GROUP BY 1", epsilon="9")
 

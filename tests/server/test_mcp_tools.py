@@ -159,8 +159,8 @@ def test_a_refusal_has_one_proposal_which_is_then_answered(
     assert refused.content["error"]["code"].startswith("query.")
     assert words in refused.text
     assert refused.content["nearest"] == {"tool": "ask", "change": change, "arguments": nearest}
-    assert refused.text.count("Accepted is") == 1
-    assert f"Accepted is, {change}: " in refused.text
+    assert refused.text.count("Try (") == 1
+    assert f"Try ({change}): " in refused.text
     assert (hospital.spent(), hospital.spent("employees")) == spent
     assert not ask("ask", **nearest).failed
 
@@ -169,7 +169,7 @@ def test_a_refusal_has_one_proposal_which_is_then_answered(
 def test_where_nothing_near_is_accepted_nothing_is_proposed(hospital: Served, sql: str) -> None:
     refused = Assistant(hospital, talk="none")("ask", sql=sql, epsilon=0.1)
     assert (refused.content["nearest"], refused.content["stop"]) == (None, False)
-    assert "Accepted is" not in refused.text
+    assert "Try" not in refused.text
 
 
 def test_a_query_without_a_price_is_proposed_with_one(hospital: Served) -> None:

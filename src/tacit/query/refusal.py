@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Self
 from tacit.core.errors import QueryError
 
 #: The end of a refusal's text: the change in the accepted query, and its SQL.
-_ACCEPTED: Final = re.compile(r" Accepted is(?:, (?P<change>[^:]*))?: (?P<sql>.*)\Z", re.DOTALL)
+_ACCEPTED: Final = re.compile(r" Try(?: \((?P<change>[^:]*)\))?: (?P<sql>.*)\Z", re.DOTALL)
 
 #: Every code a query can be refused with, and what it stands for. The prefix ``query.`` is added to each.
 CODES: Final[dict[str, str]] = {
@@ -91,7 +91,7 @@ class Proposal(NamedTuple):
     change: str = ""
 
     def __str__(self) -> str:
-        return f"Accepted is, {self.change}: {self.sql}" if self.change else f"Accepted is: {self.sql}"
+        return f"Try ({self.change}): {self.sql}" if self.change else f"Try: {self.sql}"
 
 
 class Refusal(QueryError):  # noqa: N818 - the word the documents use
