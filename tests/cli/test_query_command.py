@@ -341,8 +341,12 @@ def test_rows_that_are_not_shown_are_counted(clinic: Path, run: Run) -> None:
 
 def test_the_mark_of_a_number_is_explained_where_it_stands(clinic: Path, run: Run) -> None:
     explained = "* The bias may exceed the interval; --json has bias_low and bias_high"
-    cut = run("query", ALL, "--epsilon", "2", "--max-rows", "1").stdout
-    assert " *" in cut.partition("Charged")[0], "of five rows one counts"
+    cut = run(
+        "query", f"{ALL.replace('SELECT', 'SELECT ward,')} GROUP BY ward", "--epsilon", "2", "--max-rows", "1"
+    ).stdout
+    assert " *" in cut.partition("Charged")[0], "of five rows one counts, and each ward may lack all of them"
+    alone = run("query", ALL, "--epsilon", "2", "--max-rows", "1").stdout
+    assert explained not in alone, "without groups the interval includes what is lost"
     assert f"\n{explained}" in cut
     assert explained not in run("query", ALL, "--epsilon", "2").stdout
 
