@@ -192,6 +192,7 @@ def test_a_form_without_the_token_does_nothing(visit: Any, served: Served, path:
         {"sec-fetch-site": "cross-site"},
         {"sec-fetch-site": "same-site"},
         {"sec-fetch-site": "none"},
+        {"sec-fetch-site": "cross-site", "origin": "http://tacit"},
         {"origin": "https://evil.example"},
         {"origin": "null"},
         {"origin": "http://tacit.evil.example"},
@@ -208,7 +209,8 @@ def test_a_form_from_elsewhere_does_nothing_even_with_the_token(
 
 def test_a_form_from_here_works(visit: Any) -> None:
     alice = visit("alice")
-    for headers in ({"sec-fetch-site": "same-origin"}, {"origin": "http://tacit"}):
+    behind_a_proxy_with_its_own_host = {"sec-fetch-site": "same-origin", "origin": "https://tacit.example.org"}
+    for headers in ({"sec-fetch-site": "same-origin"}, {"origin": "http://tacit"}, behind_a_proxy_with_its_own_host):
         found = alice.post("/console/quote", headers=headers, sql=COUNT, pay="epsilon", amount="1")
         assert found.status_code == 200
 

@@ -56,15 +56,14 @@ HEADERS: Final[Mapping[str, str]] = {
 
 
 def from_here(request: Request) -> bool:
-    """Whether a request comes from a page of this server, by Sec-Fetch-Site and Origin if the browser sends them."""
-    site = request.headers.get("sec-fetch-site")
-    if site is not None and site != "same-origin":
-        return False
-    origin = request.headers.get("origin")
-    # With no-referrer, browsers send the origin "null" with a form, but Sec-Fetch-Site states where it is from.
-    if origin is None or (origin == "null" and site == "same-origin"):
-        return True
-    return bool(urlsplit(origin).netloc) and urlsplit(origin).netloc == request.headers.get("host")
+    """Whether a request comes from a page of this server, by Sec-Fetch-Site, or by Origin where browsers send no other.
+
+    Origin is compared with Host, which a reverse proxy may replace; the browser compares for Sec-Fetch-Site itself.
+    """
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    if site is not None:
+        return site == "same-origin"
+    return origin is None or (urlsplit(origin).netloc or None) == request.headers.get("host")
 
 
 def read_form(request: Request, body: bytes) -> dict[str, str]:

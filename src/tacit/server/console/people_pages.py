@@ -23,7 +23,10 @@ from tacit.server.identity.credentials import LINK_WORDS
 if TYPE_CHECKING:
     from tacit.server.identity.oidc import OpenIDProvider
 
-_GONE: Final = "page; the link was used, has expired, or never existed. Ask its sender for a new one"
+_GONE: Final = (
+    "page; the link was used, replaced by a newer one, has expired, or never existed. Ask its sender for a new one; "
+    "the first owner's is printed when the server starts"
+)
 _HOST: Final = re.compile(r"([A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?")
 _LONGEST: Final = 4_000
 
