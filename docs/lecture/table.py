@@ -32,7 +32,7 @@ What a first course on differential privacy names: {len(ROWS)} definitions, mech
 each with the call, its value and the textbook's number, which the tests compute without Tacit. *At most* and *at least*
 mean that the number is a bound.
 
-Every call below can be typed after these lines:"""
+Every call below can be typed after these lines (`pip install 'tacit-dp[arrow,learn]'`):"""
 REFERENCES = """\
 Textbooks: Dwork and Roth, *The Algorithmic Foundations of Differential Privacy* (2014); Vadhan, *The Complexity of
 Differential Privacy* (2017)."""
