@@ -70,7 +70,7 @@ def test_categories_in_arrays_and_lists_reach_the_candidates(stopping: Any) -> N
     towns = ["a" if place % 3 else "b" for place in range(600)]
     rows: list[Any] = [[place / 600, town] for place, town in enumerate(towns)]
     known: dict[str, Any] = {"bounds": [(0, 1)], "categories": {1: ["a", "b"]}, "classes": [0, 1], "steps": 4}
-    candidates = [LogisticRegression(epsilon=each, delta="1e-5", **known) for each in (4, 5)]
+    candidates = [LogisticRegression(epsilon=each, delta="1e-9", **known) for each in (4, 5)]
     search = PrivateSearch(candidates=candidates, epsilon=1, stopping=stopping)
     # Rows of another width and lists among the values harm themselves alone.
     for X in (rows, np.array(rows, dtype=object), [*rows[:-2], [1, 2, 3], [[0.5], "a"]]):
@@ -155,6 +155,14 @@ def test_the_delta_of_random_stopping() -> None:
     loose = [Constant(answer=answer, delta=Fraction(1, 2)) for answer in (0, 1)]
     with pytest.raises(InputError, match="smaller delta"):
         PrivateSearch(candidates=loose, epsilon="0.1", stopping="0.05").price(1)
+
+
+@pytest.mark.usefixtures("seeded")
+def test_a_large_delta_of_random_stopping_is_a_warning() -> None:
+    X, y = table(60)
+    candidates = [GaussianNB(epsilon=1, delta="1e-4", bounds=(-3, 3), classes=[0, 1])] * 2
+    with pytest.warns(UserWarning, match="publishes one row in 88"):
+        PrivateSearch(candidates=candidates, epsilon=1, stopping="0.05").fit(X, y)
 
 
 def test_the_law_of_random_stopping_is_within_three_epsilon_and_not_within_two() -> None:

@@ -211,7 +211,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             self._releases,
             self._public(),
             self._assumes(),
-            (*_delta_caution(Fraction(getattr(self.guarantee_, "delta", 0))), *self._cautions()),
+            (*delta_caution(Fraction(getattr(self.guarantee_, "delta", 0))), *self._cautions()),
         )
 
     @abstractmethod
@@ -265,7 +265,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if reset:
             warn_of_unpaid_reading(PrivateEstimator)
             with suppress(InputError):
-                for caution in _delta_caution(exact_probability(getattr(self, "delta", None) or 0, "delta", zero=True)):
+                for caution in delta_caution(exact_probability(getattr(self, "delta", None) or 0, "delta", zero=True)):
                     warnings.warn(caution, UserWarning, stacklevel=3)
         if getattr(self, "categories", None) is not None:
             return self._read_encoded(X, reset=reset, learning=learning or reset)
@@ -597,7 +597,8 @@ class Weighted(BoundedEstimator):
         return by_class if own is None else cast("Integers", own * by_class // SHARES)
 
 
-def _delta_caution(delta: Fraction) -> tuple[str, ...]:
+def delta_caution(delta: Fraction) -> tuple[str, ...]:
+    """Return a caution if δ exceeds one in a thousand."""
     if delta <= _LARGE_DELTA:
         return ()
     rows = math.floor(1 / delta)

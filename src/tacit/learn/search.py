@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from copy import copy
 from fractions import Fraction
@@ -19,7 +20,7 @@ from tacit.core.guarantees import ApproxDP, PureDP
 from tacit.core.numbers import Number, exact_positive, exact_probability, exp_bounds, format_up, round_up
 from tacit.core.relations import ADD_REMOVE, Relation, as_relation
 from tacit.learn import release
-from tacit.learn.estimator import PrivateEstimator
+from tacit.learn.estimator import PrivateEstimator, delta_caution
 from tacit.learn.gradient import rate_on_grid, sample_rows
 from tacit.learn.reading import (
     as_elements,
@@ -99,6 +100,8 @@ class PrivateSearch(PrivateEstimator):
         values = self._read(X, reset=True)
         choice, relation = self._check()
         price = self.price(values.shape[1])
+        for caution in delta_caution(Fraction(getattr(price.guarantee, "delta", 0))):
+            warnings.warn(caution, UserWarning, stacklevel=2)
         labels: Any = read_labels(y) if self._classifies() else read_numbers(one_column(as_elements(y)))
         self._same_length(values, labels)
         judges = sample_rows(len(values), rate_on_grid(exact_probability(self.holdout, "holdout")))
