@@ -77,6 +77,9 @@ def test_accounts_are_opened_priced_and_written_down(currency: Currency) -> None
     assert currency.cost(event_from_json(priced.event), ADD_REMOVE) == currency.amounts_of(guarantee)
     with pytest.raises(InputError, match=f"accounting = '{currency.kind}' needs .*, and nothing else; got nothing"):
         filter_of("patients", PopulationModel(accounting=currency.kind))
+    if currency.kind == "pure":
+        with pytest.raises(InputError, match="got delta, epsilon; accounting = 'approx' has a delta"):
+            filter_of("patients", PopulationModel(epsilon="1", delta="1e-6"))
 
 
 @every

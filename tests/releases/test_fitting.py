@@ -185,7 +185,7 @@ def test_pure_accounts_take_pure_fits(seeded: SeededBits) -> None:
     fitted = curator.fit(LogisticRegression(epsilon=2, method="output"), SELECT)
     assert curator.budget().spent[0].amount == 2
     assert verify_receipt(fitted.receipt, curator.public_key).ok
-    with pytest.raises(Exception, match="no proven cost"):
+    with pytest.raises(InputError, match=r"estimator: costs a delta, .* accounting = 'pure': fit without delta"):
         curator.fit(model(), SELECT)
 
 

@@ -279,7 +279,8 @@ def filter_of(name: str, model: PopulationModel) -> Filter:
         raise InputError(
             where,
             f"accounting = {model.accounting!r} needs {wanted}, and nothing else; "
-            f"got {', '.join(sorted(stated)) or 'nothing'}",
+            f"got {', '.join(sorted(stated)) or 'nothing'}"
+            + ("" if currency.has_delta or "delta" not in stated else "; accounting = 'approx' has a delta"),
         )
     read = {word: exact_probability if word == "delta" else exact_positive for word in stated}
     return currency.filter({word: read[word](stated[word], f"{where}.{word}") for word in stated}, model.relation)

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from tacit.accounting.currencies import currency_named
 from tacit.core.canonical import digest_of
-from tacit.core.errors import InputError, InternalError
+from tacit.core.errors import AccountingError, InputError, InternalError
 from tacit.core.relations import ADD_REMOVE, as_relation
 from tacit.engines.protocol import Engine
 from tacit.ledger import Outcome, Reservation
@@ -129,6 +129,15 @@ def _prepare(context: CuratorContext, estimator: Any, sql: str) -> _PricedFit:
     population = context.catalog.population(rows.population or "")
     if population.relation is not ADD_REMOVE or price.guarantee.relation is not ADD_REMOVE:
         raise InputError("estimator", "a fit protects units that are added or removed; use relation='add_remove'")
+    kind = context.accounts[population.name].kind
+    try:
+        currency_named(kind).price(price, population.relation)
+    except AccountingError:
+        raise InputError(
+            "estimator",
+            f"costs a delta, and the account of {population.name} has accounting = {kind!r}: fit without delta, "
+            "or let the owner use accounting = 'approx' with epsilon and delta",
+        ) from None
     context.engine.check_examples(rows)
     return _PricedFit(rows, columns, declared, price, population)
 
