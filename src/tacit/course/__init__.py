@@ -31,7 +31,7 @@ class Exercise(NamedTuple):
     def form(self) -> str:
         """Form of the answer."""
         letters = re.findall(r"^\((\w)\) ", self.question, re.MULTILINE)
-        return f"one of {', '.join(letters)}" if letters else "a number or a fraction, right to 2 %"
+        return f"one of {', '.join(letters)}" if letters else "a number or a fraction"
 
     def objection(self, answer: str) -> str:
         """The hint for a wrong answer, or the form that is asked for; empty where the answer is right."""
@@ -57,7 +57,7 @@ CHAPTERS: Final = (
     ("Selection", "06-selection.md"),
     ("Delta and the Gaussian mechanism", "07-delta-and-the-gaussian.md"),
     ("Composition", "08-composition.md"),
-    ("Why anonymising, sampling and just statistics fail", "09-why-not-just.md"),
+    ("Why not just anonymise?", "09-why-not-just.md"),
     ("Learning", "10-learning.md"),
 )
 EXERCISES: Final = (
@@ -69,7 +69,7 @@ EXERCISES: Final = (
     ),
     Exercise(
         "1.2",
-        "Under which relation are these two databases neighbours?\n"
+        "Under which relation are the two databases of 1.1 neighbours?\n"
         "(a) add or remove one person\n"
         "(b) replace one person\n"
         "(c) both\n"
@@ -92,7 +92,7 @@ EXERCISES: Final = (
     ),
     Exercise(
         "2.2",
-        "For the same mechanism, what is the smallest delta at epsilon = ln 2?",
+        "For the mechanism of 2.1, what is the smallest delta at epsilon = ln 2?",
         "Take the event that separates best, and compute P(S) - e^epsilon Q(S).",
         "2/5",
     ),
@@ -113,7 +113,7 @@ EXERCISES: Final = (
     Exercise(
         "3.2",
         "With gamma = 1/4, how many people does the classic bound n = 1/(gamma² · alpha²) ask for, if the share "
-        "shall be within alpha = 0.05 with probability 3/4?",
+        "is to be within alpha = 0.05 with probability 3/4?",
         "Insert the numbers. The bound follows from Chebyshev's inequality.",
         "6400",
     ),
@@ -126,14 +126,14 @@ EXERCISES: Final = (
     ),
     Exercise(
         "4.1",
-        "Salaries are clamped to [0, 200] and summed. What is the l1 sensitivity, if neighbours differ by adding or "
+        "Salaries are clipped to [0, 200] and summed. What is the l1 sensitivity, if neighbours differ by adding or "
         "removing one person?",
-        "How much can one clamped salary be?",
+        "How much can one clipped salary be?",
         "200",
     ),
     Exercise(
         "4.2",
-        "Which scale of Laplace noise makes this sum 0.5-DP?",
+        "Which scale of Laplace noise makes the sum of 4.1 0.5-DP?",
         "The scale is the sensitivity divided by epsilon.",
         "400",
     ),
@@ -292,9 +292,9 @@ def exercises_of(chapter: int) -> list[Exercise]:
 
 def blank_sheet() -> str:
     """The sheet with every question as a comment and no answer."""
-    lines = ['# Write each answer between the quotes, then run "tacit course check".', ""]
-    for chapter, (title, page) in enumerate(CHAPTERS, 1):
-        lines += [f"# {chapter}. {title} (docs/course/{page})", ""]
+    lines = ['# Write each answer between the quotes, then run "tacit course check". Numbers are right within 2 %.', ""]
+    for chapter, (title, _) in enumerate(CHAPTERS, 1):
+        lines += [f"# {chapter}. {title}", ""]
         for exercise in exercises_of(chapter):
             for part in [*exercise.question.splitlines(), f"Answer: {exercise.form}."]:
                 lines += textwrap.wrap(part, 100, initial_indent="# ", subsequent_indent="# ")
