@@ -393,7 +393,7 @@ def differencing(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
     attack = attacks.Differencing(_victims(scene, _VICTIMS))
     asks = {epsilon: _counts(scene, attack, epsilon) for epsilon in epsilons}
     found = attacks.compare(attack, hide_small(_exact(scene), smallest=10), asks, progress=told)
-    return Chapter(attack.words, (found,), "The twin answers no count below ten; it does not help.")
+    return Chapter(attack.words, (found,), "The unprotected table answers no count below ten; it does not help.")
 
 
 def averaging(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
@@ -407,8 +407,8 @@ def averaging(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
     most = max(epsilons)
     bought = attacks.compare(paid, noisy, {most: _counts(scene, paid, most)})
     note = (
-        f"The twin draws noise of epsilon 1 for every answer, {_REPEATS} times. The curator gave every repeat the same "
-        f"answer. Asked in other words, {_PAID_REPEATS} answers share the budget of one and say less: "
+        f"The unprotected table draws noise of epsilon 1 for every answer, {_REPEATS} times. The curator gave every "
+        f"repeat the same answer. Asked in other words, {_PAID_REPEATS} answers share the budget of one and say less: "
         f"{bought.protected[0][1]} at epsilon {float(most):g}."
     )
     return Chapter(attack.words, (found,), note)
@@ -473,8 +473,8 @@ def reconstruction(scene: Scene, epsilons: Epsilons, told: Told) -> Chapter:
         tuple(cells),
     )
     note = (
-        f"{count:,} totals about {len(numbers):,} people, each off by up to {most}, against the twin. Through the "
-        f"curator the budget was spent after {_TOTALS}, each with {_TOTALS} times the noise of a single query."
+        f"{count:,} totals about {len(numbers):,} people, each off by up to {most}, of the unprotected table. Through "
+        f"the curator the budget was spent after {_TOTALS}, each with {_TOTALS} times the noise of a single query."
     )
     if whole:
         note += f" A query reads: WHERE {scene.bit} AND {subsets[0].sql(scene.target.unit)}."
