@@ -66,6 +66,23 @@ def test_init_writes_the_form_down_and_says_it(german: Path, run: Run) -> None:
     assert "Station: 'Chirurgie' is nearly ' chirurgie'" in looked
 
 
+def test_the_draft_of_a_profile_reads_the_file_as_the_project_does(german: Path, run: Run) -> None:
+    run("init", "aufnahmen.csv", "--unit", "patient_nr", "--epsilon", "4")
+    assert run("profile", "aufnahmen", "--epsilon", "1", "--draft", "drafted.toml").exit_code == 0
+    drafted = tomllib.loads((german / "drafted.toml").read_text())["tables"]["aufnahmen"]
+    assert {word: drafted[word] for word in ("source", *SETTINGS)} == {"source": "aufnahmen.csv", **SETTINGS}
+    assert drafted["columns"]["patient_nr"] == {"source": "Patient Nr", "type": "integer"}
+    assert drafted["columns"]["kosten"]["source"] == "Kosten (€)"
+    assert drafted["columns"]["Datum"]["date_format"] == "%d.%m.%Y"
+
+
+def test_names_in_queries_keep_a_sharp_s(folder: Path, run: Run) -> None:
+    (folder / "orte.csv").write_text("Straße;Größe (cm)\nAm Markt;3\n", encoding="cp1252")
+    result = run("init", "orte.csv", "--unit", "row", "--epsilon", "4")
+    assert "'Straße' is called strasse in queries" in result.stdout
+    assert "'Größe (cm)' is called grosse_cm in queries" in result.stdout
+
+
 @pytest.mark.parametrize(
     ("change", "words", "remedy"),
     [

@@ -33,6 +33,7 @@ from tacit.core.text_files import replace_file, visible
 if TYPE_CHECKING:
     from tacit.releases.accounts import Budget
     from tacit.releases.batch import BatchPlan, BatchRelease, Split
+    from tacit.releases.profile import Profile
     from tacit.releases.synthetic_table import SyntheticStar, SyntheticTable
 
 
@@ -307,6 +308,18 @@ def _prepare(path: Path) -> None:
         raise InputError("output", f"{path} cannot be written: {problem.strerror}") from None
 
 
+def _draft_beside(project: Path, found: Profile, draft: Path) -> str:
+    """Return the draft of a profile, with source and format from the project file where that lies in its folder."""
+    from tacit.project.project_file import load, read_model
+    from tacit.releases.profile import draft_text
+
+    stated = load(project)
+    if stated.engine != "duckdb" or draft.resolve().parent != project.resolve().parent:
+        return found.draft()
+    source = read_model(project).tables[found.table].source
+    return draft_text(found, source, stated.name, stated.sources[found.table].csv)
+
+
 @with_query_options
 def profile(
     table: Annotated[str, typer.Argument(help="A protected table.", show_default=False)],
@@ -336,7 +349,7 @@ def profile(
             told = {"rows": str(made.rows), "columns": made.to_arrow().to_pylist(), "charge": made.charge.text}
             text = str(made)
             if draft is not None:
-                replace_file(draft, made.draft().encode())
+                replace_file(draft, _draft_beside(project, made, draft).encode())
                 text += f'\nWrote {draft}: fill in the places marked "?".'
     if as_json:
         print_json(told)

@@ -296,8 +296,8 @@ def _rows(text: str, delimiter: str) -> tuple[list[str], list[list[str]]]:
 
 def _name_of(header: str, place: int, taken: Sequence[str]) -> str:
     """Return a name in queries for a column whose header is not a valid name: ``ward_name`` for ``Ward name``."""
-    plain = unicodedata.normalize("NFKD", header.strip()).encode("ascii", "ignore").decode()
-    words = re.sub(r"[^A-Za-z0-9]+", "_", plain).strip("_").lower()[:50]
+    plain = unicodedata.normalize("NFKD", header.strip().casefold()).encode("ascii", "ignore").decode()
+    words = re.sub(r"[^a-z0-9]+", "_", plain).strip("_")[:50]
     words = words if words and is_name(words) else f"c_{words}" if words else f"column_{place}"
     used = {name.lower() for name in taken}
     number, name = 2, words

@@ -29,6 +29,7 @@ from tacit.core.canonical import canonical
 from tacit.core.charts import altair, offline
 from tacit.core.errors import InputError, InternalError
 from tacit.core.text_files import table_bytes
+from tacit.engines.files import CsvFormat
 from tacit.ledger import Outcome, Reservation
 from tacit.mechanisms.base import per_output_beta
 from tacit.project.project_template import Draft, DraftColumn, DraftTable, project_text
@@ -204,21 +205,7 @@ class Profile:
 
     def draft(self, source: str = "?", *, name: str = "project") -> str:
         """Return the text of a project file with the bounds and categories found; the owner fills in each ``"?"``."""
-        known = {column.name: column.type for column in self.described.columns}
-        columns = []
-        if self.unit in known:
-            columns.append(DraftColumn(str(self.unit), known[str(self.unit)].kind.value))
-        for each in self.columns:
-            bounds = None if each.bounds is None else (_exact(each.bounds[0]), _exact(each.bounds[1]))
-            values = tuple(str(v) for v, _ in each.values if v is not None) if each.holds == "text" else ()
-            step = str(Decimal(1).scaleb(-known[each.name].scale)) if each.holds == "decimal" else None
-            columns.append(DraftColumn(each.name, each.holds, step, bounds=bounds, categories=values or None))
-        table = DraftTable(
-            self.table, source, tuple(columns), unit=self.unit, max_groups=self.described.max_groups,
-            max_rows=self.max_rows,
-        )  # fmt: skip
-        note = f"# Bounds and categories were found privately: release {self.receipt.position}, {self.charge.text}.\n"
-        return note + project_text(Draft(name, (table,), self.population))
+        return draft_text(self, source, name, CsvFormat())
 
     def __str__(self) -> str:
         sure = f"{float(100 * self.confidence):g}% intervals over the noise"
@@ -228,6 +215,36 @@ class Profile:
         widths = [min(max(len(row[i]) for row in table), 44) for i in range(len(heads))]
         shown = ["  ".join(f"{text:<{w}}" for text, w in zip(row, widths, strict=True)).rstrip() for row in table]
         return "\n".join([f"{self.table}: {self.rows} rows{people}", *shown, f"{self.charge.text}. {sure}."])
+
+
+def draft_text(found: Profile, source: str, name: str, form: CsvFormat) -> str:
+    """Return the draft of a project file, with the source of the table and the format of its CSV files."""
+    known = {column.name: column.type for column in found.described.columns}
+    stored = {column.name: column.stored for column in found.described.columns}
+    columns = []
+    if found.unit in known:
+        columns.append(DraftColumn(str(found.unit), known[str(found.unit)].kind.value, source=stored[str(found.unit)]))
+    for each in found.columns:
+        bounds = None if each.bounds is None else (_exact(each.bounds[0]), _exact(each.bounds[1]))
+        values = tuple(str(v) for v, _ in each.values if v is not None) if each.holds == "text" else ()
+        step = str(Decimal(1).scaleb(-known[each.name].scale)) if each.holds == "decimal" else None
+        columns.append(
+            DraftColumn(
+                each.name,
+                each.holds,
+                step,
+                bounds=bounds,
+                categories=values or None,
+                source=stored[each.name],
+                date_format=form.date_formats.get((stored[each.name] or each.name).lower()),
+            )
+        )
+    table = DraftTable(
+        found.table, source, tuple(columns), unit=found.unit, max_groups=found.described.max_groups,
+        max_rows=found.max_rows, form=form,
+    )  # fmt: skip
+    note = f"# Bounds and categories were found privately: release {found.receipt.position}, {found.charge.text}.\n"
+    return note + project_text(Draft(name, (table,), found.population))
 
 
 def _percents(share: Estimate) -> str:
