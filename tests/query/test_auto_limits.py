@@ -374,6 +374,9 @@ def test_accuracy_is_promised_with_public_defaults() -> None:
     assert plan.errors[0].bound <= 50
     assert plan.guarantee == planned(BY_LETTER, epsilon=None, within=50, max_rows_total=16).guarantee
     assert [m.rows for m in planned("SELECT COUNT(*) FROM t", epsilon=None, within=50).final.measures] == [16]
+    rows = explain(planned("SELECT COUNT(*) AS n FROM t", epsilon=None, within=50)).limits
+    assert "16 (the default: with within, AUTO searches nothing)" in rows
+    assert "stated" not in rows
     pair = planned(BY_LETTER, epsilon=None, within=50, account=CONCENTRATED)
     assert (pair.first, pair.final.max_total, pair.final.max_groups, pair.final.most_in_group) == (None, 16, 5, 4)
 

@@ -655,12 +655,12 @@ def limited(final: FinalAggregation, found: FoundLimits) -> FinalAggregation:
 
 
 def stated(final: FinalAggregation, limits: FoundLimits) -> FinalAggregation:
-    """Return the aggregation with these limits as if the query stated them, without a search."""
+    """Return the aggregation with these default limits as if the query stated them, without a search."""
     known = limited(final, limits)
     if known.limits is None:
         return known
     numbers: dict[str, Any] = {
-        name: replace(limit, stated=limit.number)
+        name: replace(limit, stated=limit.number, default=True)
         for name, limit in (("groups", known.limits.groups), ("rows", known.limits.rows), ("total", known.limits.total))
         if limit is not None and limit.is_auto
     }

@@ -356,6 +356,7 @@ class ContributionLimit:
         stated: the number, or AUTO, that the query states; None for none.
         most: the owner's ceiling; None for none.
         found: the number that AUTO found; None before the search.
+        default: whether ``stated`` is the public default that ``within`` takes for AUTO.
     """
 
     name: str
@@ -364,6 +365,7 @@ class ContributionLimit:
     stated: ContributionNumber | None = None
     most: int | None = None
     found: int | None = None
+    default: bool = False
 
     @property
     def asked(self) -> ContributionNumber:
@@ -404,6 +406,8 @@ class ContributionLimit:
 
     def words(self, used: int) -> str:
         """Describe the number in use and its origin."""
+        if self.default:
+            return f"{self.name} {used} (the default: with within, AUTO searches nothing)"
         if self.is_auto:
             said = "declared" if self.stated is None else "stated"
             if self.found is None:
