@@ -177,12 +177,17 @@ def _read(place: str) -> bytes:
 
 def _key(said: str) -> str:
     """Return the key as stated, or read from the file of that name."""
-    if said.startswith("ed25519:") or not Path(said).is_file():
-        return said
+    from tacit.ledger.signing_keys import public_bytes
+
     try:
-        return Path(said).read_text(encoding="ascii").strip()
+        is_key = said.startswith("ed25519:") or not Path(said).is_file()
+        key = said if is_key else Path(said).read_text(encoding="ascii").strip()
+        public_bytes(key)
     except (OSError, UnicodeDecodeError):
         raise InputError("key", f"{said} does not hold a public key") from None
+    except InputError as problem:
+        raise InputError("key", problem.problem) from None
+    return key
 
 
 def _show_checks(checks: tuple[ReceiptCheck, ...], ok: bool, verdict: str = "") -> None:
