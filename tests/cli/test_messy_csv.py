@@ -76,9 +76,16 @@ def test_the_draft_of_a_profile_reads_the_file_as_the_project_does(german: Path,
     assert drafted["columns"]["Datum"]["date_format"] == "%d.%m.%Y"
 
 
-def test_names_in_queries_keep_a_sharp_s(folder: Path, run: Run) -> None:
-    (folder / "orte.csv").write_text("Straße;Größe (cm)\nAm Markt;3\n", encoding="cp1252")
-    result = run("init", "orte.csv", "--unit", "row", "--epsilon", "4")
+def test_a_text_stated_to_mean_null_is_not_remarked_on(folder: Path) -> None:
+    (folder / "a.csv").write_text("id,age\n" + "".join(f"{i},{'k.A.' if i % 20 == 0 else i}\n" for i in range(100)))
+    assert any("k.A." in remark for remark in draft_csv(folder / "a.csv", show=True).remarks)
+    assert not draft_csv(folder / "a.csv", show=True, null_values=["k.A."]).remarks
+
+
+def test_names_in_queries_keep_letters_without_their_accents(folder: Path, run: Run) -> None:
+    (folder / "Maße Übersicht.csv").write_text("Straße;Größe (cm)\nAm Markt;3\n", encoding="cp1252")
+    result = run("init", "Maße Übersicht.csv", "--unit", "row", "--epsilon", "4")
+    assert "Wrote tacit.toml: Masse_Ubersicht; 2 columns" in result.stdout
     assert "'Straße' is called strasse in queries" in result.stdout
     assert "'Größe (cm)' is called grosse_cm in queries" in result.stdout
 

@@ -181,8 +181,10 @@ class CsvDraft:
     remarks: tuple[str, ...] = ()
 
 
-def draft_csv(path: Path, *, show: bool = False) -> CsvDraft:
+def draft_csv(path: Path, *, show: bool = False, null_values: Collection[str] = ()) -> CsvDraft:
     """Draft a CSV file from its header and its first rows; remarks quote values only if ``show`` is set.
+
+    ``null_values`` are texts that the owner has stated to mean NULL; no remark is about them.
 
     Raises:
         InputError: it has no header, or is in an encoding that cannot be read.
@@ -208,6 +210,7 @@ def draft_csv(path: Path, *, show: bool = False) -> CsvDraft:
         column, unread = _csv_column(name, stored, texts, form)
         columns.append(column)
         remarks += _value_remarks(name, texts, show=show)
+        unread = {text: number for text, number in unread.items() if text not in null_values}
         if unread:
             remarks.append(_unread_remark(name, column.type or "", unread, show=show))
         elif column.type == "text":

@@ -31,6 +31,7 @@ import json
 import os
 import re
 import threading
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -159,11 +160,13 @@ def column_types(source: Source, where: str) -> dict[str, SqlType | None] | None
 
 
 def table_name(source: Source) -> str:
-    """Return a name for the table of a single source: the file's name as an identifier."""
+    """Return a name for the table of a single source: the file's name as an identifier, without accents."""
     if source.path is None:
         return "data"
     file, _, inside = source.path.partition("#")
-    stem = re.sub(r"[^A-Za-z0-9_]+", "_", inside or Path(file).stem).strip("_") or "data"
+    plain = unicodedata.normalize("NFKD", (inside or Path(file).stem).replace("ß", "ss"))
+    plain = "".join(sign for sign in plain if not unicodedata.combining(sign))
+    stem = re.sub(r"[^A-Za-z0-9_]+", "_", plain).strip("_") or "data"
     return (stem if stem[0].isalpha() or stem[0] == "_" else f"t_{stem}")[:63]
 
 

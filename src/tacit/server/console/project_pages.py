@@ -373,7 +373,7 @@ def _looked(source: Source) -> tuple[dict[str, DraftColumn], list[str], Mapping[
         if source.kind == "parquet":
             names = list(column_types(source, "source") or {})
             return {}, [], read_sample(file, names)
-        drafted = draft_csv(file, show=True)
+        drafted = draft_csv(file, show=True, null_values=source.csv.null_values)
         header, rows = read_rows(file, source.csv)
     except TacitError as problem:
         return {}, [str(problem)], {}
