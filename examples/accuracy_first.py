@@ -1,4 +1,4 @@
-"""State the error, see the price, then pay."""
+"""State the error, see the cost, then pay."""
 
 import pyarrow as pa
 

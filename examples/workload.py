@@ -1,4 +1,4 @@
-"""Hundreds of counts for one price, which add up."""
+"""Hundreds of counts at one cost, which add up."""
 
 import pyarrow as pa
 
