@@ -390,6 +390,11 @@ def test_a_query_of_the_history_fills_the_form_and_is_asked_again_for_nothing(vi
     assert visit("carol").get(place.group()).status_code == 404
 
 
+def test_the_short_line_beside_ask_has_the_unit_of_each_error(visit: Any) -> None:
+    found = visit("alice").get(f"/console/ask?sql={quote_plus('SELECT MEDIAN(cost) AS m FROM visits')}&epsilon=0.25")
+    assert re.search(r"m ± [\d.]+ values in rank, 95% of the time", found.text)
+
+
 def test_a_link_fills_the_query_in_and_asks_nothing(visit: Any, served: Served) -> None:
     alice = visit("alice")
     found = alice.get(f"/console/ask?sql={quote_plus(COUNT)}&epsilon=0.25&confidence=0.9")

@@ -146,7 +146,9 @@ def view_quote(
         more = "this one is the last that fits" if budget.queries == 1 else f"{budget.queries:,} like this still fit"
         after = f"Of what is left, {more}."
     level = f"{float_nearest(100 * Fraction(it.confidence)):.6g}%"
-    errors = ", ".join(f"{each.label} ± {each.bound}" for each in it.errors[:_BRIEFLY] if each.bound)
+    errors = ", ".join(
+        f"{each.label} {each.meaning.replace('within ', '± ', 1)}" for each in it.errors[:_BRIEFLY] if each.bound
+    )
     briefly = f"{errors}, {level} of the time" if errors else after
     expected = "; ".join(f"{each.label} {each.meaning}" for each in it.errors)
     return {
