@@ -143,3 +143,9 @@ def test_keys_cannot_steer_a_terminal() -> None:
 def test_an_interval_of_one_point_is_shown_without_digits_that_say_nothing() -> None:
     assert _cell(3.0, (3.0, 3.0), DOUBLE, True) == ("3", " ± 0")
     assert _cell(3.0, (2.5, 3.5), DOUBLE, True) == ("3.000", " ± 0.500")
+
+
+def test_the_interval_of_a_null_has_the_digits_of_a_number_and_says_where_it_has_no_bound() -> None:
+    assert _cell(None, (0.0, 14.0), DOUBLE, True) == ("–", " (0.0 to 14.0)")
+    assert _cell(None, (0, 14), INTEGER, True) == ("–", " (0 to 14)")
+    assert _cell(None, (-(2**63), 2**63 - 1), INTEGER, True) == ("–", " (no bound)")

@@ -56,6 +56,15 @@ def test_a_display_shows_zero_for_what_cannot_be_negative(answer: Answer) -> Non
         assert low <= value <= high  # type: ignore[operator]
 
 
+def test_a_count_far_below_zero_is_not_shown_as_exact(answer: Answer) -> None:
+    ends = answer.finished.intervals("0.01")
+    released = [(row[N], pairs[N]) for row, pairs in zip(answer.finished.values, ends, strict=True)]
+    shown = [row[N] for row in answer.displayed("0.01")]
+    below = [i for i, (value, (_, high)) in enumerate(released) if value < 0 and high == 0]  # type: ignore[operator]
+    assert below
+    assert [shown[i] for i in below] == [(0, (0, -released[i][0])) for i in below]  # type: ignore[operator]
+
+
 def test_values_frames_and_json_are_as_released(answer: Answer) -> None:
     released = [row[N] for row in answer.finished.values]
     assert min(released) < 0  # type: ignore[type-var]

@@ -139,7 +139,7 @@ def _cell(value: Value | None, ends: tuple[Value | None, Value | None], kind: Sq
     if low is None or high is None:
         return format_value(value, kind), " (no bound)"
     if value is None or not kind.is_numeric:
-        return format_value(value, kind), f" ({format_value(low, kind)} to {format_value(high, kind)})"
+        return format_value(value, kind), f" ({format_ends(low, high, kind)})"
     below, above = ordinal(value, kind) - ordinal(low, kind), ordinal(high, kind) - ordinal(value, kind)
     widest = max(below, above)
     if widest > _HUGE:
@@ -152,6 +152,14 @@ def _cell(value: Value | None, ends: tuple[Value | None, Value | None], kind: Sq
         return text, f" ± {_number(widest, kind, widest)}"
     low_text, high_text = (_number(ordinal(end, kind), kind, widest) for end in (low, high))
     return text, f" ({low_text} to {high_text})"
+
+
+def format_ends(low: Value, high: Value, kind: SqlType) -> str:
+    """Format the interval of a NULL or of a value that is no number; ``no bound`` for all values of a type."""
+    width = ordinal(high, kind) - ordinal(low, kind) if kind.is_numeric else None
+    if width is not None and (width > _HUGE or (kind.kind is Kind.INTEGER and width >= 2**63)):
+        return "no bound"
+    return f"{format_value(low, kind, width)} to {format_value(high, kind, width)}"
 
 
 def format_key(value: Value | None, kind: SqlType) -> str:
@@ -268,6 +276,15 @@ def _not_below(value: Value | None) -> Value | None:
     return type(value)(0) if isinstance(value, (int, float, Fraction)) and value < 0 else value
 
 
+def _shown_end(value: Value | None, end: Value | None) -> Value | None:
+    """Return the upper end for display: as far above 0 as the value is below, where noise moved the interval below 0.
+
+    Such a count would else be shown as 0 ± 0, as if it were exact.
+    """
+    numbers = isinstance(value, (int, float, Fraction)) and isinstance(end, (int, float, Fraction))
+    return -value if numbers and value < 0 >= end else end  # type: ignore[operator]
+
+
 class AnswerRows(Protocol):
     """Released values with their intervals, wherever they were computed."""
 
@@ -357,7 +374,9 @@ class AnswerViews:
         values, ends = self.finished.values[:rows], self.finished.intervals(confidence, rows=rows)
         return [
             [
-                (_not_below(value), (_not_below(pair[0]), _not_below(pair[1]))) if cut else (value, pair)
+                (_not_below(value), (_not_below(pair[0]), _not_below(_shown_end(value, pair[1]))))
+                if cut
+                else (value, pair)
                 for value, pair, cut in zip(row, pairs, self.finished.not_negative, strict=True)
             ]
             for row, pairs in zip(values, ends, strict=True)

@@ -18,7 +18,7 @@ from markupsafe import Markup, escape
 
 from tacit.query.postprocess.cells import Ends
 from tacit.query.types import SqlType, Value, ordinal
-from tacit.releases.answer import Answer, format_key, format_value
+from tacit.releases.answer import Answer, format_ends, format_key, format_value
 
 CATEGORY: Final = "category"
 NUMBER: Final = "number"
@@ -251,7 +251,7 @@ def _line(series: Series, number: int, frame: _Frame) -> list[Markup]:
 def _bars(panel: Panel, words: str) -> Markup:
     points = panel.points
     letters = min(max(len(point.label) for point in points), 20)
-    left, row, top = 12 + _LETTER * letters, 26, 30
+    left, row, top = 20 + _LETTER * letters, 26, 30
     ticks = _ticks(*_reach(points, zero=True), 4)
     height = top + row * len(points) + 26
 
@@ -517,9 +517,9 @@ def _cell(value: Value | None, ends: tuple[Value | None, Value | None], kind: Sq
     low, high = ends
     if not known or low is None or high is None:
         return PageCell(format_value(value, kind) if known else format_key(value, kind))
-    words = f"between {format_value(low, kind)} and {format_value(high, kind)}"
     if value is None or not kind.is_numeric:
-        return PageCell(format_value(value, kind), f"{format_value(low, kind)} to {format_value(high, kind)}", words)
+        return PageCell(format_value(value, kind), format_ends(low, high, kind))
+    words = f"between {format_value(low, kind)} and {format_value(high, kind)}"
     below, above = ordinal(value, kind) - ordinal(low, kind), ordinal(high, kind) - ordinal(value, kind)
     widest = max(below, above)
     if widest > _HUGE:
