@@ -303,9 +303,15 @@ def test_noise_alone_is_not_seen_and_hides_no_other_cause() -> None:
     assert nothing.seen == frozenset()
     assert 0 < nothing.most_rows < 4000, "as many people as noise can hide may lose 2, and half of them 4, …"
     few = estimated(WARDS, {(frozenset(), -1): 10}, LAPLACE, noise=20)
-    unknown = "Too few people or too little budget to estimate how many exceed max_groups = 2: raise max_groups."
+    unknown = "Too few people or too little budget to estimate how many exceed max_groups = 2."
     assert str(few.told) == unknown
     assert str(nothing.told) == "", "nothing is likely lost"
+
+
+def test_a_share_that_is_not_above_its_error_is_not_stated() -> None:
+    people = {(frozenset[str](), -1): 40, (frozenset({ROWS}), 0): 300}
+    told = estimated("SELECT COUNT(*) FROM visits", people, LAPLACE).told
+    assert str(told) == "Some people had rows beyond max_rows = 3; counts are too low: raise max_rows."
 
 
 def test_the_bound_holds_the_largest_loss_of_each_bucket() -> None:

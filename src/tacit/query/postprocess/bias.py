@@ -148,7 +148,7 @@ class Bias:
         first = hidden[0]
         most, name = first.share + first.error, _name(first.cause, first.limit)
         if most >= _UNKNOWN:
-            return f"Too few people or too little budget to estimate how many exceed {name}: {_remedy(first.cause)}."
+            return f"Too few people or too little budget to estimate how many exceed {name}."
         return f"Up to {_percent(most, up=True)} of people may exceed {name}: {_remedy(first.cause)}."
 
     def __str__(self) -> str:
@@ -255,7 +255,9 @@ class BoundingBias:
             return f"how many people {had} cannot be told from the noise"
         if not seen:
             return f"fewer than {_percent(share + error, up=True)} of people {had}"
-        return f"about {_percent(share)} ± {_percent(error, up=True)} of people {had}; {self._effect(cause)}"
+        # A significant number of people may be a share that is not.
+        who = f"about {_percent(share)} ± {_percent(error, up=True)} of" if error < share else "some"
+        return f"{who} people {had}; {self._effect(cause)}"
 
     def _effect(self, cause: str) -> str:
         if cause == KEYS:
