@@ -195,7 +195,7 @@ class DuckDBEngine(SqlEngine):
         kept = f"keeps its first {rows.source.groups.most} groups" if rows.source.groups.must_choose else "is bounded"
         then = "its values are counted" if isinstance(rows, SpreadPlan) else "its shares are added up"
         shown = f"{rows.source.sql}\n-- Of these rows each unit {kept}, in memory or by SQL; then {then}."
-        lost = "\n-- The same rows tell what was left out of each unit, and so its cell in the table of that."
+        lost = "\n-- The same rows give the causes of bias of each unit, and so its cell in the bias table."
         return shown + lost if statement.tells_bias else shown
 
     def _answer(self, session: DuckDBSession, statement: DuckDBStatement) -> Answered:

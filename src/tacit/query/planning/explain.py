@@ -521,7 +521,7 @@ def _lines(it: Explanation) -> Iterator[str]:
         yield f"    {release.mechanism}, scale {release.scale}, {release.cost} (share {release.share})"
         yield f"    sensitivity l1 {release.l1_sensitivity}, l2 {release.l2_sensitivity}: {release.reason}"
     chance = percent(Fraction(it.confidence))
-    yield f"Error of one cell, with probability {chance}, apart from clamping and dropped groups"
+    yield f"Error of one cell, with probability {chance}, apart from clipping and dropped groups"
     for error in it.errors:
         yield f"  {error.label}: {error.meaning}"
     if it.advice:

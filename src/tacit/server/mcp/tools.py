@@ -281,7 +281,7 @@ class AssistantTools:
             known = TOOLS[name].input_schema["properties"]
             unknown = next((word for word in given if word not in known), None)
             if unknown is not None:
-                raise InputError(unknown[:80], f"is not an argument; there are {', '.join(known) or 'none'}")
+                raise InputError(unknown[:80], f"is not an argument; expected {', '.join(known) or 'none'}")
             tools: dict[str, Callable[[], Awaitable[ToolReply]]] = {
                 "list_tables": self._list_tables,
                 "budget": self._budget,
