@@ -100,6 +100,26 @@ def test_what_the_anchor_proves_to_be_lost_is_charged(place: Place) -> None:
         assert ledger.overrides() == told
 
 
+def test_an_old_copy_at_another_place_is_charged_for_what_it_misses(
+    sqlite: Place, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The anchors remember a ledger by its identity, too: a restore into a new folder is no new budget."""
+    monkeypatch.setenv("TACIT_STATE", str(folder / "anchors"))
+    with Ledger.open(sqlite.where) as ledger:
+        ledger.ensure_account("patients", PureFilter(epsilon=1))
+    copy_files(sqlite, folder / "elsewhere")
+    with Ledger.open(sqlite.where) as ledger:
+        reserved(ledger, asking("0.6"))
+        lost = ledger.head
+    copy = folder / "elsewhere" / Path(sqlite.where).name
+    with pytest.raises(RollbackError):
+        Ledger.open(copy)
+    with Ledger.adopt(copy, reason="another machine", operator="olga") as ledger:
+        assert spent(ledger) == 1
+        assert [each.kind for each in ledger.overrides()] == ["lost", "adopted"]
+        assert f"entry {lost.seq}" in ledger.overrides()[1].words
+
+
 def test_an_adoption_that_dies_leaves_the_proof(sqlite: Place, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with clinic(sqlite) as ledger:
         reserved(ledger, asking("0.25"))

@@ -83,7 +83,7 @@ def open_journal(
     override: Mapping[str, str] | None = None,
 ) -> Journal:
     """Open the journal in a store, as :meth:`~tacit.ledger.ledger.Ledger.on` does; ``keys`` are for a first entry."""
-    before = None if override is None else _remembered(anchor)
+    before = None if override is None else _remembered(anchor.read)
     if store.head().seq == 0:
         if override is None:
             _check_not_emptied(anchor, store.place, lambda: store.head().seq == 0)
@@ -96,6 +96,9 @@ def open_journal(
         check_anchor(store, anchor, journal.id, store.place)
         anchor.use(journal.id)
     else:
+        if not missing_entries(store, before):
+            # A copy at another place than its original: the anchor has a mark of this ledger all the same.
+            before = _remembered(lambda: anchor.of(journal.id)) or before
         _adopt(journal, before, override)
     journal.remember(store.head())
     return journal
@@ -135,10 +138,10 @@ def lost_name(population: str) -> Name:
     return Name("lost", population)
 
 
-def _remembered(anchor: Anchor) -> AnchorMark | str | None:
-    """Return the mark of an anchor, or text that says why it cannot be read; None where there is no mark."""
+def _remembered(read: Callable[[], AnchorMark | None]) -> AnchorMark | str | None:
+    """Return the mark that is read, or text that says why it cannot be read; None where there is no mark."""
     try:
-        return anchor.read()
+        return read()
     except StorageError as problem:
         return str(problem)
 
