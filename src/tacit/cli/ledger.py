@@ -106,7 +106,8 @@ def adopt(
 
     Do this after a restore from backup when the newest copy is lost for good. Charges since the backup are not known;
     so where the anchor proves that entries are missing, everything that is left of every account is counted as
-    spent, and `tacit ledger caps` sets new caps. Who did it and why becomes a permanent entry.
+    spent, and `tacit ledger caps` sets new caps. All tokens, sessions and links end, because their ends could be missing.
+    Who did it and why becomes a permanent entry.
     """
     with reported(as_json=as_json):
         place = find_ledger(project)
@@ -116,6 +117,9 @@ def adopt(
             lost = [each.words for each in ledger.overrides() if each.kind == "lost" and each.reason == reason]
     words = f"Accepted: ledger {told['ledger']}; entry {told['position']} says so for good."
     more = [visible(each[:1].upper() + each[1:]) + "." for each in lost]
+    more.append(
+        "Tokens, sessions and links of all people ended. To make new ones: tacit analysts token, tacit analysts link."
+    )
     tell({**told, "lost": lost}, words, *more, as_json=as_json)
 
 

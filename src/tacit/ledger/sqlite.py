@@ -217,7 +217,8 @@ class SqliteDatabase:
             self._file = now
         elif now != self._file:
             raise StorageError(
-                f"{self._what} was moved away from {self.path} or replaced while it was open; stop, and bring it back"
+                f"{self._what} was moved away from {self.path} or replaced while it was open; stop all "
+                "processes, bring it back and start again"
             )
 
 
