@@ -106,7 +106,7 @@ def adopt(
 
     Do this after a restore from backup when the newest copy is lost for good. Charges since the backup are not known;
     so where the anchor proves that entries are missing, everything that is left of every account is counted as
-    spent, and `tacit ledger caps` sets new caps. All tokens, sessions and links end, because their ends could be missing.
+    spent, and `tacit ledger caps` sets new caps. All tokens, sessions and links end: one may have been withdrawn since.
     Who did it and why becomes a permanent entry.
     """
     with reported(as_json=as_json):
