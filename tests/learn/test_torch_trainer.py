@@ -251,6 +251,12 @@ def test_refused_settings(changes: dict[str, Any], words: str) -> None:
         trainer(stack(), **changes)
 
 
+def test_a_large_delta_is_a_warning_and_a_caution() -> None:
+    with pytest.warns(UserWarning, match="publishes one row in 10"):
+        learner = trainer(stack(), delta="0.1")
+    assert "publishes one row in 10" in str(learner.privacy_report())
+
+
 def test_what_has_a_mechanism_of_its_own_is_refused() -> None:
     # Named by its class's module, as Opacus's wrappers are: Tacit does not import Opacus.
     Wrapper = type("GradSampleModule", (nn.Sequential,), {"__module__": "opacus.grad_sample.grad_sample_module"})

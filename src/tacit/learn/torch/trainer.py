@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -26,7 +27,7 @@ from tacit.core.numbers import (
 )
 from tacit.core.relations import Relation, as_relation
 from tacit.learn import release
-from tacit.learn.estimator import PrivacyReport
+from tacit.learn.estimator import PrivacyReport, delta_caution
 from tacit.learn.gradient import rate_on_grid, sample_rows
 from tacit.learn.release import Phase, check_privacy, phase_event, progress, spend
 from tacit.learn.torch.exact_sums import GradientGrid
@@ -176,6 +177,8 @@ class PrivateTrainer:
         self.model, self.loss, self.optimizer = model, loss, optimizer
         self.epsilon, _ = check_privacy(epsilon, None)
         self.delta = exact_probability(delta, "delta")
+        for caution in delta_caution(self.delta):
+            warnings.warn(caution, UserWarning, stacklevel=2)
         self.relation = as_relation(relation)
         self.n, self.batch_size = check_count(n, "n"), check_count(batch_size, "batch_size")
         if self.batch_size > self.n:
@@ -309,7 +312,8 @@ class PrivateTrainer:
             "only the parameters are published, not the time a step takes, nor the loss on training rows",
             "what was trained from copies or checkpoints of this run elsewhere is added to it",
         )
-        return PrivacyReport("PrivateTrainer", self.guarantee_, self.event_, (released,), public, assumes)
+        cautions = delta_caution(self.delta)
+        return PrivacyReport("PrivateTrainer", self.guarantee_, self.event_, (released,), public, assumes, cautions)
 
     def state_dict(self) -> dict[str, Any]:
         """Return a checkpoint: parameters, state of the optimizer, plan, and the steps charged."""
