@@ -167,8 +167,8 @@ def test_the_hospital_is_attacked_without_a_project() -> None:
         (("--known", "age"), "--project: say which project"),
         (("--project", "nowhere.toml"), "--project: there is no nowhere.toml"),
         (("--project", "{project}", "--table", "visits"), "--table: the project has no protected table 'visits'"),
-        (("--project", "{project}", "--secret", "shoe"), "--secret: there is no column 'shoe'"),
-        (("--project", "{project}", "--known", "sex,shoe"), "--known: there is no column 'shoe'"),
+        (("--project", "{project}", "--secret", "shoe"), "--secret: there is no column 'shoe'; choose from "),
+        (("--project", "{project}", "--known", "sex,shoe"), "--known: there is no column 'shoe'; choose from "),
         (("linkage", "--project", "{project}", "--epsilon", "1", "--html", "{folder}"), "--html: cannot write"),
     ],
 )

@@ -146,7 +146,9 @@ def _secret(columns: Sequence[Column], name: str | None) -> tuple[Column, str, t
     """Return the secret column: the one named, or the last with few public values."""
     named = [column for column in columns if name is not None and column.name.lower() == name.lower()]
     if name is not None and not named:
-        raise InputError("secret", f"there is no column {name!r} beside the unit")
+        raise InputError(
+            "secret", f"there is no column {name!r}; choose from {', '.join(each.name for each in columns)}"
+        )
     for column in named or reversed(columns):
         values = _public_values(column)
         if values == (False, True) or (column.categories is not None and 2 <= len(values) <= 40):
@@ -164,7 +166,8 @@ def _known(columns: Sequence[Column], names: str | None) -> list[Column]:
         wanted = [name.strip() for name in names.split(",") if name.strip()]
         for name in wanted:
             if name.lower() not in found:
-                raise InputError("known", f"there is no column {name!r} beside the unit and the secret")
+                left = ", ".join(column.name for column in columns)
+                raise InputError("known", f"there is no column {name!r}; choose from {left}")
         chosen = [found[name.lower()] for name in wanted]
     else:
         # Columns with few values first: they are the easiest to know about a person.
