@@ -29,6 +29,8 @@ def test_the_demo_prints_lines_for_every_tool(capsys: pytest.CaptureFixture[str]
     assert access is not None
     assert access.share == "1"
     assert f"PGPASSWORD={welcome['token']}" in told
+    connects = re.findall(r"tacit\.connect\((.*)\)", told)
+    assert [line.endswith(f'public_key="{served.service.curator.public_key}"') for line in connects] == [True, True]
     served.close()
 
 

@@ -188,6 +188,7 @@ def _demo_people(service: CuratorService) -> dict[str, Any]:
         "token": token.text,
         "owner_token": owned.text,
         "assistant": assistant.text,
+        "public_key": service.curator.public_key,
     }
 
 
@@ -228,7 +229,9 @@ def _tell_demo(started: Started) -> None:
     _say(f"  As an analyst, {_DEMO_ANALYST}:    {links['analyst']}\n")
     needs = "" if find_spec("httpx2") is not None else f", after {install_command('client')}"
     _say(f"Each link signs you in, once. Or ask from Python{needs}:\n")
-    _say(f'  remote = tacit.connect("{started.address}", token="{links["token"]}")')
+    # Each demo has a key of its own: without it, the second demo on a port would be taken for an impostor.
+    key = f'public_key="{links["public_key"]}"'
+    _say(f'  remote = tacit.connect("{started.address}", token="{links["token"]}", {key})')
     _say('  print(remote.sql("SELECT ward, COUNT(*) AS visits FROM visits GROUP BY ward", epsilon="0.5"))\n')
     if started.postgres is not None:
         host, port = started.postgres
@@ -240,7 +243,7 @@ def _tell_demo(started: Started) -> None:
         _say(f"  postgresql://{_DEMO_ANALYST}:{links['token']}@{host}:{port}/hospital{options}\n")
     learns = "" if find_spec("sklearn") is not None else f" (after {install_command('learn')})"
     _say(f"The owner's token also fits models{learns}, which everyone then uses free:\n")
-    _say(f'  owner = tacit.connect("{started.address}", token="{links["owner_token"]}")')
+    _say(f'  owner = tacit.connect("{started.address}", token="{links["owner_token"]}", {key})')
     _say(f"  fitted = owner.fit({_DEMO_MODEL})\n")
     if find_spec("mcp") is not None:
         _say(f"An AI assistant takes this, with a token that can spend epsilon {_DEMO_SHARE} in all:\n")
