@@ -82,6 +82,18 @@ def test_a_text_stated_to_mean_null_is_not_remarked_on(folder: Path) -> None:
     assert not draft_csv(folder / "a.csv", show=True, null_values=["k.A."]).remarks
 
 
+def test_house_numbers_declared_as_integers_are_not_proposed_as_null(folder: Path, run: Run) -> None:
+    lines = (f"{i},{i % 90}{'abc'[i % 3] if i % 20 == 0 else ''}\n" for i in range(400))
+    (folder / "a.csv").write_text("id,house\n" + "".join(lines))
+    run("init", "a.csv", "--unit", "id", "--epsilon", "4")
+    path = folder / "tacit.toml"
+    path.write_text(path.read_text().replace('house = { type = "text" }', 'house = { type = "integer" }'))
+    for options in (["--look"], ["--no-look"]):
+        found = run("doctor", *options).stdout
+        assert 'type = "text" in its line would keep them' in " ".join(found.split())
+        assert "null_values" not in found
+
+
 def test_names_in_queries_keep_letters_without_their_accents(folder: Path, run: Run) -> None:
     (folder / "Maße Übersicht.csv").write_text("Straße;Größe (cm)\nAm Markt;3\n", encoding="cp1252")
     result = run("init", "Maße Übersicht.csv", "--unit", "row", "--epsilon", "4")

@@ -653,11 +653,15 @@ def csv_checks(loaded: Project, name: str, *, look: bool = False) -> Iterator[Do
         hint = "" if guess is None or guess.type == "text" else hint
         words = f"some values cannot be read as {kind} and are NULL"
         remedy = hint or "--look lists them; null_values in the table says which texts stand for no value"
+        values = report.unread[column]
+        # Texts such as 12a, in a column that a draft would leave as text, are codes, and none stands for NULL.
+        codes = guess is not None and guess.type == "text" and all(_has_digit(text) for text, _ in values)
         if look:
-            values = report.unread[column]
             words += f": {', '.join(f'{text!r} ({number:,})' for text, number in values)}"
             stated = ", ".join(toml_text(text) for text, _ in values)
             remedy = hint or f"null_values = [{stated}] in [tables.{name}] would state that they stand for no value"
+        if codes:
+            remedy = 'type = "text" in its line would keep them'
         # If a setting would read them it is a problem; otherwise a few texts that stand for NULL are a remark.
         yield DoctorCheck(f"column {name}.{column}", not hint, words if hint else f"{words}; {remedy}", hint)
 
