@@ -188,7 +188,7 @@ def test_a_project_keeps_its_ledger_beside_it(folder: Path, monkeypatch: pytest.
     with open_curator(place) as curator:
         assert "kept in memory" in str(curator.budget())
     place.write_text(f'[populations.patients]\nepsilon = "5"\n{table}')
-    with pytest.raises(InputError, match="other terms"):
+    with pytest.raises(InputError, match="stated is"):
         open_curator(place)
     with pytest.raises(InputError, match="ledger: belongs in the project file"):
         open_curator(place, ledger="b.ledger")

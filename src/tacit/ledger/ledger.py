@@ -387,8 +387,8 @@ class Ledger(Closing):
         if known != terms:
             raise InputError(
                 f"populations.{name}",
-                f"has an account with other terms, {describe_terms(known)}, and not {describe_terms(terms)}; terms are "
-                f"fixed when an account is made, caps can be changed by an operator with `tacit ledger caps`",
+                f"the account has {describe_terms(known)}; stated is {describe_terms(terms)}. State the account's "
+                f"terms, or change its caps: tacit ledger caps {name} --reason …",
             )
 
     def change_caps(self, population: str, limit: Filter, *, reason: str, operator: str) -> None:

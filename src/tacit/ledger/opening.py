@@ -217,7 +217,7 @@ def check_anchor(reader: Reader, anchor: Anchor, ledger: str, place: str) -> Non
         raise RollbackError(
             f"the ledger at {place} is {AnchorMark(ledger, RecentHeads(reader.head()))}, and its anchor remembers "
             f"{here}: it was "
-            f"replaced; bring back the right one, or take this one with `tacit ledger adopt`"
+            f"replaced; bring back the right one, or take this one with `tacit ledger adopt --reason …`"
         )
     mark = anchor.of(ledger)
     if mark is None:
@@ -225,7 +225,7 @@ def check_anchor(reader: Reader, anchor: Anchor, ledger: str, place: str) -> Non
             f"the ledger at {place} is {AnchorMark(ledger, RecentHeads(reader.head()))}, and no anchor remembers it, "
             f"so nothing "
             f"tells an old copy from the newest; bring the anchor back, or take the ledger as it is with "
-            f"`tacit ledger adopt`"
+            f"`tacit ledger adopt --reason …`"
         )
     if mark.head.seq == 0:
         return
@@ -234,7 +234,7 @@ def check_anchor(reader: Reader, anchor: Anchor, ledger: str, place: str) -> Non
         found = AnchorMark(ledger, RecentHeads(reader.head() if entry is None else entry.head))
         raise RollbackError(
             f"the ledger at {place} is an old or another copy: it is {found}, and its anchor remembers {mark}; bring "
-            f"the newest copy back, or take this one with `tacit ledger adopt`"
+            f"the newest copy back, or take this one with `tacit ledger adopt --reason …`"
         )
 
 
@@ -252,5 +252,5 @@ def _check_not_emptied(anchor: Anchor, place: str, is_empty: Callable[[], bool])
     if here is not None and here.head.seq > 0 and is_empty():
         raise RollbackError(
             f"there is nothing at {place}, and its anchor remembers {here}: it was deleted or emptied; bring it back, "
-            f"or begin anew with `tacit ledger adopt`"
+            f"or begin anew with `tacit ledger adopt --reason …`"
         )
