@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 import httpx2
+import pytest
 
 from support.served import COUNT, rows, serve
 from support.toy_engine import ToyEngine
@@ -108,3 +109,16 @@ def test_a_reader_that_went_away_stops_no_worker() -> None:
     lines = Lines(Gone())
     lines.write("request")
     lines.write("request")
+
+
+def test_a_log_that_cannot_be_written_ends_with_a_message(capsys: pytest.CaptureFixture[str]) -> None:
+    class Full(io.StringIO):
+        def flush(self) -> None:
+            raise OSError(28, "No space left on device")
+
+    lines = Lines(Full())
+    lines.write("request")
+    lines.write("request")
+    assert capsys.readouterr().err.splitlines() == [
+        "The log cannot be written, and ends until a restart: [Errno 28] No space left on device"
+    ]

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, TextIO
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -21,7 +23,7 @@ _WORDS: Final = ("analyst", "token", "sql", "job", "population", "charge", "posi
 
 
 class Lines:
-    """JSON lines on a stream; if its reader goes away, the server continues without writing."""
+    """JSON lines on a stream; if it cannot be written, the server says so on standard error and continues."""
 
     def __init__(self, stream: TextIO | None, clock: Callable[[], dt.datetime] | None = None) -> None:
         self._stream = stream
@@ -36,8 +38,13 @@ class Lines:
             # One write of one line, so that lines of several workers do not mix.
             self._stream.write(json.dumps(line) + "\n")
             self._stream.flush()
-        except (OSError, ValueError):
-            self._stream = None
+        except (OSError, ValueError) as problem:
+            stream, self._stream = self._stream, None
+            with suppress(OSError, ValueError):
+                if stream not in (sys.stdout, sys.stderr):
+                    stream.close()
+            with suppress(OSError, ValueError):
+                print(f"The log cannot be written, and ends until a restart: {problem}", file=sys.stderr, flush=True)
 
 
 class AccessLog:
