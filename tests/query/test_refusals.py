@@ -214,6 +214,15 @@ def test_a_refusal_names_the_column_without_bounds() -> None:
         resolve("SELECT CORR(score + cost * points, cost) FROM visits", CATALOG)
 
 
+@pytest.mark.parametrize("function", ["MAX", "MEDIAN"])
+def test_days_without_bounds_are_refused_with_what_is_accepted(function: str) -> None:
+    with pytest.raises(Refusal, match=re.escape("write CLAMP(date_diff('day', DATE '2020-01-01', x), lo, hi), or ask")):
+        resolve(f"SELECT {function}(CAST(note AS DATE)) FROM visits", CATALOG)
+    resolve(
+        f"SELECT {function}(CLAMP(date_diff('day', DATE '2020-01-01', CAST(note AS DATE)), 0, 9)) FROM visits", CATALOG
+    )
+
+
 def test_forbidden_and_missing_tables_read_alike() -> None:
     sentences = []
     for name in ("pg_class", "secret_table"):

@@ -198,10 +198,14 @@ def no_bounds(asked: AggregateCall, argument: Expression, *, stated: bool = Fals
         if stated
         else " or contribution_bounds_per_group => (lo, hi), let a share of the cost find them by CLAMP(x, AUTO)"
     )
+    write = f"CLAMP(x, lo, hi){others}"
+    if argument.type.is_temporal:
+        # Neither CLAMP nor stated bounds read days.
+        write = "CLAMP(date_diff('day', DATE '2020-01-01', x), lo, hi)"
     return Refusal(
         "bounds",
-        f"{asked.function.upper()} needs bounds for {names_of(argument)}: write CLAMP(x, lo, hi){others}, or ask the "
-        "data owner to declare bounds.",
+        f"{asked.function.upper()} needs bounds for {names_of(argument)}: write {write}, or ask the data owner to "
+        "declare bounds.",
     )
 
 
