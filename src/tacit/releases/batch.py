@@ -347,8 +347,12 @@ def report_page(
     if batch.currency == "epsilon" and "epsilon" not in receipt["charge"]:
         charge = f"epsilon {format_up(batch.amount)} ({charge})"
     intervals = float_nearest(100 * split.plans[0].terms.confidence)
+    number = len(batch.statistics)
     body = [
-        f'<p class="quiet">{len(batch.statistics)} statistics about {html.escape(population)}, released together.</p>',
+        (
+            f'<p class="quiet">{number} statistic{"" if number == 1 else "s"} about {html.escape(population)}, '
+            "released together.</p>"
+        ),
         f"<p>{html.escape(guarantee_in_words(split.guarantee, population))}</p>",
         (
             f"<p>The persons are counted by <code>{html.escape(str(receipt['unit']))}</code>. Noise was added to every "
@@ -364,8 +368,8 @@ def report_page(
         ),
         (
             "<p><code>receipt.json</code> states all of the above, signed. <code>tacit receipt verify "
-            "receipt.json</code> checks it offline with the curator's public key, and computes the charge from the "
-            f"mechanisms again:</p><p><code>{html.escape(public_key)}</code></p>"
+            "receipt.json --key public-key.txt</code> checks it offline with the curator's public key, and "
+            f"computes the charge from the mechanisms again:</p><p><code>{html.escape(public_key)}</code></p>"
         ),
     ]
     return (
