@@ -55,7 +55,7 @@ HOSTILE = tuple(
 #: Asked of the database of the corpora.
 STRUCTURAL = (
     "SELECT TRY_STRPTIME(note, '%d/%m/%Y') AS k, COUNT(*) AS n FROM visits GROUP BY k",
-    "SELECT COUNT(*) FROM visits v JOIN range(3) AS t(n) ON v.nights = t.n",
+    "SELECT COUNT(*) FROM visits v JOIN GENERATE_SERIES(0, 2) AS t(n) ON v.nights = t.n",
     "SELECT trunc(score) AS k, COUNT(*) AS n FROM visits GROUP BY k",
     "SELECT CORR(cost, nights) FILTER (WHERE urgent) AS r FROM visits",
     "SELECT CAST(note AS DECIMAL(10,2)) AS k, COUNT(*) AS n FROM visits GROUP BY k",

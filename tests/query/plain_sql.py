@@ -43,7 +43,6 @@ _MACROS = (
     "total_exp(x) AS CASE WHEN x < 700 THEN exp(x) END",
     "total_power(x, y) AS CASE WHEN isfinite(power(x, y)) THEN power(x, y) END",
     "total_quantile(x, p) AS quantile_cont(CAST(x AS DOUBLE), p)",
-    "to_utc_timestamp(x, zone) AS x AT TIME ZONE zone AT TIME ZONE 'UTC'",
     "convert_timezone(one, other, x) AS x AT TIME ZONE one AT TIME ZONE other",
     "finite(x) AS CASE WHEN isfinite(x) THEN x + 0 END",
 )
@@ -68,6 +67,7 @@ _RESPELLED = [
         (r"\b(\w+)::(\w+)", r"TRY_CAST(\1 AS \2)"),
         (r"\b(SQRT|LN|EXP|POWER)\(", r"total_\1("),
         (r"\bQUANTILE\(", "total_quantile("),
+        (r"\bAPPROX_QUANTILES\((\w+), (\d+)\)\[OFFSET\((\d+)\)\]", r"total_quantile(\1, \3.0 / \2)"),
         (r"\bMODE\(\) WITHIN GROUP \(ORDER BY (\w+)\)", r"MODE(\1)"),
         (r"\bMODE\((\w+)\)", r"least_mode(\1)"),
     )
