@@ -22,6 +22,7 @@ from support.file_measurements import measure_files
 from tacit.core.errors import InputError
 from tacit.engines import files as stored_files
 from tacit.engines.duckdb import DataSource, DuckDBEngine
+from tacit.project import source as fingerprints
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.types import TEXT
 
@@ -87,6 +88,21 @@ def test_a_core_without_arrow(tmp_path: Path) -> None:
     assert INSTALL in steps["parquet"][1]
     # It was said before anything was charged.
     assert "1 charge," in steps["verify"][1]
+
+
+def test_files_have_one_digest_with_and_without_arrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_corpus(tmp_path / "files")
+    (tmp_path / "odd.csv").write_bytes(b'\xef\xbb\xbfa;b\r\n"x;""y""";007\r\n\r\n\xff;-1.50\r\nonly one\r\n')
+    files = [*sorted((tmp_path / "files").glob("*.csv")), tmp_path / "odd.csv"]
+    files += sorted((tmp_path / "files").glob("*.parquet"))
+
+    def digests() -> list[str]:
+        return [str(fingerprints.digest_of_file(str(file), file.suffix[1:], b"key")) for file in files]
+
+    by_arrow = digests()
+    monkeypatch.setattr(fingerprints, "has_arrow", lambda: False)
+    assert digests() == by_arrow
+    assert len(set(by_arrow)) > 3
 
 
 def test_columns_are_those_that_arrow_reads(tmp_path: Path) -> None:

@@ -70,7 +70,8 @@ def edit(old: str, new: str) -> Callable[[Path], None]:
 
 
 def protected_as_public(folder: Path) -> None:
-    (folder / "wards.csv").write_bytes((folder / "visits.csv").read_bytes())
+    rows = (folder / "visits.csv").read_text().splitlines()
+    (folder / "wards.csv").write_text("\r\n".join([rows[0], *reversed(rows[1:])]) + "\r\n")
     edit("ward = ", "id = ")(folder)
 
 
@@ -85,7 +86,7 @@ BREAKS: dict[str, Callable[[Path], object]] = {
         'id = { type = "integer" }\n\n[tables.wards]', 'no = { type = "integer" }\n\n[tables.wards]'
     ),
     "one file for two populations": edit('"shifts.csv"', '"visits.csv"'),
-    "a copy of a protected file called public": protected_as_public,
+    "a protected file called public, rewritten": protected_as_public,
     "a source that is missing": lambda folder: (folder / "wards.csv").unlink(),
 }
 LATER: dict[str, Callable[[Path], object]] = {

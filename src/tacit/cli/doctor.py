@@ -104,6 +104,7 @@ def examine(project: Path, *, look: bool = False) -> Iterator[DoctorCheck]:
         if finding.ok or finding.name != _OPENING or not (failed or finding.words in said):
             yield finding
         failed = failed or not finding.ok
+    yield DoctorCheck("clock", True, "not needed: no decision reads it")
 
 
 def _show(findings: list[DoctorCheck], ok: bool) -> None:
@@ -235,10 +236,28 @@ def _source(loaded: Project, name: str, *, look: bool) -> Iterator[DoctorCheck]:
         return
     size = sum(file.stat().st_size for file in files)
     many = f" in {len(files)} files" if len(files) > 1 else ""
-    readable = DoctorCheck(f"source {name}", True, f"{source.path}: readable, {size:,} bytes{many}")
+    table = loaded.catalog.table(name)
+    known = (
+        "" if table is None or table.public else _recognised(source.kind, max(file.stat().st_size for file in files))
+    )
+    readable = DoctorCheck(f"source {name}", True, f"{source.path}: readable, {size:,} bytes{many}{known}")
     found = list(csv_checks(loaded, name, look=look)) if source.kind == "csv" else []
     # Either a file is readable, or something of it is not.
     yield from found if any(not finding.ok for finding in found) else [readable, *found]
+
+
+def _recognised(kind: str, largest: int) -> str:
+    """Describe which copies of a protected source the ledger recognises."""
+    from tacit.project.source import LARGEST_BYTES
+
+    if kind not in ("csv", "parquet"):
+        return "; only exact copies of it are recognised"
+    if largest > LARGEST_BYTES:
+        limit = LARGEST_BYTES >> 20
+        return (
+            f"; larger than {limit} MiB, so only exact copies are recognised: do not open one that is written otherwise"
+        )
+    return "; copies with the same rows are recognised"
 
 
 def _database(loaded: Project) -> Iterator[DoctorCheck]:

@@ -211,7 +211,7 @@ def try_opening(project: Project, reader: Reader | None, key: str, digests: str)
             rehearse_new(project, engine)
             return
         keys = open_keys(key, make=False)
-        known = Digests(digests)
+        known = Digests(digests, keys.row_secret)
         known.hold()
         with Ledger.on(*rehearsed_on(reader, str(read_body(reader, 1)["ledger"]))) as ledger:
             problem = mismatch(ledger, keys)
@@ -311,7 +311,7 @@ def open_ledger(place: str, *, anchor: str | None = None, key: str | None = None
     if place == MEMORY:
         keys = make_keys()
         ledger = Ledger.open(MEMORY, public_key=keys.public_key, key_check=keys.groups_check)
-        return OpenedLedger(ledger, Keyring(keys), Digests())
+        return OpenedLedger(ledger, Keyring(keys), Digests(key=keys.row_secret))
     remote = "://" in place
     if not remote:
         Path(place).parent.mkdir(parents=True, exist_ok=True)
@@ -335,7 +335,7 @@ def open_ledger(place: str, *, anchor: str | None = None, key: str | None = None
             Path(beside).unlink(missing_ok=True)
             raise missing_keys(beside) from None
         raise
-    digests = Digests(f"{beside}.digests" if remote else f"{place}.digests")
+    digests = Digests(f"{beside}.digests" if remote else f"{place}.digests", keys.row_secret)
     return OpenedLedger(ledger, Keyring(keys, Path(beside)), digests)
 
 

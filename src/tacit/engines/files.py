@@ -242,6 +242,8 @@ _TYPES = {
     **dict.fromkeys(("VARCHAR", "JSON"), TEXT),
     "DATE": DATE,
 }
+#: The text of a timestamp with time zone depends on a library of time zones.
+_WITHOUT_TEXT = "TIMESTAMP WITH TIME ZONE"
 #: Message for a file that Arrow or DuckDB cannot read.
 _BROKEN = "is not a Parquet file"
 
@@ -277,6 +279,26 @@ def first_rows(file: Path, names: Sequence[str], count: int) -> dict[str, list[A
         listed = ", ".join(map(_quoted, names))
         rows = connection.execute(f"SELECT {listed} FROM read_parquet(?) LIMIT {count}", [str(file)]).fetchall()
     return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)) if rows else {}
+
+
+def text_columns(file: Path, most: int) -> dict[str, list[str | None]] | None:
+    """Return all values of a Parquet file as DuckDB's texts, by column.
+
+    None for more than ``most`` values, or for types without a unique text.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    with _reading(file) as connection:
+        kinds = dict(_described(connection, file))
+        if any(_type_of(kind) is None or kind == _WITHOUT_TEXT for kind in kinds.values()):
+            return None
+        ((count,),) = connection.execute("SELECT count(*) FROM read_parquet(?)", [str(file)]).fetchall()
+        if count * len(kinds) > most:
+            return None
+        listed = ", ".join(f"CAST({_quoted(name)} AS VARCHAR)" for name in kinds)
+        rows = connection.execute(f"SELECT {listed} FROM read_parquet(?)", [str(file)]).fetchall()
+    return dict(zip(kinds, map(list, zip(*rows, strict=True)), strict=True)) if rows else {}
 
 
 def write_parquet(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:

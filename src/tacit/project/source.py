@@ -7,8 +7,9 @@ mark belongs to one population for good:
 * ``path``: its real path, links resolved. It recognises a file that was rewritten in place, as a new version.
 * ``file``: device, inode and first bytes. It recognises a file that was moved and then appended to, or opened by a path
   in another case. (Inodes of deleted files are used again, hence the first bytes.)
-
-A copy whose rows are written otherwise (CSV turned into Parquet, another order) is not recognised.
+* ``alike``: a keyed digest of its rows that does not depend on their order or encoding, for CSV and Parquet files and
+  frames of limited size (:class:`RowDigest`). It recognises other line ends, another order, a split into several files,
+  and CSV turned into Parquet.
 
 Content read here is kept only as a digest, which the ledger stores as a keyed hash. The digest of all files of a source
 is also its *version*: repeats of a query are free within one version.
@@ -24,6 +25,7 @@ account.
 
 from __future__ import annotations
 
+import csv
 import datetime as dt
 import hashlib
 import io
@@ -32,13 +34,15 @@ import os
 import re
 import threading
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 from tacit.core.errors import EngineError, InputError, MissingSourceError
+from tacit.core.extras import has_arrow
 from tacit.engines.files import (
     CsvFormat,
     arrow_types,
@@ -47,6 +51,7 @@ from tacit.engines.files import (
     list_files,
     read_types,
     schema_text,
+    text_columns,
 )
 from tacit.engines.frames import PlainFrame, as_arrow
 from tacit.engines.protocol import Engine
@@ -55,6 +60,202 @@ from tacit.ledger import Ledger
 from tacit.ledger.protection import Binding
 from tacit.query.catalog import ROW, Catalog, Column, Table, unit_path, unit_type
 from tacit.query.types import SqlType, Value
+
+#: Larger files have no row digest: reading them would take more than some seconds.
+LARGEST_BYTES: Final = 16 << 20
+#: Files with more values have no row digest, either: a small Parquet file may have many values.
+LARGEST_CELLS: Final = 1 << 21
+_MODULUS: Final = 1 << 512
+_SIZE: Final = 64
+_SEPARATORS: Final = (b",", b";", b"\t", b"|")
+_LONGEST_HEADER: Final = 1 << 16
+_LARGEST_EXPONENT: Final = 400
+_NUMBER: Final = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z")
+_TIME: Final = re.compile(rb"([0-9]{4}-[0-9]{2}-[0-9]{2})[ T]([0-9]{2}:[0-9]{2})(:[0-9]{2})?(\.[0-9]+)?Z?\Z")
+_WORDS: Final = {b"true": b"true", b"false": b"false"}
+
+
+@dataclass(frozen=True, slots=True)
+class RowDigest:
+    """Digest of rows, independent of order and encoding: the sum of the rows' digests, and the number of rows.
+
+    Each row is written in a normal form: columns by name, numbers without needless zeros, times in one form, NULL as an
+    empty text. The digests of rows are added up modulo 2⁵¹², so their order does not matter. So a file with other line
+    ends, another separator, other quotes, rows or columns in another order, split into several files, or turned from
+    CSV into Parquet and back, has the same digest.
+
+    *Keyed.* An unkeyed digest of a row that can be guessed would reveal it, and sums of a public hash can be made to
+    collide; so each row is hashed with a secret of the ledger.
+
+    *Not recognised*: other names of columns, columns or rows that were added, left out or changed, values that were
+    rounded, files in other encodings than UTF-8, and files beyond the limits, for which it would take too long. None of
+    these raises an error: a file that cannot be read has no digest.
+    """
+
+    total: int = 0
+    rows: int = 0
+
+    def __add__(self, other: RowDigest) -> RowDigest:
+        return RowDigest((self.total + other.total) % _MODULUS, self.rows + other.rows)
+
+    @property
+    def text(self) -> str:
+        return hashlib.sha256(f"{self.rows} {self.total:0128x}".encode()).hexdigest()
+
+    def __str__(self) -> str:
+        return f"{self.rows}:{self.total:x}"
+
+    @classmethod
+    def parse(cls, text: str) -> RowDigest:
+        rows, _, total = text.partition(":")
+        return cls(int(total, 16) % _MODULUS, int(rows))
+
+
+def digest_of_file(place: str, kind: str, key: bytes) -> RowDigest | None:
+    """Return the row digest of a CSV or Parquet file, or None if it has none."""
+    try:
+        if kind not in ("csv", "parquet") or os.stat(place).st_size > LARGEST_BYTES:
+            return None
+        if kind == "parquet" and has_arrow():
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+
+            try:
+                file = pq.ParquetFile(place)
+                size = file.metadata.num_rows * file.metadata.num_columns
+                return None if size > LARGEST_CELLS else digest_of_frame(file.read(use_threads=False), key)
+            except (TypeError, pa.ArrowException, NotImplementedError):
+                return None
+        columns = _csv_cells(place) if kind == "csv" else text_columns(Path(place), LARGEST_CELLS)
+    except (OSError, ValueError, csv.Error):
+        return None
+    encoding = "latin-1" if kind == "csv" else "utf-8"
+    return None if columns is None else _sum_of_cells(list(columns.items()), encoding, key)
+
+
+def digest_of_frame(frame: Any, key: bytes) -> RowDigest | None:
+    """Return the row digest of an Arrow table, or None if it has none."""
+    if isinstance(frame, PlainFrame):
+        return None
+    import pyarrow as pa
+
+    try:
+        if frame.num_rows * frame.num_columns > LARGEST_CELLS or frame.nbytes > LARGEST_BYTES:
+            return None
+        columns = [(name, _texts(column)) for name, column in zip(frame.column_names, frame.columns, strict=True)]
+        return _sum_of_cells(columns, "utf-8", key)
+    except (ValueError, TypeError, AttributeError, pa.ArrowException, NotImplementedError):
+        return None
+
+
+def _csv_cells(place: str) -> dict[str, list[str | None]] | None:
+    """Return the values of a CSV file by column; lines of another width are left out.
+
+    Bytes are decoded as Latin-1, one character per byte, so that encoding restores them.
+    """
+    with open(place, "rb") as stream:
+        content = stream.read().removeprefix(b"\xef\xbb\xbf")
+    header = content[:_LONGEST_HEADER].split(b"\n")[0].split(b"\r")[0]
+    lines = csv.reader(
+        io.StringIO(content.decode("latin-1"), newline=""), delimiter=max(_SEPARATORS, key=header.count).decode()
+    )
+    names = [name.encode("latin-1").decode() for name in next(lines, [])]
+    if len(set(names)) != len(names) or not names:
+        return None
+    rows = []
+    for row in lines:
+        if len(row) == len(names):
+            rows.append(row)
+        if len(rows) * len(names) > LARGEST_CELLS:
+            return None
+    return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)) if rows else {}
+
+
+def _sum_of_cells(
+    columns: Sequence[tuple[str, Sequence[str | bytes | None]]], encoding: str, key: bytes
+) -> RowDigest | None:
+    """Return the digest of all rows; None without rows, because all empty files would have the same digest."""
+    names, texts = [], []
+    for name, values in sorted(columns, key=lambda column: _name(column[0])):
+        forms = {
+            each: _form(each if isinstance(each, bytes) else (each or "").encode(encoding)) for each in set(values)
+        }
+        names.append(_name(name))
+        texts.append([forms[each] for each in values])
+    rows = [b"\x1f".join(row) for row in zip(*texts, strict=True)]
+    return RowDigest(sum(_row_numbers(names, rows, key)) % _MODULUS, len(rows)) if rows else None
+
+
+def _row_numbers(names: Sequence[str], rows: Iterable[bytes], key: bytes) -> Iterator[int]:
+    head = hashlib.blake2b("\x1f".join(names).encode("utf-8", "surrogatepass"), key=key, digest_size=_SIZE)
+    for row in rows:
+        each = head.copy()
+        each.update(b"\x1e" + row)
+        yield int.from_bytes(each.digest(), "big")
+
+
+def _name(text: str) -> str:
+    return text.strip().removeprefix("\ufeff").lower()
+
+
+def _texts(column: Any) -> list[str | bytes | None]:
+    """Return the values of an Arrow column as text."""
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+        column = column.cast(kind)
+    if pa.types.is_nested(kind):
+        return [None if value is None else repr(value) for value in column.to_pylist()]
+    plain = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+    found: list[str | bytes | None] = (column if plain else column.cast(pa.string())).to_pylist()
+    return found
+
+
+def _form(value: bytes) -> bytes:
+    """Return the normal form of a value: numbers without needless signs and zeros, times and booleans in one form."""
+    if value.isdigit():
+        return value.lstrip(b"0") or b"0"
+    value = value.strip()
+    first = value[:1]
+    if first.isalpha():
+        return _WORDS.get(value.lower(), value)
+    if not first or first not in b"+-.0123456789":
+        return value
+    if _NUMBER.match(value):
+        return _number(value)
+    time = _TIME.match(value)
+    if time is None:
+        return value
+    day, minutes, seconds, rest = time.groups()
+    clock = minutes + (seconds or b":00") + (rest or b"").rstrip(b"0").rstrip(b".")
+    return day if clock == b"00:00:00" else day + b"T" + clock
+
+
+def _number(value: bytes) -> bytes:
+    sign, digits = (b"-", value[1:]) if value[:1] == b"-" else (b"", value.lstrip(b"+"))
+    if b"e" in digits or b"E" in digits:
+        exponent = digits[max(digits.find(b"e"), digits.find(b"E")) + 1 :].lstrip(b"+-0")
+        # One huge exponent must neither take too long nor prevent the digest of the other values.
+        if len(exponent) > 3 or int(exponent or b"0") > _LARGEST_EXPONENT:
+            return sign + digits.lower()
+        digits = f"{Decimal(digits.decode()):f}".encode()
+    whole, _, part = digits.partition(b".")
+    whole, part = whole.lstrip(b"0") or b"0", part.rstrip(b"0")
+    plain = whole + b"." + part if part else whole
+    return plain if plain == b"0" else sign + plain
+
+
+def combined(parts: Sequence[RowDigest | None]) -> RowDigest | None:
+    """Return the row digest of several files together; None if one of them has none."""
+    whole = RowDigest()
+    for part in parts:
+        if part is None:
+            return None
+        whole = whole + part
+    return whole if whole.rows else None
+
 
 _FILES = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv", ".duckdb": "duckdb"}
 
@@ -201,14 +402,17 @@ class Digests:
     Args:
         path: file that keeps digests for the next process; None to keep none. It only saves time: if it cannot be read
             or written, digests are computed again.
+        key: key of the digests of rows; without it there are none.
     """
 
-    def __init__(self, path: str | Path | None = None) -> None:
+    def __init__(self, path: str | Path | None = None, key: bytes = b"") -> None:
         self._path = None if path is None else Path(path)
+        self._key = key
+        self._tag = hashlib.blake2b(b"tacit row digests", key=key, digest_size=8).hexdigest() if key else ""
         self._held = False
         self._lock = threading.Lock()
         self._known: dict[str, tuple[str, str]] = {}
-        self._frames: dict[int, tuple[Any, str]] = {}
+        self._frames: dict[int, tuple[Any, tuple[str, tuple[str, ...]]]] = {}
         self._load()
 
     def of(self, source: Source, where: str) -> Fingerprint:
@@ -218,30 +422,35 @@ class Digests:
             InputError: a file is missing, cannot be read, or changes while it is read.
         """
         if source.kind == "frame":
-            content = self._frame(source.frame)
-            marks = (f"content {content}",)
-            return Fingerprint(content, marks, marks)
+            content, alike = self._frame(source.frame)
+            all_marks = (f"content {content}", *alike)
+            return Fingerprint(content, all_marks, all_marks)
         inside = source.inside
         parts: list[str] = []
-        all_marks: list[str] = []
+        marks: list[str] = []
         own: list[str] = []
+        rows: list[str] = []
         for file in source.files:
             place = os.path.realpath(file)
             content, first, state = self._file(place, where)
             parts.append(content)
             found = [f"content {content}", f"path {place}", f"file {state.st_dev}:{state.st_ino}:{first}"]
+            rows.append(self._rows(place, source.kind, state))
+            found += _alike((rows[-1],))
             own += [f"table {inside} of {mark}" for mark in found] if inside else found
-            all_marks += found
+            marks += found
             # A part of a DuckDB file's content is in its log.
             if source.kind == "duckdb" and os.path.exists(log := f"{file}.wal"):
                 parts.append(self._file(os.path.realpath(log), where)[0])
         if not parts:
             raise InputError(where, f"there is no file {source.path}")
+        if len(rows) > 1:
+            own += _alike(tuple(rows))
         if source.csv.text:
             # The same bytes read in another CSV format are other rows.
             parts.append(source.csv.text)
         version = parts[0] if len(parts) == 1 else hashlib.sha256("\n".join(parts).encode()).hexdigest()
-        return Fingerprint(version, tuple(dict.fromkeys([*all_marks, *own])), tuple(dict.fromkeys(own)))
+        return Fingerprint(version, tuple(dict.fromkeys([*marks, *own])), tuple(dict.fromkeys(own)))
 
     def _file(self, place: str, where: str) -> tuple[str, str, os.stat_result]:
         """Return the digest of a file, that of its first bytes, and the file's state at that moment."""
@@ -264,10 +473,10 @@ class Digests:
         raise InputError(where, f"{name} changes while it is read; ask again when it is complete")
 
     def hold(self, other: Digests | None = None) -> None:
-        """Write nothing to disk until :meth:`write` is called; take over the digests of ``other``."""
+        """Write nothing to disk until :meth:`write` is called; take over the digests of whole files from ``other``."""
         self._held = True
         if other is not None:
-            self._known |= other._known
+            self._known |= {name: found for name, found in other._known.items() if not name.startswith(other._tag)}
 
     def write(self) -> None:
         """Write all digests to disk, and from here on each new one."""
@@ -276,12 +485,28 @@ class Digests:
             if self._path is not None:
                 _replace(self._path, self._known)
 
-    def _frame(self, frame: Any) -> str:
+    def _rows(self, place: str, kind: str, state: os.stat_result) -> str:
+        """Return the digest of a file's rows as text, computed once per state; empty if it has none."""
+        if not self._key:
+            return ""
+        name, now = f"{self._tag} {place}", _state(state)
+        with self._lock:
+            known = self._known.get(name)
+        if known is None or known[0] != now:
+            found = digest_of_file(place, kind, self._key)
+            known = (now, "" if found is None else str(found))
+            # Not kept if the file changed meanwhile: its bytes decide, and they are compared again.
+            if _state(os.stat(place)) == now:
+                self._keep(name, *known)
+        return known[1]
+
+    def _frame(self, frame: Any) -> tuple[str, tuple[str, ...]]:
         with self._lock:
             known = self._frames.get(id(frame))
         if known is None:
             # The frame is kept alive, so that no other object gets its id.
-            known = (frame, _digest_of_frame(frame))
+            found = digest_of_frame(frame, self._key) if self._key else None
+            known = (frame, (_digest_of_frame(frame), _alike(("" if found is None else str(found),))))
             with self._lock:
                 self._frames[id(frame)] = known
         return known[1]
@@ -300,6 +525,13 @@ class Digests:
             self._known[place] = (state, digests)
             if self._path is not None and not self._held:
                 _replace(self._path, self._known)
+
+
+@lru_cache(1024)
+def _alike(rows: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the mark of files with these row digests together; no mark if one of them has no digest."""
+    whole = combined([RowDigest.parse(text) if text else None for text in rows])
+    return () if whole is None else (f"alike {whole.text}",)
 
 
 def _state(state: os.stat_result) -> str:

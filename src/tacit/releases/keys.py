@@ -90,6 +90,11 @@ class Keys:
         return hmac.digest(self.groups, b"tacit mark\0" + mark.encode(), "sha256").hex()
 
     @property
+    def row_secret(self) -> bytes:
+        """Key with which rows of sources are hashed; see :mod:`tacit.project.source`."""
+        return hmac.digest(self.groups, b"tacit rows of sources\0", "sha256")
+
+    @property
     def groups_check(self) -> str:
         """Check value of the group secret: equal for equal secrets, and reveals nothing else about it."""
         return hmac.digest(self.groups, b"tacit check of the group secret\0", "sha256").hex()
