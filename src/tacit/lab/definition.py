@@ -375,7 +375,9 @@ def _named(data: Any, name: str) -> Any:
 
 def _colour(alt: Any) -> Any:
     scale = alt.Scale(domain=list(_COLOURS), range=list(_COLOURS.values()))
-    legend = alt.Legend(title=None, orient="top", symbolType="square", symbolOpacity=1, labelLimit=220)
+    legend = alt.Legend(
+        title=None, orient="top", symbolType="square", symbolOpacity=1, labelLimit=220, columns=3, columnPadding=40
+    )
     return alt.Color("layer:N", scale=scale, legend=legend)
 
 
