@@ -51,7 +51,7 @@ def test_a_share_of_a_row_is_no_longer_than_the_row(rows: np.ndarray, shares: np
 def test_a_largest_weight_that_is_no_ordinary_float_is_refused(largest: Any) -> None:
     # As a float it would be zero or infinite, and zero over zero became a share of -2**63.
     model = LogisticRegression(epsilon=1, delta="1e-3", bounds=(0, 1), classes=[0, 1], max_weight=largest)
-    for wrong in (lambda: model.price(1), model.check_weighed, lambda: model.fit([[0.5]], [1], sample_weight=[0.0])):
+    for wrong in (lambda: model.price(1), lambda: model.fit([[0.5]], [1], sample_weight=[0.0])):
         with pytest.raises(InputError, match="max_weight"):
             wrong()
 

@@ -560,10 +560,6 @@ class Weighted(BoundedEstimator):
             raise InputError("max_weight", "must lie between 1e-150 and 1e150; use other units")
         return float_nearest(stated)
 
-    def check_weighed(self) -> None:
-        """Refuse parameters that do not allow weights of rows, before a weighted fit is charged."""
-        self._largest_weight()
-
     def _check_weights(self, classes: Any = None) -> None:
         """Refuse invalid declared weights, with the messages of a fit."""
         if self.max_weight is not None:

@@ -95,11 +95,6 @@ class LinearClassifier(ScoringClassifier, Weighted):
         self._check_weighted(method, self._class_shares(classes) is not None)
         return self._plan(method, columns, len(classes), privacy).price
 
-    def check_weighed(self) -> None:
-        """See :meth:`Weighted.check_weighed`."""
-        super().check_weighed()
-        self._check_weighted(self._chosen_method(), True)
-
     def _check_weighted(self, method: str, weighted: bool) -> None:
         if not weighted:
             return

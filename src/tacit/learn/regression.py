@@ -78,11 +78,6 @@ class LinearPredictor(Weighted, BoundedTarget):
         self._keep(spent.price)
         return self
 
-    def check_weighed(self) -> None:
-        """See :meth:`Weighted.check_weighed`."""
-        super().check_weighed()
-        self._check_counted(True)
-
     def _check_counted(self, weighted: bool) -> None:
         if weighted and self.n is not None:
             raise InputError("n", "must be left out where rows have weights: it counts each row as one")
